@@ -6,7 +6,7 @@
 //	static/shop/       modules of the storefront
 //	static/console/    modules of the console
 //	static/lib/        shared modules: API client, session, server clock, event streams, texts, elements
-//	static/docs/       frame of Swagger UI, style of the pages without scripts (problems.go, missing.html)
+//	static/docs/       frame of Swagger UI, style of the pages without scripts (problems.go)
 //	static/vendor/     third-party libraries with their licences
 //
 // The modules import each other by relative paths. All assets of a build are served below one folder named by a hash of
@@ -104,11 +104,7 @@ func Routes(cfg Config) (map[string]http.Handler, http.Handler, error) {
 		return nil, nil, err
 	}
 
-	missing, err := s.missingPage(root)
-	if err != nil {
-		return nil, nil, err
-	}
-
+	missing := s.missingPage()
 	routes["/assets/:version/*file"] = http.HandlerFunc(s.asset)
 	routes["/sales/:id"] = s.salePage(cfg.Sale, missing)
 	for pattern, f := range s.pages {
@@ -324,13 +320,9 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r,
 
 func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	h := w.Header()
-	h.Set("Content-Type", f.kind)
+	f.head(h)
 	h.Set("Cache-Control", cache)
 	h.Add("Vary", "Accept-Encoding")
-	h.Set("Content-Security-Policy", f.policy)
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", permissions)
 	body := f.plain()
 	tag := f.tag
 
@@ -346,6 +338,15 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 
 	h.Set("ETag", strconv.Quote(tag))
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+}
+
+// head sets the headers that do not depend on the request.
+func (f *file) head(h http.Header) {
+	h.Set("Content-Type", f.kind)
+	h.Set("Content-Security-Policy", f.policy)
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", permissions)
 }
 
 // acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0.

@@ -306,6 +306,11 @@ func buyOf(sale string) string { return card(sale) + " button.buy" }
 
 func linkOf(sale string) string { return card(sale) + " a.buy" }
 
+// resultOf is the panel of a sale's card that says what came of a purchase, if it is of that kind.
+func resultOf(sale, kind string) string {
+	return fmt.Sprintf(`%s .result[data-kind=%q]`, card(sale), kind)
+}
+
 // canBuy is an expression that is true if the button of a sale is enabled and buys.
 func canBuy(sale string) string {
 	return fmt.Sprintf(`(b => b?.checkVisibility() && b.getAttribute("aria-disabled") !== "true" && b.dataset.do !== "ready")(document.querySelector(%q))`, buyOf(sale))

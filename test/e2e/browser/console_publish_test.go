@@ -131,7 +131,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	preview := v.newTab()
 	preview.goTo(evaluate[string](v.tab, `document.querySelector('[data-do="view"]').getAttribute("href")`))
 	preview.reads("h1", "Soup of the day")
-	preview.reads(card(sale), "12.50", "4 of 4 left")
+	preview.reads(card(sale), "12.50", "4 left")
 	preview.reads(".details", "Quay 7")
 	preview.until(`document.querySelector(%q)?.naturalWidth === 640`, card(sale)+" img.image")
 	preview.reads(card(sale), "This is a preview for staff")

@@ -79,7 +79,7 @@ func TestHeldStreams(t *testing.T) {
 		v.goTo("/sales/" + sale)
 		v.joinByKeyboard(sale)
 		v.until(canBuy(sale))
-		v.reads(card(sale)+" .note", "It is your turn")
+		v.reads(card(sale), "It's your turn!")
 		v.click(buyOf(sale))
 		v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	})

@@ -25,11 +25,11 @@ func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visi
 	zh.reads(buyOf(sale), "立即抢购")
 	require.Equal(t, "zh-CN", evaluate[string](zh.tab, `document.documentElement.lang`))
 	zh.buy(sale, rig.NewPhone())
-	zh.reads(card(sale), "抢到了")
+	zh.reads(card(sale), "抢到了", "内完成支付")
 	zh.fitsPhone(t, "bought")
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "Flash sales")
-	zh.reads(card(sale), "Reserved for you")
+	zh.reads(card(sale), "You got it!")
 	require.Equal(t, "en", evaluate[string](zh.tab, `document.documentElement.lang`))
 	require.Equal(t, "language", evaluate[string](zh.tab, `document.activeElement.dataset.do`), "the focus is kept")
 	zh.goTo("/orders")
@@ -54,7 +54,7 @@ func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.key(kb.Enter)
 	v.buyByKeyboard(sale)
 	v.until(`document.activeElement === document.querySelector(%q)`, linkOf(sale)) // focus moves to the button's replacement
-	v.reads("#live", "Reserved for you")
+	v.reads("#live", "You got it!")
 	v.key(kb.Enter)
 	v.until(`document.activeElement?.tagName === "H1"`)
 	v.tabTo(`li.order [data-do="cancel"]`)
@@ -68,7 +68,7 @@ func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.key(kb.Enter)
 	v.orderIs("paid")
 	v.reads("#live", "Paid")
-	v.reads("#live", "Reserved for you") // no later sentence replaces one that is not read yet
+	v.reads("#live", "You got it!") // no later sentence replaces one that is not read yet
 
 	// The header stays at the top, and hides no element that gets the focus (WCAG 2.2, 2.4.11).
 	for range 8 { // more than fit on the screen

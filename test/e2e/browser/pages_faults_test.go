@@ -58,7 +58,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"purchase expires":   purchaseExpires, "reload during purchase": reloadDuringPurchase,
 		"code before reload": codeBeforeReload, "order unreadable": orderUnreadable, "lost renewals": lostRenewals,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
-		"another site": anotherSite,
+		"another site": anotherSite, "reminder": reminder,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +174,7 @@ func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads(card(sale)+" .note", "The sale has ended.")
 	v.run(`window.answer = (a, o) => a.startsWith("POST") ? problem(409, "sold_out") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
-	v.reads(card(sale)+" .note", "Sold out.")
+	v.reads(resultOf(sale, "lost"), "Just missed it")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	v.run(`window.answer = null; `)
 	v.do(chromedp.Evaluate[chromedp.Void](`void dispatchEvent(new Event("online"))`))
@@ -193,7 +193,7 @@ func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.click(buyOf(sale))
 	v.reads(card(sale)+" .note", "This is taking longer than usual.")
 	v.run(`order.status = "failed"; order.reason = "sold_out"`)
-	v.reads(card(sale)+" .note", "Sold out.")
+	v.reads(resultOf(sale, "lost"), "Just missed it")
 }
 
 // loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
@@ -337,10 +337,15 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	p.LoginToken(t, phone) // another client has a newer code sent
 
 	v.do(chromedp.Reload())
-	v.run(`window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": "50" })`) // the limit of demo mode is less strict
+	// The limits of demo mode are less strict. When the codes of a day are used up, no code is valid until the next one.
+	v.run(`window.wait = "21247"; window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": wait })`)
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
 	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.click(`dialog[open] button[type=submit]`)
+	v.reads(dialog, "Too many codes for this number. You can request the next one at ")
+	require.False(t, evaluate[bool](v.tab, `document.querySelector("dialog[open] input[name=code]").checkVisibility()`))
+	v.run(`window.wait = "50"`)
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "A code was sent to this number moments ago.")
 	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)

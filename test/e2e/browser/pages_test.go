@@ -40,8 +40,8 @@ func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	v.until(canBuy(sale))
 	t.Logf("the button was enabled after %s", time.Since(start))
 	v.buy(sale, phone)
-	v.reads(card(sale), "Reserved for you")
-	v.reads(card(sale), "2 of 3 left") // seen without a reload
+	v.reads(card(sale), "You got it!", "Pay within ", " to keep it.")
+	v.reads(card(sale), "33% claimed") // seen without a reload
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
 	v.reads(anOrder, "Pay within")
@@ -312,7 +312,7 @@ func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *vi
 	v.until(canBuy(sale))
 	v.click(buyOf(sale))
 	v.login(rig.NewPhone())
-	v.reads(buyOf(sale), "In the queue")
+	v.reads(card(sale), "In the queue")
 	v.reads(card(sale), "Orders ahead of yours: about 3.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	other := v.newTab()

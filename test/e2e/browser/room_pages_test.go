@@ -34,7 +34,7 @@ type roomTexts struct {
 
 var textsOfRoom = map[string]roomTexts{
 	"en": {
-		"You are in the waiting room", "Waiting · ", "It is your turn", "Your turn! · ", "Reserved for you", "Your position: 1", "No. 1 · ",
+		"You are in the waiting room", "Waiting · ", "It's your turn!", "Your turn! · ", "You got it!", "Your position: 1", "No. 1 · ",
 		"A unit may come back", "Join the waiting room",
 	},
 	"zh": {
@@ -55,7 +55,7 @@ func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *vi
 		v.goTo("/")
 		v.collectsAnnouncements()
 		v.joinByKeyboard(sale)
-		v.reads(buyOf(sale), texts.lobby)
+		v.reads(resultOf(sale, "waiting"), texts.lobby)
 		v.until(`document.title.startsWith(%q)`, texts.badgeLobby)
 		v.until(`announced.includes(%q)`, texts.lobby)
 		v.run(`document.activeElement.blur()`)
@@ -69,19 +69,19 @@ func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *vi
 	}
 	v, texts := buyers[first], textsOfRoom[first]
 	v.until(hasFocus(buyOf(sale)))
-	v.reads(card(sale)+" .note", texts.turn)
+	v.reads(resultOf(sale, "turn"), texts.turn)
 	v.until(`document.title.startsWith(%q)`, texts.badgeTurn)
 	v.until(`announced.includes(%q)`, texts.turn)
 
 	waits, waiting := buyers[second], textsOfRoom[second]
-	waits.reads(buyOf(sale), waiting.position)
+	waits.reads(resultOf(sale, "waiting")+" .figure", "1")
 	waits.until(`document.title.startsWith(%q)`, waiting.badge)
 	waits.until(`announced.includes(%q)`, waiting.position)
 	require.False(t, evaluate[bool](waits.tab, canBuy(sale)))
 
 	v.key(kb.Enter)
 	v.until(hasFocus(linkOf(sale)))
-	v.reads(card(sale), texts.reserved)
+	v.reads(resultOf(sale, "won"), texts.reserved)
 	v.until(`!document.title.includes(%q)`, texts.badgeTurn)
 
 	waits.reads(card(sale)+" .note", waiting.soldOut)
@@ -89,7 +89,7 @@ func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *vi
 	waits.reads(card(sale)+" .note", waiting.soldOut) // the place survives a reload
 	waits.tabTo(`[data-do="language"]`)
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 1, "reason": "came back"}))
-	waits.reads(card(sale)+" .note", waiting.turn)
+	waits.reads(resultOf(sale, "turn"), waiting.turn)
 	require.True(t, evaluate[bool](waits.tab, hasFocus(`[data-do="language"]`)), "the focus stays where the buyer needs it")
 
 	waits.tabTo(leaveOf(sale))
@@ -119,13 +119,13 @@ func roomInTwoTabs(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	two.goTo("/")
 	one.click(buyOf(sale))
 	const inLobby = "You are in the waiting room"
-	one.reads(buyOf(sale), inLobby)
-	two.reads(buyOf(sale), inLobby)
+	one.reads(card(sale), inLobby)
+	two.reads(card(sale), inLobby)
 	streams := func(b *tab) int { return evaluate[int](b, `count("/entry/events")`) }
 	rig.Eventually(t, "one tab streams", func() bool { return streams(one)+streams(two) > 0 })
 	three := v.newTab()
 	three.goTo("/")
-	three.reads(buyOf(sale), inLobby) // from the tab with the stream
+	three.reads(card(sale), inLobby) // from the tab with the stream
 	require.Equal(t, 1, streams(one)+streams(two))
 
 	if streams(two) == 1 {
@@ -175,16 +175,18 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	note := card(sale) + " .note"
 	v.run(stubRoom + `; window.joined = { state: "waiting", ticket: "t", position: 3, ahead: 2, eta_seconds: 150 }`)
 	v.click(buyOf(sale))
-	v.reads(buyOf(sale), "Your position: 3")
-	v.reads(note, "Ahead of you: 2. About 3 min left.")
+	v.reads(card(sale)+" .figure", "3")
+	v.reads(note, "Ahead of you: 2. Estimated wait: about 3 min.")
 	v.until(`streaming()`)
 	v.run(`cut()`)
 	v.reads(note, "Connection lost. Your place is kept.")
-	v.reads(buyOf(sale), "Your position: 3")
+	v.reads(card(sale)+" .figure", "3")
 	v.run(`restore()`)
 	v.until(`streaming()`)
+	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0 })`)
+	v.reads(note, "You're next. All units are reserved by customers before you.") // no time, as the server knows none
 	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0, paused: true, message: "Back at noon." })`)
-	v.reads(note, "You are next. The shop has paused admissions.")
+	v.reads(note, "You're next. The shop has paused admissions.")
 	v.reads(card(sale)+" [data-message]", "Back at noon.")
 
 	// The pass expires during an outage, after which the server gives another one. Source: cloudflare/cloudflare-docs#16645.
@@ -196,10 +198,10 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 	v.run(`push("entry", { state: "admitted", pass: "no pass of this server", expires_at: new Date(Date.now() + 90_000).toISOString() })`)
 	v.until(canBuy(sale))
-	v.reads(note, "It is your turn. Buy within 01:")
+	v.reads(resultOf(sale, "turn"), "It's your turn!", "Buy within 01:")
 	v.legible(t, "turn")
 	v.click(buyOf(sale))
-	v.reads(note, "Your place is gone")
+	v.reads(resultOf(sale, "lost"), "Your place is gone")
 	v.reads(buyOf(sale), "Join again")
 
 	v.run(`answer = (a, o) => a.endsWith("/entry/events") && never(o)`) // the page does not learn of the revocation
@@ -209,7 +211,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.until(`await rooms.renew(%q)`, sale)
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"revoke": true}))
 	v.click(buyOf(sale))
-	v.reads(card(sale), "Reserved for you")
+	v.reads(card(sale), "You got it!")
 }
 
 // roomInConsole publishes a sale with a waiting room, acts on it while a buyer waits, and opens it to all in the end.
@@ -248,7 +250,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	buyer.until(canBuy(sale))
 	buyer.click(buyOf(sale))
 	buyer.login(rig.NewPhone())
-	buyer.reads(buyOf(sale), "You are in the waiting room")
+	buyer.reads(card(sale), "You are in the waiting room")
 	figure := func(name, value string) {
 		t.Helper()
 		v.until(`document.querySelector('%s')?.innerText === %q`, fact("room."+name), value)
@@ -273,7 +275,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	require.Equal(t, "half written", evaluate[string](v.tab, `document.activeElement.value`))
 
 	c.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Minute)})
-	buyer.reads(buyOf(sale), "Your position: 1") // nobody is admitted
+	buyer.reads(card(sale)+" .figure", "1") // nobody is admitted
 	figure("waiting", "1")
 	v.legible(t, "room")
 	v.click(`[data-do="pause"]`)

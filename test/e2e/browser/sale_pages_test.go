@@ -17,7 +17,7 @@ import (
 
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
 func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 600})
+	sale := p.Publish(t, rig.Offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 90})
 	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 5, "reason": "more"}))
 
@@ -35,8 +35,8 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	v.until(canBuy(sale))
 	v.reads("h1", "Breakfast in the harbour")
 	v.until(`document.title === "Breakfast in the harbour · Seckill"`)
-	v.reads(card(sale), "15 of 15 left")
-	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "10 min", "What happens next"} {
+	v.reads(card(sale), "0% claimed", "15 left")
+	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next"} {
 		v.reads(".details", text)
 	}
 	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))
@@ -64,11 +64,12 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 		v.do(chromedp.Navigate(p.URL + path))
 		v.reads("h1", heading)
 	}
-	v.click(`nav a[href="?lang=zh"]`)
+	v.click(`[data-do="language"]`)
 	v.reads("h1", "页面不存在")
+	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).filter((href) => href === "/docs")`))
 	v.click(`a[href="/"]`)
 	v.until(`document.querySelector("li.sale")`)
-	v.expectProblems("404", "404", "404", "404") // the last one by the change of language
+	v.expectProblems("404", "404", "404")
 }
 
 // readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
@@ -76,10 +77,10 @@ func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(p.URL, "en")
 	v.goTo("/sales/" + sale)
-	v.reads(buyOf(sale), "Log in to be ready")
+	v.reads(buyOf(sale), "Log in early")
 	v.click(buyOf(sale))
 	v.login(rig.NewPhone())
-	v.reads(buyOf(sale), "Starts soon")
+	v.reads(buyOf(sale), "Starts ")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(3 * time.Second)})
 	v.until(canBuy(sale))
@@ -99,7 +100,7 @@ func expiredOrder(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.orderIs("pending_payment")
 	p.Stack.Expire(t, evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`), time.Now())
 	v.orderIs("cancelled")
-	v.reads(anOrder, "Not paid by", "Nothing was charged")
+	v.reads(anOrder, "Payment time ran out", "You were not charged")
 	v.click(`li.order [data-do="again"]`)
 	v.until(canBuy(sale))
 	require.Equal(t, "/sales/"+sale, evaluate[string](v.tab, `location.pathname`))
@@ -114,16 +115,16 @@ func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *
 	v.goTo("/")
 	v.reads(card(sale), "Limit per customer: 2")
 	v.buy(sale, rig.NewPhone())
-	v.reads(card(sale), "You hold 1 of 2")
+	v.reads(card(sale), "You have 1 of 2 allowed")
 	v.do(chromedp.Reload())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	v.reads(linkOf(sale), "Go to payment")
-	v.reads(card(sale), "You hold 1 of 2")
+	v.reads(card(sale), "You have 1 of 2 allowed")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	rig.RequireStock(t, p.Client, sale, 4)
 	another := fmt.Sprintf(`%s [data-do="another"]`, card(sale))
 	v.click(another)
-	v.reads(card(sale), "You hold 2 of 2")
+	v.reads(card(sale), "You have 2 of 2 allowed")
 	v.until(`!document.querySelector(%q).checkVisibility()`, another)
 	rig.RequireStock(t, p.Client, sale, 3)
 }

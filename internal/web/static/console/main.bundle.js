@@ -1,11 +1,13 @@
 var __defProp=Object.defineProperty;var __export=(target,all2)=>{for(var name in all2)__defProp(target,name,{get:all2[name],enumerable:true})};function h(tag,props,...children){const el=document.createElement(tag);for(const[name,value]of Object.entries(props??{})){
 if(name.startsWith("on"))el.addEventListener(name.slice(2),value);else attr(el,name,value)}el.append(...children.flat().
-filter(child=>child!=null));return el}function attr(el,name,value){if(value==null||value===false)el.removeAttribute(name);else if(el.getAttribute(name)!==String(
-value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el.textContent!==value)el.textContent=value}
-function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){return`${what}\
--${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,has:()=>has,language:()=>language,languageOf:()=>languageOf,
-languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,stamp:()=>stamp,
-t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+filter(child=>child!=null));return el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){const el=document.
+createElementNS(SVG,tag);for(const[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);el.append(...children);
+return el}function attr(el,name,value){if(value==null||value===false)el.removeAttribute(name);else if(el.getAttribute(name)!==
+String(value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el.textContent!==value)el.textContent=
+value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){return`${what}\
+-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
+number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency2=>PLACES[currency2]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
 emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();const timer2=setTimeout(done,ms);function done(){clearTimeout(timer2);signal?.removeEventListener(
@@ -22,18 +24,30 @@ startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,option
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
 key)}function money(amount3,currency2){const places=digits(currency2);const unit=10**places;const decimals={minimumFractionDigits:amount3%
 unit===0?0:places,maximumFractionDigits:places};return formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:"\
-symbol",...decimals}).format(amount3/unit)}var number=n=>formatter("NumberFormat").format(n);var dayAndTime={month:"shor\
-t",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
-var moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFor\
-mat",{year:"numeric",...dayAndTime}).format(new Date(time3));var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).
-format(time3);var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
+symbol",...decimals}).format(amount3/unit)}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter(
+"NumberFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-dig\
+it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time3=>formatter("DateTimeFormat",
+dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
+time3));function hour(time3,now2=Date.now()){const at=new Date(time3);const days2=Math.round((at.setHours(0,0,0,0)-new Date(
+now2).setHours(0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};
+const far=days2<0||days2>1;const words2=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time3));
+return days2===1?t("time.tomorrow",{clock:words2}):words2}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(
+time3);function duration(seconds){const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("ti\
+me.seconds",{s:rest});return minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
+s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
 DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").
 value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
 max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes=`${two(
 Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
 :${minutes}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
 r.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):
-""}var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
+""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
+zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
+ 2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
+17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
+M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a\
+4 4 0 1 0 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0"};var icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"tr\
+ue"},svg("path",{d:paths[name]}));var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.
 abs(s.offset-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(const s of samples)if(s.rtt<=best.rtt)best=s;return performance.
 now()+best.offset}var BASE="/api/v1";var TIMEOUT=1e4;var Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.
@@ -84,72 +98,76 @@ headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await excl
 login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));
 hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-al\
 l":"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(true)},async erase(){
-await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var open=null;function login({again=false}={}){open??=openDialog(again).finally(()=>open=null);return open}function demoAccounts(choose2){
-const accounts=(document.documentElement.dataset.demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===
-0)return null;return h("div",{class:"demo note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h(
-"li",{},h("button",{type:"button",class:"quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("\
-span",{class:"number"},number2))))))}function openDialog(again){return new Promise(resolve=>{const ids2={title:newID("lo\
-gin"),phone:newID("phone"),format:newID("format"),code:newID("code"),note:newID("note"),error:newID("error"),totp:newID(
-"totp"),totpNote:newID("note")};const phone=h("input",{id:ids2.phone,type:"tel",name:"phone",autocomplete:"tel",inputmode:"\
-tel",required:true,"aria-describedby":`${ids2.format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"text",name:"\
-code",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("i\
-nput",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.
-totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,class:"note"});const error=h("p",{id:ids2.error,class:"error",
-role:"alert"});const resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},
-t("login.resend"));const submit=h("button",{type:"submit",class:"primary"});const second=h("div",{class:"field"},h("labe\
-l",{for:ids2.code},t("login.code")),code,note,resend);const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("l\
-ogin.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote")));const form2=h("form",{onsubmit:next,novalidate:true},
-h("h2",{id:ids2.title},t("login.title")),h("p",{class:"note"},t(again?"login.ended":"login.why")),h("div",{class:"field"},
-h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demoAccounts(enterAs)),
-second,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("canc\
-el")),submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form2);let sent=false;
-let loginID;let needsTOTP=false;let done=false;let working=false;let ticking=0;function render2(){show(second,sent);show(
-third,needsTOTP);text(submit,working?t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}
-function fail(problem){if(problem.code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render2();
-totp.value="";totp.focus();return}if(problem.code==="rate_limited"&&!sent){text(error,t("login.sentBefore"));return}const wrongCode=problem.
-code==="unauthenticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):
-explain(problem))}async function work(what){if(working)return;working=true;text(error,"");render2();try{await what()}catch(problem){
-fail(problem);if(problem.code==="rate_limited")sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=
-false;render2()}}function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-
-performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{seconds:Math.ceil(rest/1e3)}):
-t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.
-sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.
-demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
+await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem=>problem.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
+again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
+demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===0)return null;return h("div",{class:"demo\
+ note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"\
+quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}function openDialog(again){
+return new Promise(resolve=>{const ids2={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("co\
+de"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h("input",{id:ids2.phone,
+type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids2.format} ${ids2.error}`});
+const code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"numeric","aria-descri\
+bedby":`${ids2.note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-\
+code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,class:"no\
+te"});const error=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"link",
+onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submit",class:"\
+primary"});const second=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);const third=h(
+"div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.tot\
+pNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids2.title},t(
+"login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
+bel",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second,third,
+error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
+const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;
+let done=false;let working=false;let ticking=0;function render2(){show(second,sent);show(third,needsTOTP);text(submit,working?
+t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.
+code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();
+return}if(problem.code==="rate_limited"&&!sent){text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,
+now())}):t("login.sentBefore"));return}const wrongCode=problem.code==="unauthenticated";text(error,wrongCode?t("login.wr\
+ong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem))}async function work(what){if(working)
+return;working=true;text(error,"");render2();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limit\
+ed"&&!quota(problem))sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render2()}}function countDown(ms){
+const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"\
+aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=
+0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.sendCode(
+phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.demo}):
+t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
 await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.close()}const send2=()=>work(
 sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
 await enter()})}function next(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error,t("login.ba\
 dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(
 done)}if(again)phone.value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
-getElementById("account");var pages=[];var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;var unmount=()=>{};
-var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??pages[0];var full=url=>url.pathname+
-url.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();
-const page2=here();unmount=page2.mount(root,...(page2.path.exec(location.pathname)??[]).slice(1).map(decode));showTitle();
-markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}function showTitle(){const{
-title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),t2("brand")].filter(Boolean).join(" · ")}
-function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;if(full(to)!==full(
-location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(false);
-function onClick(event){const link2=event.target.closest?.("a[href^='/']");if(!link2||event.defaultPrevented||event.button!==
-0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link2.href))event.preventDefault()}function markCurrent(){
+getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
+var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
+var full=url=>url.pathname+url.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){
+unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode));
+showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}var brand=()=>t2(
+"brand");function showTitle(){const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].
+filter(Boolean).join(" · ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;
+if(full(to)!==full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(
+false);function onClick(event){const link2=event.target.closest?.("a[href^='/']");if(!link2||event.defaultPrevented||event.
+button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link2.href))event.preventDefault()}function markCurrent(){
 for(const link2 of nav.querySelectorAll("a")){const current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-cu\
 rrent",current2?"page":null);if(current2)nav.scrollLeft=link2.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
 logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){const label=[h(
 "span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
-{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},label)}function more(){
-const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in document.documentElement.dataset;const lang=language();
-const to=[["/","more.shop",home!=="/"],["/console","console",home!=="/console"&&demo],[`/docs?lang=${lang}`,"more.docs",
-true],[`/problems?lang=${lang}`,"more.problems",true]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},
-t2(key)))}function render(){text(document.getElementById("brand"),t2("brand"));text(document.getElementById("skip"),t2("\
-skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"ari\
-a-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
-nav.replaceChildren(...links(user2).map(([href,key])=>h("a",{href},t2(key))));markCurrent();const other=Object.keys(languages).
+{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
+{class:"word"},label))}function more(){const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in
+document.documentElement.dataset;const lang=language();const staff=home==="/console";const to=[["/","more.shop",staff],[
+"/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.proble\
+ms",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
+"foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
+...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
+name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));markCurrent();const other=Object.keys(languages).
 find(l=>l!==language());const switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="\
 zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,
-"$1····$3"):"";const button2=(name,press)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},t2(
-name));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout)]:[button2(
-"login",()=>login())]);show(account,true)}function start(options){({pages,links,foot}=options);badge=options.badge??badge;
-openAccount=options.account??null;use(options.texts);document.addEventListener("click",onClick);addEventListener("popsta\
-te",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);
-render();open2(false);if(focused)account.querySelector("button").focus()})}var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
+"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},
+sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
+button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);show(account,true)}function start(options){({pages,
+links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
+texts);document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);session.
+on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)account.
+querySelector("button").focus()})}var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
 var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var violated=voucherID=>alerts?.violations.
 some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);function sentences(){
 const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)return all2;const{violations,
@@ -1417,7 +1435,7 @@ shouldSetLegend=true;_setSize(opts.width,opts.height)}series.forEach(initSeries)
 HTMLElement){then.appendChild(root2);_init()}else then(self,_init)}else _init();return self}uPlot.assign=assign;uPlot.fmtNum=
 fmtNum;uPlot.rangeNum=rangeNum;uPlot.rangeLog=rangeLog;uPlot.rangeAsinh=rangeAsinh;uPlot.orient=orient;uPlot.pxRatio=pxRatio;
 {uPlot.join=join}{uPlot.fmtDate=fmtDate;uPlot.tzDate=tzDate}uPlot.sync=_sync;{uPlot.addGap=addGap;uPlot.clipGaps=clipGaps;
-let paths=uPlot.paths={points};paths.linear=linear;paths.stepped=stepped;paths.bars=bars;paths.spline=monotoneCubic}var HEIGHT2=190;var MIN_SPAN=60;var dark=matchMedia("(prefers-color-scheme: dark)");var color=name=>getComputedStyle(document.
+let paths2=uPlot.paths={points};paths2.linear=linear;paths2.stepped=stepped;paths2.bars=bars;paths2.spline=monotoneCubic}var HEIGHT2=190;var MIN_SPAN=60;var dark=matchMedia("(prefers-color-scheme: dark)");var color=name=>getComputedStyle(document.
 documentElement).getPropertyValue(name).trim();var round2=n=>n==null?"–":number(Math.round(n*10)/10);function plot({name,
 series,counts,stacked,dots}){const canvas=h("div",{class:"canvas",role:"img","aria-label":t(`plot.${name}`)});const values=series.
 map(()=>h("b",{}));const element=h("figure",{class:"plot","data-plot":name},h("figcaption",{},h("h3",{},t(`plot.${name}`)),
@@ -1593,54 +1611,58 @@ room2);if(Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at))render
 live.element)}root2.replaceChildren(top,out.element,about,publishing.element,place);getMine(`/vouchers/${id2}`).then(update).
 catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
-ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","state.upcoming":"Upcoming","state.on_sale":"\
+ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
+conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
 On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
 irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {seconds} \
-s","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"This is a demo. Log in at once as:","rol\
-e.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","logi\
-n.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments \
-ago. Enter that code, or wait and have another one sent.","login.demo":"Demo mode: the code {code} has been filled in fo\
-r you.","login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Au\
-thenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits\
- are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number \
-of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the q\
-ueue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Us\
-ed","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Faile\
-d","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you ente\
-red.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You\
- are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challe\
-nge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current \
-browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have be\
-en removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page \
-is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale\
- has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_\
-progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","erro\
-r.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expir\
-e accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"\
-A proxy in front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the prox\
-y (nginx: client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unava\
-ilable":"The server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.",
-"error.payment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.referen\
-ce":"Reference: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载\
-更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页\
-面","more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","state\
-.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.titl\
-e":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号",
-"login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码",
-"login.resend":"重新发送","login.resendIn":"{seconds} 秒后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.red\
-eemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.demo":"\
-演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
-"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
-动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
-电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
-"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
-tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
-查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
-"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
-凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
+ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
+t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
+n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
+moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
+ request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
+ in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
+otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
+ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
+p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
+ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
+ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
+ reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
+ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
+s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
+y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
+t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
+d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
+oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
+ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
+eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
+of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
+erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
+_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
+mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
+he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"};var zh={
+brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
+working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.shop":"商城",
+"more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.tomorrow":"明天 {clock}",
+"time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始",
+"state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我\
+们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 1380000\
+0000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送",
+"login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccoun\
+ts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.redee\
+mer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
+"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
+"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
+"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
+"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
+"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
+"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
+ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
+失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",

@@ -3,6 +3,7 @@
 
 import { attr, h, show, text } from "./dom.js";
 import { explain } from "./explain.js";
+import { icon } from "./icon.js";
 import * as i18n from "./i18n.js";
 import { login } from "./login.js";
 import { session } from "./session.js";
@@ -12,6 +13,7 @@ const root = document.getElementById("page");
 const nav = document.getElementById("nav");
 const account = document.getElementById("account");
 let pages = [];
+let missing = null;
 let links = () => [];
 let foot = () => "";
 let badge = () => "";
@@ -19,7 +21,7 @@ let openAccount = null;
 let unmount = () => {};
 
 const find = (path) => pages.find((p) => p.path.test(path));
-const here = () => find(location.pathname) ?? pages[0];
+const here = () => find(location.pathname) ?? missing ?? pages[0];
 const full = (url) => url.pathname + url.search;
 
 function decode(part) {
@@ -34,7 +36,7 @@ function decode(part) {
 function open(moved) {
   unmount();
   const page = here();
-  unmount = page.mount(root, ...(page.path.exec(location.pathname) ?? []).slice(1).map(decode));
+  unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1).map(decode));
   showTitle();
   markCurrent();
   if (!moved) return;
@@ -42,10 +44,13 @@ function open(moved) {
   root.querySelector("h1").focus({ preventScroll: true });
 }
 
+// brand is the name of the shop, in the header and in the titles of the pages.
+const brand = () => t("brand");
+
 // showTitle sets the title of the page, which begins with the badge.
 export function showTitle() {
   const { title } = here();
-  document.title = [badge(), typeof title === "function" ? title() : t(title), t("brand")].filter(Boolean).join(" · ");
+  document.title = [badge(), typeof title === "function" ? title() : t(title), brand()].filter(Boolean).join(" · ");
 }
 
 // go navigates to a page of this frame and returns false if the path belongs to none. Data that must not appear in the
@@ -88,21 +93,28 @@ async function logout() {
 function accountOf(phone) {
   const label = [h("span", { class: "sr" }, t("login.as"), " "), phone];
   if (!openAccount) return h("span", { class: "phone" }, label);
-  return h("button", { type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount }, label);
+  return h("button", {
+    type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount,
+  }, icon("user"), h("span", { class: "word" }, label));
 }
 
-// more returns the links of the footer: the other pages of this server. Only a demo leads its visitors to the console.
+// more returns the links of the footer: the other pages of this server. Only a demo leads the visitors of the shop to the
+// console and to what developers read.
 function more() {
   const home = document.querySelector(".brand").getAttribute("href");
   const demo = "demo" in document.documentElement.dataset;
   const lang = i18n.language();
-  const to = [["/", "more.shop", home !== "/"], ["/console", "console", home !== "/console" && demo], [`/docs?lang=${lang}`, "more.docs", true], [`/problems?lang=${lang}`, "more.problems", true]];
+  const staff = home === "/console";
+  const to = [
+    ["/", "more.shop", staff], ["/console", "console", !staff && demo],
+    [`/docs?lang=${lang}`, "more.docs", staff || demo], [`/problems?lang=${lang}`, "more.problems", staff || demo],
+  ];
   return to.filter(([, , shown]) => shown).map(([href, key]) => h("a", { href }, t(key)));
 }
 
 // render fills in the frame's texts and controls.
 function render() {
-  text(document.getElementById("brand"), t("brand"));
+  text(document.getElementById("brand"), brand());
   text(document.getElementById("skip"), t("skip"));
   text(document.getElementById("foot"), foot());
   const elsewhere = document.getElementById("more");
@@ -110,25 +122,27 @@ function render() {
   elsewhere.replaceChildren(...more());
   attr(nav, "aria-label", t("nav"));
   const user = session.user();
-  nav.replaceChildren(...links(user).map(([href, key]) => h("a", { href }, t(key))));
+  nav.replaceChildren(...links(user).map(([href, key, name]) => h("a", { href }, name && icon(name), h("span", { class: "word" }, t(key)))));
   markCurrent();
   const other = Object.keys(i18n.languages).find((l) => l !== i18n.language());
   const switchLanguage = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.choose(other) }, i18n.languages[other]);
   const phone = user ? user.phone.replace(/^(.*)(....)(....)$/, "$1····$3") : "";
-  const button = (name, press) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, t(name));
+  const button = (name, press, ...sign) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, sign, h("span", { class: "word" }, t(name)));
   account.replaceChildren(h("output", {}), switchLanguage, ...(user
-    ? [accountOf(phone), button("logout", logout)]
+    ? [accountOf(phone), button("logout", logout, icon("exit"))]
     : [button("login", () => login())]));
   show(account, true);
 }
 
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
-// nav}; `links(user)`, which returns [path, text key] pairs; `foot()`; `badge()`, the beginning of the page's title;
+// nav}, and `missing` for other addresses, without a path; `links(user)`, which returns [path, text key, icon] triples, the
+// icon only where a phone shows that instead; `foot()`; `badge()`, the beginning of the page's title;
 // `account()`, which opens the account dialog, if the page has one. The groups of the regular expression `path` are
 // arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key
 // or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, links, foot } = options);
+  missing = options.missing ?? null;
   badge = options.badge ?? badge;
   openAccount = options.account ?? null;
   i18n.use(options.texts);

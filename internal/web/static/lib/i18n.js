@@ -76,6 +76,9 @@ export function money(amount, currency) {
 
 export const number = (n) => formatter("NumberFormat").format(n);
 
+// percent formats a share of 1.
+export const percent = (share) => formatter("NumberFormat", { style: "percent" }).format(share);
+
 const dayAndTime = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const { month, day, ...timeOfDay } = dayAndTime;
 
@@ -85,8 +88,26 @@ export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(n
 // stamp formats a time with the year.
 export const stamp = (time) => formatter("DateTimeFormat", { year: "numeric", ...dayAndTime }).format(new Date(time));
 
+// hour formats when something begins, as people say it at the time `now`: 14:00, Tomorrow 14:00, Dec 1, 14:00.
+export function hour(time, now = Date.now()) {
+  const at = new Date(time);
+  const days = Math.round((at.setHours(0, 0, 0, 0) - new Date(now).setHours(0, 0, 0, 0)) / 86_400_000);
+  const clock = { hour: dayAndTime.hour, minute: dayAndTime.minute, hourCycle: dayAndTime.hourCycle };
+  const far = days < 0 || days > 1;
+  const words = formatter("DateTimeFormat", far ? { month, day, ...clock } : clock).format(new Date(time));
+  return days === 1 ? t("time.tomorrow", { clock: words }) : words;
+}
+
 // clockTime formats the time of day.
 export const clockTime = (time) => formatter("DateTimeFormat", timeOfDay).format(time);
+
+// duration formats seconds: exactly up to ten minutes, in whole minutes beyond.
+export function duration(seconds) {
+  const minutes = Math.floor(seconds / 60);
+  const rest = seconds % 60;
+  if (minutes === 0) return t("time.seconds", { s: rest });
+  return minutes >= 10 || rest === 0 ? t("time.minutes", { n: number(minutes) }) : t("time.minutesSeconds", { n: minutes, s: rest });
+}
 
 // languageOf returns the value of lang for a text of a merchant, whose language is not stored.
 export const languageOf = (words) => (/\p{Script=Han}/u.test(words) ? "zh-CN" : "en");

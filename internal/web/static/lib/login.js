@@ -1,12 +1,18 @@
 // The login dialog: a phone number, then the code sent to it and, for users with a second factor, the password of their
 // authenticator app. The visitor's action continues afterwards.
 
+import { now } from "./clock.js";
 import { attr, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
-import { t } from "./i18n.js";
+import { duration, hour, t } from "./i18n.js";
 import { session } from "./session.js";
 
+const VALID = 120_000; // ms; how long a code is valid
+
 let open = null;
+
+// quota reports whether a refusal is that of a day's codes: no code that was sent before is valid until then.
+const quota = (problem) => problem.retryAfter > VALID;
 
 // login opens the dialog and resolves to whether the visitor has logged in. Concurrent calls share one dialog. `again` means
 // that the session ended while it was in use: the dialog says so and has the number.
@@ -49,11 +55,12 @@ function openDialog(again) {
       h("label", { for: ids.code }, t("login.code")), code, note, resend);
     const third = h("div", { class: "field" },
       h("label", { for: ids.totp }, t("login.totp")), totp, h("p", { id: ids.totpNote, class: "note" }, t("login.totpNote")));
+    const demo = demoAccounts(enterAs);
     const form = h("form", { onsubmit: next, novalidate: true },
       h("h2", { id: ids.title }, t("login.title")),
-      h("p", { class: "note" }, t(again ? "login.ended" : "login.why")),
+      again || !demo ? h("p", { class: "note" }, t(again ? "login.ended" : "login.why")) : null,
       h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
-        h("p", { id: ids.format, class: "note" }, t("login.format")), demoAccounts(enterAs)),
+        h("p", { id: ids.format, class: "note" }, t("login.format")), demo),
       second, third, error,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
@@ -82,7 +89,7 @@ function openDialog(again) {
         return;
       }
       if (problem.code === "rate_limited" && !sent) {
-        text(error, t("login.sentBefore"));
+        text(error, quota(problem) ? t("login.quota", { at: hour(now() + problem.retryAfter, now()) }) : t("login.sentBefore"));
         return;
       }
       const wrongCode = problem.code === "unauthenticated";
@@ -98,7 +105,7 @@ function openDialog(again) {
         await what();
       } catch (problem) {
         fail(problem);
-        if (problem.code === "rate_limited") sent = true; // a code sent before a reload is still valid
+        if (problem.code === "rate_limited" && !quota(problem)) sent = true; // a code sent before a reload is still valid
         if (problem.retryAfter > 0) countDown(problem.retryAfter);
       } finally {
         working = false;
@@ -113,7 +120,7 @@ function openDialog(again) {
       const tick = () => {
         const rest = until - performance.now();
         attr(resend, "aria-disabled", rest > 0);
-        text(resend, rest > 0 ? t("login.resendIn", { seconds: Math.ceil(rest / 1000) }) : t("login.resend"));
+        text(resend, rest > 0 ? t("login.resendIn", { left: duration(Math.ceil(rest / 1000)) }) : t("login.resend"));
         if (rest <= 0) clearInterval(ticking);
       };
       ticking = setInterval(tick, 1000);

@@ -6,15 +6,14 @@ import { attr, h, newID, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
+import { save } from "./save.js";
 
 const FILE = "seckill-data.json";
 const TIMEOUT = 15_000; // an export takes longer than other answers
 
 async function download() {
   const response = await asUser("GET", "/me/export", { timeout: TIMEOUT });
-  const url = URL.createObjectURL(await response.blob());
-  h("a", { href: url, download: FILE }).click();
-  setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may still be reading it
+  save(await response.blob(), FILE);
 }
 
 // account opens the dialog.

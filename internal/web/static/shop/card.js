@@ -4,22 +4,27 @@ import { announce } from "../lib/announce.js";
 import * as clock from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
-import { explain, reference } from "../lib/explain.js";
-import { language, languageOf, left, moment, money, number, t } from "../lib/i18n.js";
+import { explain } from "../lib/explain.js";
+import { icon } from "../lib/icon.js";
+import { language, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import { action } from "./action.js";
 import * as buy from "./buy.js";
 import * as human from "./human.js";
-import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
+import { reminders } from "./remind.js";
 import * as rooms from "./rooms.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
-import { message, turn } from "./turn.js";
+import { message } from "./turn.js";
 
 const HOUR = 3_600_000;
-const REFUSAL_SHOWN = 8_000; // ms
+const TINTS = 4; // of placeholders, in shop.css
+
+// The icons of results.
+const signs = { won: "check", waiting: "clock", turn: "bell", lost: "cross", warn: "alert" };
 
 // keepTime calls update(now) now, every second, when a sale starts or ends, and when anything that cards show changes. It
 // returns the function that stops that.
@@ -53,34 +58,41 @@ const observer = new IntersectionObserver((entries) => {
   for (const e of entries) onScreen[e.isIntersecting ? "add" : "delete"](e.target);
 }, { rootMargin: "100%" });
 
-// card returns the card of a sale: {element, update}; update(now) renders the current state. `alone` means that the page
-// shows this sale only, with its title and its terms elsewhere.
+// card returns the card of a sale: {element, update}; update(now) renders the current state. In a list the title is a link
+// that covers the card. `alone` means that the page shows this sale only, with its title and its terms elsewhere.
 export function card(id, alone = false) {
   const titleID = newID("sale");
   const noteID = newID("note");
   const chip = h("span", { class: "chip" });
-  const name = h("a", { href: `/sales/${id}` });
+  const name = alone ? h("span", {}) : h("a", { href: `/sales/${id}` });
   const title = h("h2", { id: titleID, class: alone && "sr" }, name);
-  const image = h("img", { alt: "", loading: "lazy", class: "image" });
-  const of = h("p", { class: "shop" });
-  const sub = h("p", { class: "sub" });
+  const image = h("img", { alt: "", class: "image", loading: "lazy", hidden: true, onerror: () => show(image, false) }); // the placeholder is behind it
+  const cover = h("div", { class: "cover" }, h("span", { "aria-hidden": "true" }), image, chip);
+  const of = h("span", {});
+  const sub = h("span", {});
   const price = h("strong", {});
   const worth = h("s", {});
   const insteadOf = h("span", { class: "sr" }, t("store.insteadOf"));
   const off = h("span", { class: "off" });
   const stockBar = h("progress", { "aria-label": t("store.stock") });
   const stockText = h("span", {});
+  const stock = h("div", { class: "stock" }, stockBar, stockText);
   const timeLabel = h("span", { class: "label" });
   const time = h("span", { class: "time", role: "timer", "aria-live": "off" });
-  const rules = h("p", { class: "rules" });
+  const times = h("div", { class: "clock" }, timeLabel, " ", time);
   const label = h("span", { id: newID("buy") });
   const button = h("button", {
     type: "button", class: "primary buy", "aria-describedby": noteID, "aria-labelledby": `${label.id} ${titleID}`, onclick: onPress,
   }, label);
   const link = h("a", { "aria-describedby": noteID });
+  const sign = h("span", { class: "sign" });
+  const headline = h("strong", {});
+  const figure = h("span", { class: "figure" });
+  const part = h("progress", { "aria-hidden": "true" }); // the figure says the same
+  const note = h("p", { id: noteID, class: "note" });
+  const result = h("div", { class: "result" }, sign, h("div", {}, headline, figure, part, note));
   const another = h("button", { type: "button", class: "link", "data-do": "another", "aria-describedby": titleID, onclick: () => buy.press(id) });
   const limit = h("p", { class: "limit" });
-  const note = h("p", { id: noteID, class: "note" });
   const ref = h("p", { class: "reference" });
   const word = h("p", { class: "banner", "data-message": true });
   const error = h("p", { class: "error", role: "alert" });
@@ -90,12 +102,13 @@ export function card(id, alone = false) {
     await rooms.leave(id);
     button.focus();
   }));
+  const remind = alone ? reminders(id) : null;
   const element = h(alone ? "article" : "li", { class: "sale", "data-voucher": id, "aria-labelledby": titleID },
-    h("div", { class: "what" }, image, h("div", { class: "head" }, title, alone ? of : null, chip), sub, alone ? null : of, rules),
-    h("div", { class: "price" }, h("span", {}, price, " ", insteadOf, worth), off),
-    h("div", { class: "stock" }, stockBar, stockText),
-    h("div", { class: "clock" }, timeLabel, time),
-    h("div", { class: "act" }, word, button, link, note, another, limit, ref, leave, error));
+    cover,
+    h("div", { class: "what" }, title, h("p", { class: "sub" }, of, " ", sub)),
+    h("div", { class: "meter" }, stock, alone ? null : times),
+    h("div", { class: "bar" }, h("div", { class: "price" }, price, " ", insteadOf, worth, " ", off), alone ? times : null, button, link),
+    h("div", { class: "act" }, word, result, another, limit, ref, leave, error, remind?.element));
   observer.observe(element);
   let shown = {};
   let timed = null;
@@ -117,10 +130,13 @@ export function card(id, alone = false) {
     const state = sales.stateOf(v, now);
     attr(element, "data-state", state);
     text(chip, t(`state.${state}`));
-    showTime(v, state, now);
-    const a = action(v, state);
+    showStock(v, state);
+    const a = action(v, state, alone);
+    showTime(v, state, now, a.until);
     showAction(a);
-    if (!a.href && !a.busy && !v.preview) human.prepare(v, state, now);
+    showResult(a);
+    if (alone && !a.href && !a.busy && !v.preview) human.prepare(v, state, now);
+    remind?.update(v, state);
     if (was !== null && was !== a.say) announce(a.say && `${v.title}: ${a.say}`);
     was = a.say;
     const from = message(v, state);
@@ -138,39 +154,52 @@ export function card(id, alone = false) {
 
   // showFacts shows what changes with the sale only. It is called when the sale has been read, and not every second.
   function showFacts(v, at) {
+    if (v.image_url !== shown.v?.image_url) {
+      attr(image, "src", v.image_url);
+      show(image, v.image_url);
+    }
     shown = { v, at };
-    for (const [el, words] of [[name, v.title], [sub, v.sub_title], [rules, alone ? "" : v.rules]]) {
+    for (const [el, words] of [[name, v.title], [sub, v.sub_title], [of, at]]) {
       text(el, words);
       attr(el, "lang", languageOf(words));
       show(el, words);
     }
-    attr(image, "src", v.image_url);
-    show(image, v.image_url);
-    text(of, at);
-    attr(of, "lang", languageOf(at));
-    show(of, at);
+    const [initial] = at || v.title;
+    text(cover.firstChild, initial);
+    attr(cover, "data-tint", initial.codePointAt(0) % TINTS);
     text(price, money(v.pay_value, v.currency));
     const saves = v.actual_value > v.pay_value;
     text(worth, money(v.actual_value, v.currency));
     show(worth, saves);
     show(insteadOf, saves);
-    const percent = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
-    text(off, t("store.off", { off: language() === "zh" ? number((100 - percent) / 10) : percent })); // 8 折 is −20%
-    show(off, percent > 0 && percent < 100);
-    const units = Math.max(v.initial_stock + (v.added_stock ?? 0), v.stock);
-    attr(stockBar, "max", Math.max(1, units));
-    attr(stockBar, "value", v.stock);
-    text(stockText, t("store.left", { left: number(v.stock), all: number(units) }));
+    const share = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
+    text(off, t("store.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
+    show(off, share > 0 && share < 100);
   }
 
-  function showTime(v, state, now) {
-    const until = Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
+  // showStock shows which share is claimed. Neither the first unit nor the last one is rounded away.
+  function showStock(v, state) {
+    const units = Math.max(v.initial_stock + (v.added_stock ?? 0), v.stock, 1);
+    const claimed = units - v.stock;
+    const share = Math.min(Math.max(claimed / units, claimed > 0 ? 0.01 : 0), v.stock > 0 ? 0.99 : 1);
+    show(stock, state !== "ended");
+    show(stockBar, state !== "upcoming");
+    attr(stockBar, "max", units);
+    attr(stockBar, "value", claimed);
+    const words = { claimed: percent(share), left: number(v.stock) };
+    text(stockText, state === "upcoming" ? t("store.units", { n: number(v.stock) }) : t(alone ? "store.claimedLeft" : "store.claimed", words));
+  }
+
+  // showTime shows the time until the start or the end, or `until` another one.
+  function showTime(v, state, now, other) {
+    const until = other?.at ?? Date.parse(state === "upcoming" ? v.begin_at : v.end_at);
     const far = until - now > 48 * HOUR ? "At" : "";
-    if (timed === state && !onScreen.has(element)) return;
-    timed = state;
-    text(timeLabel, t(state === "ended" ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
-    text(time, state === "ended" || far ? moment(until) : left(until - now));
-    attr(element, "data-soon", state === "upcoming" && until - now < 60_000);
+    const kind = other?.label ?? state;
+    if (timed === kind && !onScreen.has(element)) return;
+    timed = kind;
+    const over = state === "ended" && !other;
+    text(timeLabel, other?.label ?? t(over ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
+    text(time, over || far ? moment(until) : left(until - now, Boolean(other)));
   }
 
   function showAction(a) {
@@ -192,66 +221,23 @@ export function card(id, alone = false) {
     }
     if (focused && a.href && document.activeElement !== link) link.focus();
     if (focused && !a.href && document.activeElement !== button) button.focus();
-    text(note, a.note ?? "");
     text(ref, a.reference ?? "");
     show(ref, a.reference);
   }
 
-  return { element, update };
-}
-
-// action returns the label and function of a sale's button and the note below it. `say` is the text for screen readers:
-// it changes with events, not with every second.
-function action(v, state) {
-  if (v.preview) return { label: t(state === "on_sale" ? "buy.now" : `button.${state}`), disabled: true, note: t("sale.preview"), say: "" };
-  const p = buy.purchase(v.id);
-  const held = mine.holding(v.id);
-  const order = held[0] ?? (p.order && mine.order(p.order));
-  switch (p.is) {
-    case "buying":
-      if (p.joining) return { label: t("room.asking"), disabled: true, busy: true, note: p.proving ? t("proof.working") : "", say: "" };
-      return { label: t("buy.buying"), disabled: true, busy: true, note: t(p.proving ? "proof.working" : "buy.holdOn"), say: t("buy.buying") };
-    case "waiting": {
-      const why = t(`waiting.${p.why.code}`);
-      return {
-        label: t("buy.waiting"), disabled: true, busy: true, say: why,
-        note: `${why} ${t("buy.retryIn", { seconds: Math.max(1, Math.ceil((p.at - performance.now()) / 1000)) })}`,
-      };
+  // showResult shows what has come of the visitor's press, or a plain note.
+  function showResult(a) {
+    if (result.dataset.kind !== a.kind || !sign.firstChild) sign.replaceChildren(...(a.kind ? [icon(signs[a.kind])] : []));
+    attr(result, "data-kind", a.kind);
+    for (const [el, words] of [[headline, a.head], [figure, a.figure], [note, a.idle && !alone ? "" : a.note]]) {
+      text(el, words ?? "");
+      show(el, words);
     }
-    case "queued":
-      return { label: t("buy.queued"), disabled: true, busy: true, note: queueNote(order), say: t("buy.queued") };
+    attr(part, "value", a.part?.[0]);
+    attr(part, "max", a.part?.[1]);
+    show(part, a.part);
+    show(result, a.kind || note.textContent);
   }
-  const most = v.limit_per_user ?? 1;
-  const limit = most > 1 ? t(held.length > 0 ? "buy.held" : "buy.limit", { held: number(held.length), n: number(most) }) : "";
-  const unpaid = held.find((o) => o.status === "pending_payment") ?? (p.is === "bought" && !order ? {} : undefined);
-  const rejoins = v.entry.mode === "room" && held.length < most && !unpaid; // another unit needs another place
-  if ((held.length > 0 || p.is === "bought") && !rejoins) {
-    const fresh = p.is === "bought" && !p.already;
-    const refused = p.is === "refused" && performance.now() - p.since < REFUSAL_SHOWN;
-    const note = refused ? explain(p.problem) : !fresh ? t("buy.already") : !unpaid ? t("buy.paid") : unpaid.id ? t("buy.boughtFor", { left: left(mine.timeLeft(unpaid), true) }) : t("buy.bought");
-    // Another unit needs a press of its own: a press on the same place never buys a second one.
-    const another = held.length > 0 && held.length < most && state === "on_sale" && v.entry.mode !== "room" ? t("buy.another") : undefined;
-    return {
-      label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${unpaid?.id ?? order?.id ?? p.order}`, calm: !unpaid, note, limit, another,
-      say: fresh && unpaid ? t("buy.bought") : note,
-    };
-  }
-  const inRoom = turn(v, state);
-  // A rejection that follows from the sale's state is shown for a while, then the state itself.
-  const byState = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
-  if (p.is === "refused" && (!byState || performance.now() - p.since < REFUSAL_SHOWN)) {
-    const note = explain(p.problem) + (p.open ? ` ${t("buy.unknown")}` : "");
-    if (inRoom && !p.open) return inRoom.disabled || inRoom.label === t("room.again") ? inRoom : { ...inRoom, note, reference: reference(p.problem), say: note };
-    if (state === "on_sale") return { label: t("buy.retry"), note, reference: reference(p.problem), say: note };
-    if (byState) return { label: t(`button.${state}`), disabled: true, note, say: note };
-  }
-  const guest = state === "upcoming" && !session.user() && !session.pending();
-  if (inRoom?.disabled && guest) return { ...inRoom, label: t("ready.login"), disabled: false, ready: true };
-  if (inRoom) return inRoom;
-  const proof = human.stateOf(v.id);
-  const check = proof ? t(`proof.${proof}`) : "";
-  const say = `${t(`state.${state}`)} ${check}`;
-  if (state === "on_sale") return { label: t("buy.now"), note: check, limit, say };
-  if (guest) return { label: t("ready.login"), ready: true, note: t("ready.why"), limit, say };
-  return { label: t(`button.${state}`), disabled: true, note: `${t(`note.${state}`)} ${check}`, limit, say };
+
+  return { element, update };
 }

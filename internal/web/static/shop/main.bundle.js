@@ -5,9 +5,9 @@ createElementNS(SVG,tag);for(const[name2,value]of Object.entries(attributes??{})
 ...children);return el}function attr(el,name2,value){if(value==null||value===false)el.removeAttribute(name2);else if(el.
 getAttribute(name2)!==String(value))el.setAttribute(name2,value===true?"":value)}function text(el,value){if(el.textContent!==
 value)el.textContent=value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){
-return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,has:()=>has,language:()=>language,languageOf:()=>languageOf,
-languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,number:()=>number,onLanguage:()=>onLanguage,stamp:()=>stamp,
-t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
+number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency=>PLACES[currency]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
 emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();const timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3);signal?.removeEventListener(
@@ -24,18 +24,30 @@ startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,option
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
 key)}function money(amount,currency){const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%
 unit===0?0:places3,maximumFractionDigits:places3};return formatter("NumberFormat",{style:"currency",currency,currencyDisplay:"\
-symbol",...decimals}).format(amount/unit)}var number=n2=>formatter("NumberFormat").format(n2);var dayAndTime={month:"sho\
-rt",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
-var moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",
-{year:"numeric",...dayAndTime}).format(new Date(time));var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(
-time);var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneNa\
-me").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
-max(0,Math.ceil(ms/1e3));const two=n2=>String(n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(
-Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
-:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
+symbol",...decimals}).format(amount/unit)}var number=n2=>formatter("NumberFormat").format(n2);var percent=share=>formatter(
+"NumberFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-dig\
+it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time=>formatter("DateTimeFormat",
+dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
+time));function hour(time,now2=Date.now()){const at=new Date(time);const days=Math.round((at.setHours(0,0,0,0)-new Date(
+now2).setHours(0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};
+const far=days<0||days>1;const words=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time));return days===
+1?t("time.tomorrow",{clock:words}):words}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
+const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("time.seconds",{s:rest});return minutes>=
+10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
+test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffs\
+et"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.
+resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.max(0,Math.ceil(ms/1e3));const two=n2=>String(
+n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&
+all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):
+clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
 rror.internal":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):
-""}var KEEP=8;var SLACK=100;var DATE_SLACK=1e3;var samples=[];var coarse=null;function observe(serverTime,sent,got){const at=Date.
+""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
+zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
+ 2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
+17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
+M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a\
+4 4 0 1 0 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0"};var icon=name2=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"t\
+rue"},svg("path",{d:paths[name2]}));var KEEP=8;var SLACK=100;var DATE_SLACK=1e3;var samples=[];var coarse=null;function observe(serverTime,sent,got){const at=Date.
 parse(serverTime);if(Number.isNaN(at))return;const fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,SLACK);
 samples.push(fresh);if(samples.length>KEEP)samples.shift()}function observeDate(date,sent,got){const at=Date.parse(date);
 if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){
@@ -88,87 +100,91 @@ headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await excl
 ...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(true);adopt(login2,
 true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){
 if(problem2.code!=="unauthenticated")throw problem2}drop(true)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE});
-drop(true)},expired(rejected){if(rejected===token)drop(true)}};var open=null;function login({again=false}={}){open??=openDialog(again).finally(()=>open=null);return open}function demoAccounts(choose2){
-const accounts=(document.documentElement.dataset.demo??"").split(";").filter(Boolean).map(a2=>a2.split(" "));if(accounts.
-length===0)return null;return h("div",{class:"demo note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,
-number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`),
-" ",h("span",{class:"number"},number2))))))}function openDialog(again){return new Promise(resolve=>{const ids2={title:newID(
-"login"),phone:newID("phone"),format:newID("format"),code:newID("code"),note:newID("note"),error:newID("error"),totp:newID(
-"totp"),totpNote:newID("note")};const phone=h("input",{id:ids2.phone,type:"tel",name:"phone",autocomplete:"tel",inputmode:"\
-tel",required:true,"aria-describedby":`${ids2.format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"text",name:"\
-code",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("i\
-nput",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.
-totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,class:"note"});const error2=h("p",{id:ids2.error,class:"error",
-role:"alert"});const resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},
-t("login.resend"));const submit=h("button",{type:"submit",class:"primary"});const second=h("div",{class:"field"},h("labe\
-l",{for:ids2.code},t("login.code")),code,note,resend);const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("l\
-ogin.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote")));const form=h("form",{onsubmit:next2,novalidate:true},
-h("h2",{id:ids2.title},t("login.title")),h("p",{class:"note"},t(again?"login.ended":"login.why")),h("div",{class:"field"},
-h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demoAccounts(enterAs)),
-second,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("can\
-cel")),submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form);let sent=false;
-let loginID;let needsTOTP=false;let done2=false;let working=false;let ticking=0;function render2(){show(second,sent);show(
-third,needsTOTP);text(submit,working?t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}
-function fail2(problem2){if(problem2.code==="totp_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;
-render2();totp.value="";totp.focus();return}if(problem2.code==="rate_limited"&&!sent){text(error2,t("login.sentBefore"));
-return}const wrongCode=problem2.code==="unauthenticated";text(error2,wrongCode?t("login.wrong"):problem2.code==="invalid\
-_request"&&!sent?t("login.badphone"):explain(problem2))}async function work(what){if(working)return;working=true;text(error2,
-"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code==="rate_limited")sent=true;if(problem2.retryAfter>
-0)countDown(problem2.retryAfter)}finally{working=false;render2()}}function countDown(ms){const until=performance.now()+ms;
-clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"aria-disabled",rest>0);text(resend,
-rest>0?t("login.resendIn",{seconds:Math.ceil(rest/1e3)}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(
-tick,1e3);tick()}async function sendCode(){const answer=await session.sendCode(phone.value.trim());sent=true;loginID=answer.
-login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));if(answer.demo)code.value=answer.
-demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.
-value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){
-if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();await enter()})}function next2(event){
-event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();
-return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(done2)}if(again)phone.value=session.
-lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
-getElementById("account");var pages=[];var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;var unmount=()=>{};
-var find=path2=>pages.find(p2=>p2.path.test(path2));var here=()=>find(location.pathname)??pages[0];var full=url2=>url2.pathname+
-url2.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();
-const page2=here();unmount=page2.mount(root,...(page2.path.exec(location.pathname)??[]).slice(1).map(decode));showTitle();
-markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}function showTitle(){const{
-title:title2}=here();document.title=[badge(),typeof title2==="function"?title2():t2(title2),t2("brand")].filter(Boolean).
-join(" · ")}function go(path2,state2=null){const to=new URL(path2,location.href);if(!find(to.pathname))return false;if(full(
-to)!==full(location)||state2!==history.state)history.pushState(state2,"",full(to));open2(true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
+drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem2=>problem2.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
+again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
+demo??"").split(";").filter(Boolean).map(a2=>a2.split(" "));if(accounts.length===0)return null;return h("div",{class:"de\
+mo note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",
+class:"quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}
+function openDialog(again){return new Promise(resolve=>{const ids2={title:newID("login"),phone:newID("phone"),format:newID(
+"format"),code:newID("code"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h(
+"input",{id:ids2.phone,type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids2.
+format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"\
+numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"\
+one-time-code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,
+class:"note"});const error2=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"\
+link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submi\
+t",class:"primary"});const second=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);const third=h(
+"div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.tot\
+pNote")));const demo=demoAccounts(enterAs);const form=h("form",{onsubmit:next2,novalidate:true},h("h2",{id:ids2.title},t(
+"login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
+bel",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second,third,
+error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
+const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form);let sent=false;let loginID;let needsTOTP=false;
+let done2=false;let working=false;let ticking=0;function render2(){show(second,sent);show(third,needsTOTP);text(submit,working?
+t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail2(problem2){if(problem2.
+code==="totp_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();
+return}if(problem2.code==="rate_limited"&&!sent){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+problem2.retryAfter,
+now())}):t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,wrongCode?t("login.\
+wrong"):problem2.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem2))}async function work(what){if(working)
+return;working=true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code==="rate_\
+limited"&&!quota(problem2))sent=true;if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;render2()}}
+function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.
+now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t(
+"login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.
+sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.
+demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
+await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(
+sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
+await enter()})}function next2(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error2,t("login.\
+badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(
+done2)}if(again)phone.value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
+var unmount=()=>{};var find=path2=>pages.find(p2=>p2.path.test(path2));var here=()=>find(location.pathname)??missing??pages[0];
+var full=url2=>url2.pathname+url2.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){
+unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode));
+showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}var brand=()=>t2(
+"brand");function showTitle(){const{title:title2}=here();document.title=[badge(),typeof title2==="function"?title2():t2(
+title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){const to=new URL(path2,location.href);if(!find(
+to.pathname))return false;if(full(to)!==full(location)||state2!==history.state)history.pushState(state2,"",full(to));open2(
+true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link.href))event.preventDefault()}function markCurrent(){
 for(const link of nav.querySelectorAll("a")){const current2=link.getAttribute("href")===here().nav;attr(link,"aria-curre\
 nt",current2?"page":null);if(current2)nav.scrollLeft=link.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
 logout()}catch(problem2){text(account.querySelector("output"),explain(problem2))}}function accountOf(phone){const label=[
 h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
-{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},label)}function more(){
-const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in document.documentElement.dataset;const lang=language();
-const to=[["/","more.shop",home!=="/"],["/console","console",home!=="/console"&&demo],[`/docs?lang=${lang}`,"more.docs",
-true],[`/problems?lang=${lang}`,"more.problems",true]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},
-t2(key)))}function render(){text(document.getElementById("brand"),t2("brand"));text(document.getElementById("skip"),t2("\
-skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"ari\
-a-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
-nav.replaceChildren(...links(user2).map(([href,key])=>h("a",{href},t2(key))));markCurrent();const other=Object.keys(languages).
+{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
+{class:"word"},label))}function more(){const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in
+document.documentElement.dataset;const lang=language();const staff=home==="/console";const to=[["/","more.shop",staff],[
+"/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.proble\
+ms",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
+"foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
+...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
+name2])=>h("a",{href},name2&&icon(name2),h("span",{class:"word"},t2(key)))));markCurrent();const other=Object.keys(languages).
 find(l2=>l2!==language());const switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other===
 "zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,
-"$1····$3"):"";const button=(name2,press2)=>h("button",{type:"button",class:"quiet","data-do":name2,onclick:press2},
-t2(name2));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),button("logout",logout)]:[button(
-"login",()=>login())]);show(account,true)}function start(options){({pages,links,foot}=options);badge=options.badge??badge;
-openAccount=options.account??null;use(options.texts);document.addEventListener("click",onClick);addEventListener("popsta\
-te",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);
-render();open2(false);if(focused)account.querySelector("button").focus()})}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id=newID("confirm");let agreed=false;const dialog=h(
+"$1····$3"):"";const button=(name2,press2,...sign)=>h("button",{type:"button",class:"quiet","data-do":name2,onclick:press2},
+sign,h("span",{class:"word"},t2(name2)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
+button("logout",logout,icon("exit"))]:[button("login",()=>login())]);show(account,true)}function start(options){({pages,
+links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
+texts);document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);session.
+on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)account.
+querySelector("button").focus()})}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id=newID("confirm");let agreed=false;const dialog=h(
 "dialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=true;dialog.close()}},yes)));document.
-body.append(dialog);dialog.showModal()})}var FILE="seckill-data.json";var TIMEOUT3=15e3;async function download(){const response=await asUser("GET","/me/export",
-{timeout:TIMEOUT3});const url2=URL.createObjectURL(await response.blob());h("a",{href:url2,download:FILE}).click();setTimeout(
-()=>URL.revokeObjectURL(url2),6e4)}function account2(){const id=newID("account");const error2=h("p",{class:"error",role:"\
-alert"});let working=false;async function work(what){if(working)return;working=true;text(error2,"");attr(dialog,"aria-bu\
-sy",true);try{await what()}catch(problem2){text(error2,explain(problem2))}finally{working=false;attr(dialog,"aria-busy",
-null)}}async function everywhere(){await session.logout({everywhere:true});dialog.close()}async function erase(){if(!await confirm(
-t("account.sure"),t("account.delete"),t("account.consequences")))return;await session.erase();dialog.close()}const button=(name2,what)=>h(
-"button",{type:"button",class:"quiet","data-do":name2,onclick:()=>work(what)},t(`account.${name2}`));const dialog=h("dia\
-log",{class:"sheet","aria-labelledby":id,onclose:()=>dialog.remove()},h("h2",{id},t("account.title")),h("p",{class:"note"},
-t("account.note")),button("everywhere",everywhere),button("download",download),button("delete",erase),error2,h("div",{class:"\
-actions"},h("button",{type:"button",class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog);
-dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget3,onChange:()=>onChange,prepare:()=>prepare,
+body.append(dialog);dialog.showModal()})}function save(content,name2){const url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click();setTimeout(
+()=>URL.revokeObjectURL(url2),6e4)}var FILE="seckill-data.json";var TIMEOUT3=15e3;async function download(){const response=await asUser("GET","/me/export",
+{timeout:TIMEOUT3});save(await response.blob(),FILE)}function account2(){const id=newID("account");const error2=h("p",{class:"\
+error",role:"alert"});let working=false;async function work(what){if(working)return;working=true;text(error2,"");attr(dialog,
+"aria-busy",true);try{await what()}catch(problem2){text(error2,explain(problem2))}finally{working=false;attr(dialog,"ari\
+a-busy",null)}}async function everywhere(){await session.logout({everywhere:true});dialog.close()}async function erase(){
+if(!await confirm(t("account.sure"),t("account.delete"),t("account.consequences")))return;await session.erase();dialog.close()}
+const button=(name2,what)=>h("button",{type:"button",class:"quiet","data-do":name2,onclick:()=>work(what)},t(`account.${name2}`));
+const dialog=h("dialog",{class:"sheet","aria-labelledby":id,onclose:()=>dialog.remove()},h("h2",{id},t("account.title")),
+h("p",{class:"note"},t("account.note")),button("everywhere",everywhere),button("download",download),button("delete",erase),
+error2,h("div",{class:"actions"},h("button",{type:"button",class:"primary",onclick:()=>dialog.close()},t("back"))));document.
+body.append(dialog);dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget3,onChange:()=>onChange,prepare:()=>prepare,
 solution:()=>solution,stateOf:()=>stateOf});var MARGIN=1e4;var solutions=new Map;var name=voucherID=>`${session.user()?.id} ${voucherID}`;function proveHuman(voucherID,challenge){
 const key=name(voucherID);const known=solutions.get(key);if(known&&now()<known.until)return known.solution;const fresh={
 until:Infinity};fresh.solution=prove(voucherID,challenge).then(({solution:solution2,until})=>{fresh.until=until-MARGIN;return solution2},
@@ -213,7 +229,7 @@ paid:2,redeemed:3,refunding:3,cancelled:4,refunded:4,failed:4};var final=order2=
 led"].includes(order2.status);var active=order2=>!["cancelled","refunded","failed"].includes(order2.status);var expired=order2=>order2.
 status==="cancelled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at);var revivable=o2=>o2.status==="fail\
 ed"&&now()-Date.parse(o2.created_at)<REVIVAL;var idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending_paymen\
-t"&&timeLeft(o2)>0;var orders=new Map;var missing=new Map;var busy=new Map;var streams=new Map;var changes4=topic();var channel2="\
+t"&&timeLeft(o2)>0;var orders=new Map;var missing2=new Map;var busy=new Map;var streams=new Map;var changes4=topic();var channel2="\
 BroadcastChannel"in globalThis?new BroadcastChannel("seckill.orders"):null;var state="none";var problem=null;var onChange2=changes4.
 on;var loadState=()=>({state,problem});var order=id=>orders.get(id);var doing=id=>busy.get(id)??{};function list(){return[
 ...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.
@@ -226,8 +242,8 @@ user()?.id;if(!user2)return;if(state==="none"||state==="failed")state="loading";
 imit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;if(more3||state==="loading")cursor=
 page2.next_cursor;for(const o2 of page2.items)put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
 id!==user2)return;problem=err;if(state==="loading")state="failed"}changes4.emit()}async function fetchOne(id){try{put(await getMine(
-`/orders/${encodeURIComponent(id)}`));missing.delete(id)}catch(err){const known=order(id);if(err.status!==404||known?.status!==
-"queued")throw err;if(!missing.has(id))missing.set(id,performance.now());if(performance.now()-missing.get(id)>=LOST)put(
+`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known=order(id);if(err.status!==404||known?.status!==
+"queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.now()-missing2.get(id)>=LOST)put(
 {...known,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){const before2=doing(
 id);if(before2.action&&!before2.problem)return;const key=before2.action===action2?before2.key:newKey();const user2=session.
 user()?.id;busy.set(id,{action:action2,key,since:performance.now()});changes4.emit();try{const answer=await postMine(`/o\
@@ -252,10 +268,10 @@ hidden&&session.user()){for(const[id,{submitted}]of busy)if(submitted)await chec
 o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));if(state==="failed"||
 unwatched.some(o2=>!awaited(o2)))await load();for(const o2 of unwatched)if(["queued","failed"].includes(o2.status)||awaited(
 o2))await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:0;setTimeout(poll,POLL+backoff(failures2,500,2e4),
-failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();busy.clear();missing.clear();lastIDs.clear();[state,
-problem,cursor]=["none",null,null];updateStreams();changes4.emit();if(user2)load()};session.on(begin2);if(session.user())
-begin2(session.user());document.addEventListener("visibilitychange",()=>{updateStreams();if(!document.hidden)load()});channel2?.
-addEventListener("message",({data})=>{if(data.user===session.user()?.id&&!document.hidden)load()});poll()}var timeLeft=o2=>Date.
+failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();busy.clear();missing2.clear();lastIDs.clear();[
+state,problem,cursor]=["none",null,null];updateStreams();changes4.emit();if(user2)load()};session.on(begin2);if(session.
+user())begin2(session.user());document.addEventListener("visibilitychange",()=>{updateStreams();if(!document.hidden)load()});
+channel2?.addEventListener("message",({data})=>{if(data.user===session.user()?.id&&!document.hidden)load()});poll()}var timeLeft=o2=>Date.
 parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1;var POLL2=5e3;var RETRY2=1e3;var SLOWEST=8e3;var STORED="seckill.place.";var places=new Map;var changes5=topic();
 var channel3="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.rooms"):null;var streams2=0;var heldUntil2=0;
@@ -300,11 +316,11 @@ session.user());addEventListener("pagehide",()=>restore(null));addEventListener(
 session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,hello}})=>{if(user2!==session.user()?.
 id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.leads&&!p2.abort.signal.aborted)channel3.
 postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
-missing:()=>missing2,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
+missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
 soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
 var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.
 on;var all=()=>[...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(id);var hasMore2=()=>cursor2!==
-null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing2=null;function stateOf2(v2,now2=now()){if(v2.
+null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing3=null;function stateOf2(v2,now2=now()){if(v2.
 status!=="on"||now2>=Date.parse(v2.end_at))return"ended";if(now2<Date.parse(v2.begin_at))return"upcoming";return v2.stock>
 0?"on_sale":"sold_out"}var tags=new Map;var quiet=0;async function request2(path2,by=send){const sent=performance.now();
 const response=await by("GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);
@@ -320,16 +336,16 @@ sales.clear();for(const[id,v2]of found)sales.set(id,began<soldOutAt.get(id)?{...
 try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){error=problem2}changes6.emit()}var soldOutAt=new Map;
 function soldOut(id){soldOutAt.set(id,performance.now());if(sales.has(id))sales.set(id,{...sales.get(id),stock:0});changes6.
 emit()}function refresh(){running??=(async()=>{const id=only;try{await read();loaded=true;failures=0;error=null}catch(problem2){
-if(id&&[400,401,403,404].includes(problem2.status)){sales.delete(id);missing2=id}else if(++failures>1||!loaded||!navigator.
+if(id&&[400,401,403,404].includes(problem2.status)){sales.delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.
 onLine)error=problem2}changes6.emit()})().finally(()=>{running=null;schedule()});return running}function more2(){pages2+=
 PAGES;return refresh()}var others=new Map;function one(id){if(sales.has(id))return sales.get(id);if(!others.has(id))others.
 set(id,{voucher:null,failures:0,next:0});const o2=others.get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/v\
 ouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(
 o2.failures++,4e3,3e5))}return o2.voucher}function pause(){if(failures>0)return backoff(failures,1e3,15e3);const now2=now();
-const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait=SLOW;for(const v2 of sales.values()){if(near(v2.begin_at)||
-near(v2.end_at))wait=OPEN;else if(["on_sale","sold_out"].includes(stateOf2(v2,now2)))wait=Math.min(wait,OPEN+quiet*QUIET)}
-return wait*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2);if(watching&&!document.hidden)timer2=setTimeout(
-refresh,pause())}function watch2(id=null){[watching,only,missing2]=[true,id,null];if(running)running.then(refresh);else refresh();
+const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;for(const v2 of sales.values()){if(near(v2.begin_at)||
+near(v2.end_at))wait2=OPEN;else if(["on_sale","sold_out"].includes(stateOf2(v2,now2)))wait2=Math.min(wait2,OPEN+quiet*QUIET)}
+return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2);if(watching&&!document.hidden)timer2=setTimeout(
+refresh,pause())}function watch2(id=null){[watching,only,missing3]=[true,id,null];if(running)running.then(refresh);else refresh();
 return()=>{watching=false;clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{if(document.
 hidden)clearTimeout(timer2);else if(watching){forget();refresh()}});addEventListener("online",()=>watching&&refresh());addEventListener(
 "offline",()=>{error={code:"network"};changes6.emit()})}var FIRST2=600;var MOST2=8e3;var RETRIES=20;var TIMEOUT4=8e3;var EXPIRY=18e4;var SPREAD2=2e3;var EARLY_RETRIES=5;var PROOFS=3;
@@ -378,7 +394,8 @@ setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2
 return;const p2=purchases.get(order2.voucher_id);if(p2?.state.order!==order2.id)return;if(order2.status==="failed")reject(
 order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2);else if(!active(order2))p2.state={is:"idle"};else{
 done(order2.voucher_id);p2.state={...p2.state,is:"bought"}}changes7.emit(order2.voucher_id)});session.on(user2=>{for(const[
-id,p2]of purchases){if(p2.running||p2.user===user2?.id)continue;purchases.delete(id);changes7.emit(id)}})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
+id,p2]of purchases){if(p2.running||p2.user===user2?.id)continue;purchases.delete(id);changes7.emit(id)}})}function mount(root2){root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),h("p",{},
+t("missing.why"))),h("div",{},h("a",{href:"/",class:"button primary"},t("store.all"))));return()=>{}}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
 {},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}var SLOW2=1e4;function queueNote(order2){const ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");const slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
 t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){return new Promise(resolve=>{const id=newID("pay");const amount=money(order2.amount,
@@ -457,31 +474,31 @@ code.size;y2++){for(let x2=0;x2<code.size;x2++)if(code.get(x2,y2))path2+=`M${x2+
 listed??=get("/shops?limit=100").then(({items})=>{for(const s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}
 function shop(id){if(!shops.get(id)&&performance.now()>=(next.get(id)??0)){next.set(id,performance.now()+RETRY3);(listed??
 Promise.resolve()).then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2);changes8.emit()},()=>{})}return shops.
-get(id)??null}function mount(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
-const all2=h("a",{href:"/orders",class:"link"},t("orders.all"));const list2=h("ul",{class:"orders","data-one":Boolean(only2)});
-const empty=h("p",{class:"empty"});const error2=h("p",{class:"banner",role:"status"});const enter=h("button",{type:"butt\
-on",class:"primary",onclick:()=>login()},t("login.title"));const shop2=h("a",{href:"/",class:"button primary"},t("orders\
-.shop"));const more3=h("button",{type:"button",class:"quiet",onclick:()=>load(true)},t("more"));let missing3=false;let unreadable=null;
-let failures2=0;let mounted=true;let retry=0;root2.replaceChildren(h("header",{class:"lead"},heading,all2),error2,list2,
-empty,h("div",{class:"center"},enter,shop2,more3));function find2(){clearTimeout(retry);missing3=false;if(!only2||!session.
-user()||order(only2))return;fetchOne(only2).then(()=>unreadable=null,problem2=>{missing3=problem2.status===404||problem2.
-status===400;unreadable=missing3?null:problem2;if(unreadable&&mounted)retry=setTimeout(find2,problem2.retryAfter+backoff(
-failures2++,1e3,15e3))}).then(()=>mounted&&render2())}function render2(){const user2=session.user();const{state:state2,problem:unread}=loadState();
-const orders2=!user2?[]:only2?[order(only2)].filter(Boolean):list();const problem2=orders2.length===0&&unreadable||unread;
-const loading=user2&&state2!=="loaded"&&!problem2;text(empty,!user2?t("orders.guest"):missing3?t("orders.missing"):loading||
-only2?t("loading"):t("orders.none"));show(empty,orders2.length===0&&!problem2);text(error2,problem2?`${explain(problem2)}\
- ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop2,user2&&!loading&&orders2.length===
-0&&!problem2&&(!only2||missing3));show(all2,only2);show(more3,user2&&!only2&&hasMore());for(const[id,c2]of cards){if(orders2.
-some(o2=>o2.id===id))continue;c2.element.remove();cards.delete(id)}let at=list2.firstChild;for(const o2 of orders2){let c2=cards.
-get(o2.id);if(!c2){c2=card(o2.id,Boolean(only2));cards.set(o2.id,c2);list2.insertBefore(c2.element,at)}else if(c2.element===
-at)at=at.nextSibling;c2.update()}}const ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2();
-render2()})];const timer3=setInterval(()=>{for(const c2 of cards.values())c2.update()},1e3);if(session.user())load();pin(
-only2??"");find2();render2();return()=>{mounted=false;clearInterval(timer3);clearTimeout(retry);pin("");for(const end of ends)
+get(id)??null}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
+const all2=h("a",{href:"/orders",class:"link"},icon("back"),t("orders.all"));const list2=h("ul",{class:"orders","data-on\
+e":Boolean(only2)});const empty=h("p",{class:"empty"});const error2=h("p",{class:"banner",role:"status"});const enter=h(
+"button",{type:"button",class:"primary",onclick:()=>login()},t("login.title"));const shop2=h("a",{href:"/",class:"button\
+ primary"},t("orders.shop"));const more3=h("button",{type:"button",class:"quiet",onclick:()=>load(true)},t("more"));let missing4=false;
+let unreadable=null;let failures2=0;let mounted=true;let retry=0;root2.replaceChildren(h("header",{class:"lead"},all2,heading),
+error2,list2,empty,h("div",{class:"center"},enter,shop2,more3));function find2(){clearTimeout(retry);missing4=false;if(!only2||
+!session.user()||order(only2))return;fetchOne(only2).then(()=>unreadable=null,problem2=>{missing4=problem2.status===404||
+problem2.status===400;unreadable=missing4?null:problem2;if(unreadable&&mounted)retry=setTimeout(find2,problem2.retryAfter+
+backoff(failures2++,1e3,15e3))}).then(()=>mounted&&render2())}function render2(){const user2=session.user();const{state:state2,
+problem:unread}=loadState();const orders2=!user2?[]:only2?[order(only2)].filter(Boolean):list();const problem2=orders2.length===
+0&&unreadable||unread;const loading=user2&&state2!=="loaded"&&!problem2;text(empty,!user2?t("orders.guest"):missing4?t("\
+orders.missing"):loading||only2?t("loading"):t("orders.none"));show(empty,orders2.length===0&&!problem2);text(error2,problem2?
+`${explain(problem2)} ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop2,user2&&!loading&&
+orders2.length===0&&!problem2&&(!only2||missing4));show(all2,only2);show(more3,user2&&!only2&&hasMore());for(const[id,c2]of cards){
+if(orders2.some(o2=>o2.id===id))continue;c2.element.remove();cards.delete(id)}let at=list2.firstChild;for(const o2 of orders2){
+let c2=cards.get(o2.id);if(!c2){c2=card(o2.id,Boolean(only2));cards.set(o2.id,c2);list2.insertBefore(c2.element,at)}else if(c2.
+element===at)at=at.nextSibling;c2.update()}}const ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.
+on(()=>{find2();render2()})];const timer3=setInterval(()=>{for(const c2 of cards.values())c2.update()},1e3);if(session.user())
+load();pin(only2??"");find2();render2();return()=>{mounted=false;clearInterval(timer3);clearTimeout(retry);pin("");for(const end of ends)
 end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??{}:o2;function card(id,open3){const alone=open3;const titleID=newID("\
-order");const name2=h("a",{});const title2=h("h2",{id:titleID},name2);const of=h("p",{class:"sub"});const rules=h("p",{class:"\
-note terms"});const number2=alone?h("span",{},t("orders.number",{id})):h("a",{href:`/orders/${id}`},t("orders.number",{id}));
-const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h("strong",{class:"amount"});const facts=h("p",{class:"\
-facts"},at," · ",number2);const due=h("p",{class:"due"});const error2=h("p",{class:"error",role:"alert"});const ref=h("\
+order");const name2=h("a",alone?{}:{href:`/orders/${id}`});const title2=h("h2",{id:titleID},name2);const of=h("p",{class:"\
+sub"});const rules=h("p",{class:"note terms"});const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h(
+"strong",{class:"amount"});const facts=h("p",{class:"facts"},at," · ",t("orders.number",{id}));const deadline=h("span",
+{});const due=h("p",{class:"due"},icon("clock"),deadline);const error2=h("p",{class:"error",role:"alert"});const ref=h("\
 p",{class:"reference"});const button=(name3,kind,press2)=>{const b2=h("button",{type:"button",class:kind,"data-do":name3,
 "aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2};const pay=button("pay","p\
 rimary",payNow);const again=h("a",{class:"button primary","data-do":"again"},t("orders.again"));const cancel=button("can\
@@ -494,8 +511,8 @@ w"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,can
 if(await confirm(t(`confirm.${action2}`),t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(
 order(id),name2.textContent))act(id,"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);
 const{action:action2,problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pen\
-ding_payment";const{title:bought}=boughtOf(o2,v2);text(name2,bought||t("orders.voucher",{id:o2.voucher_id}));attr(name2,
-"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought&&languageOf(bought));showBought(o2,v2);const late=unpaid&&
+ding_payment";const{title:bought2}=boughtOf(o2,v2);text(name2,bought2||t("orders.voucher",{id:o2.voucher_id}));if(alone)
+attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought2&&languageOf(bought2));showBought(o2,v2);const late=unpaid&&
 timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&action2==="pay"&&unpaid?t("status.paying"):t(
 `status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(amount,o2.amount===void 0?"":money(o2.amount,
 o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
@@ -508,199 +525,254 @@ queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t
 "orders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.canc\
 elled",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
 redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
-unded",{at:moment(o2.refunded_at)})}[o2.status];text(due,words&&words()||"");show(due,due.textContent);attr(due,"data-so\
-on",unpaid&&rest<6e4)}function showBought(o2,v2){const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&
-(alone||!shopName)?shop(shopID):null;const where=[shopName||s2?.name,...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].
-filter(Boolean).join(" · ");text(of,where);attr(of,"lang",languageOf(where));show(of,where);text(rules,alone&&terms||"");
-attr(rules,"lang",languageOf(rules.textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status===
-"paid"&&o2.redeem_code;show(toggle,has2);show(pass,has2&&open3);text(toggle,t(open3?"orders.hideCode":"orders.showCode"));
-attr(toggle,"aria-expanded",String(open3));attr(toggle,"class",open3?"quiet":"primary");if(!has2){picture.replaceChildren()}else if(code.
-textContent!==o2.redeem_code||!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t(
-"orders.qr",{code:o2.redeem_code})))}}return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
+unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||"");show(due,deadline.textContent)}function showBought(o2,v2){
+const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop(shopID):null;
+const where=[shopName||s2?.name,...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].filter(Boolean).join(" · ");text(of,
+where);attr(of,"lang",languageOf(where));show(of,where);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(rules.
+textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
+has2);show(pass,has2&&open3);text(toggle,t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",String(
+open3));attr(toggle,"class",open3?"quiet":"primary");if(!has2){picture.replaceChildren()}else if(code.textContent!==o2.redeem_code||
+!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))}}
+return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
 getItem(STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=false;return async event=>{event?.preventDefault();if(working||button.
 getAttribute("aria-disabled")==="true")return;working=true;errorBox.clear();attr(button,"aria-disabled","true");attr(button,
 "data-busy",true);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=
-false;attr(button,"aria-disabled",null);attr(button,"data-busy",null)}}}var SPOKEN=3e4;var FAR=24*36e5;var spoken=new Map;function announced(id,position){const last=spoken.get(id);if(position>
-1&&last?.position>=position&&performance.now()-last.at<SPOKEN)return last.position;spoken.set(id,{position,at:performance.
-now()});return position}function turn(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return void 0;const p2=place(
-v2.id);const shown2=places2[p2.is](v2,state2,p2);if(shown2&&p2.offline)shown2.note=t("room.offline");return shown2}function message(v2,state2){
-if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return(["lobby","waiting","admitted"].includes(
-p2.is)?p2.message:v2.entry.message)??""}var waits=(label,note,say=note)=>({label,disabled:true,note,say,leave:true});var places2={
-none(v2,state2){const until=Date.parse(v2.entry.opens_at)-now();if(state2==="upcoming"&&until>0){const note=until>FAR?t(
-"room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)});return{label:t("button.upcoming"),disabled:true,
-note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;return{label:t("room.join"),note:t(state2==="upcoming"?
-"room.early":"room.late"),say:t("room.open")}},asking:()=>({label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),
-lobby:(v2,state2,p2)=>waits(t("room.lobby"),t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobb\
-y")),waiting(v2,state2,p2){const position=number(p2.position);const ahead=p2.ahead>0?t("room.ahead",{count:number(p2.ahead)}):
-t("room.next");if(p2.paused)return waits(t("room.position",{position}),`${ahead} ${t("room.paused")}`,t("room.paused"));
-const minutes=Math.round(p2.eta/60);const eta=p2.eta===void 0?"":minutes<1?t("room.soon"):t("room.minutes",{minutes:number(
-minutes)});return waits(t("room.position",{position}),`${ahead} ${eta}`,t("room.position",{position:number(announced(v2.
-id,p2.position))}))},admitted:(v2,state2,p2)=>({label:t("buy.now"),note:t("room.turn",{left:left(p2.until-now(),true)}),
-say:t("room.yours"),leave:true,mine:true}),sold_out:()=>waits(t("button.sold_out"),t("room.soldOut")),lost:(v2,state2)=>state2===
-"sold_out"?void 0:{label:t("room.again"),note:t("room.lost"),say:t("room.lost")}};var HOUR=36e5;var REFUSAL_SHOWN=8e3;function keepTime(update){let timer3=0;function tick(){clearTimeout(timer3);const now2=now();
-update(now2);let next2=1e3-now2%1e3;for(const v2 of all()){for(const time of[v2.begin_at,v2.end_at,v2.entry.opens_at].map(
-Date.parse)){if(time>now2)next2=Math.min(next2,time-now2)}}timer3=setTimeout(tick,next2+1)}const ends=[sales_exports,shops_exports,
-buy_exports,human_exports,mine_exports,rooms_exports].map(changed=>changed.onChange(tick));ends.push(session.on(tick));tick();
-return()=>{clearTimeout(timer3);for(const end of ends)end()}}var onScreen=new WeakSet;var observer=new IntersectionObserver(
-entries=>{for(const e of entries)onScreen[e.isIntersecting?"add":"delete"](e.target)},{rootMargin:"100%"});function card2(id,alone=false){
-const titleID=newID("sale");const noteID=newID("note");const chip=h("span",{class:"chip"});const name2=h("a",{href:`/sal\
-es/${id}`});const title2=h("h2",{id:titleID,class:alone&&"sr"},name2);const image=h("img",{alt:"",loading:"lazy",class:"\
-image"});const of=h("p",{class:"shop"});const sub=h("p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});
-const insteadOf=h("span",{class:"sr"},t("store.insteadOf"));const off=h("span",{class:"off"});const stockBar=h("progress",
-{"aria-label":t("store.stock")});const stockText=h("span",{});const timeLabel=h("span",{class:"label"});const time=h("sp\
-an",{class:"time",role:"timer","aria-live":"off"});const rules=h("p",{class:"rules"});const label=h("span",{id:newID("bu\
-y")});const button=h("button",{type:"button",class:"primary buy","aria-describedby":noteID,"aria-labelledby":`${label.id}\
- ${titleID}`,onclick:onPress},label);const link=h("a",{"aria-describedby":noteID});const another=h("button",{type:"butto\
-n",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(id)});const limit=h("p",{class:"limit"});
-const note=h("p",{id:noteID,class:"note"});const ref=h("p",{class:"reference"});const word=h("p",{class:"banner","data-m\
-essage":true});const error2=h("p",{class:"error",role:"alert"});const leave2=h("button",{type:"button",class:"link","dat\
-a-do":"leave","aria-describedby":titleID},t("room.leave"));leave2.addEventListener("click",singleFlight(leave2,{clear:()=>text(
-error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{if(!await confirm(t("room.sure"),t("room.leave")))return;
-await leave(id);button.focus()}));const element=h(alone?"article":"li",{class:"sale","data-voucher":id,"aria-labelledby":titleID},
-h("div",{class:"what"},image,h("div",{class:"head"},title2,alone?of:null,chip),sub,alone?null:of,rules),h("div",{class:"\
-price"},h("span",{},price," ",insteadOf,worth),off),h("div",{class:"stock"},stockBar,stockText),h("div",{class:"clock"},
-timeLabel,time),h("div",{class:"act"},word,button,link,note,another,limit,ref,leave2,error2));observer.observe(element);
-let shown2={};let timed=null;let was=null;let said=null;let turned=null;function onPress(){if(button.getAttribute("aria-\
-disabled")==="true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2){const v2=sale(id);
-if(!v2)return;const at=shop(v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const state2=stateOf2(
-v2,now2);attr(element,"data-state",state2);text(chip,t(`state.${state2}`));showTime(v2,state2,now2);const a2=action(v2,state2);
-showAction(a2);if(!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);if(was!==null&&was!==a2.say)announce(a2.say&&`${v2.
-title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);text(word,from);show(word,from);if(said!==null&&said!==from)
-announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)text(error2,"");const active2=document.
-activeElement;if(a2.mine&&turned===false&&(!active2||active2===document.body||element.contains(active2)))button.focus();
-turned=Boolean(a2.mine)}function showFacts(v2,at){shown2={v:v2,at};for(const[el,words]of[[name2,v2.title],[sub,v2.sub_title],
-[rules,alone?"":v2.rules]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}attr(image,"src",v2.image_url);
-show(image,v2.image_url);text(of,at);attr(of,"lang",languageOf(at));show(of,at);text(price,money(v2.pay_value,v2.currency));
-const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);show(insteadOf,
-saves);const percent=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()==="\
-zh"?number((100-percent)/10):percent}));show(off,percent>0&&percent<100);const units=Math.max(v2.initial_stock+(v2.added_stock??
-0),v2.stock);attr(stockBar,"max",Math.max(1,units));attr(stockBar,"value",v2.stock);text(stockText,t("store.left",{left:number(
-v2.stock),all:number(units)}))}function showTime(v2,state2,now2){const until=Date.parse(state2==="upcoming"?v2.begin_at:
-v2.end_at);const far=until-now2>48*HOUR?"At":"";if(timed===state2&&!onScreen.has(element))return;timed=state2;text(timeLabel,
-t(state2==="ended"?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,state2==="ended"||far?moment(
-until):left(until-now2));attr(element,"data-soon",state2==="upcoming"&&until-now2<6e4)}function showAction(a2){const focused=document.
-activeElement===button||document.activeElement===link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":
-null);attr(button,"data-busy",a2.busy);attr(button,"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,
-a2.another);text(limit,a2.limit??"");show(limit,a2.limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,
-"href",a2.href);attr(link,"class",`button ${a2.calm?"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.
-activeElement!==link)link.focus();if(focused&&!a2.href&&document.activeElement!==button)button.focus();text(note,a2.note??
-"");text(ref,a2.reference??"");show(ref,a2.reference)}return{element,update}}function action(v2,state2){if(v2.preview)return{
-label:t(state2==="on_sale"?"buy.now":`button.${state2}`),disabled:true,note:t("sale.preview"),say:""};const p2=purchase(
+false;attr(button,"aria-disabled",null);attr(button,"data-busy",null)}}}var SPOKEN=3e4;var FAR=24*36e5;var spoken=new Map;var furthest=new Map;function announced(id,position){const last=spoken.
+get(id);if(position>1&&last?.position>=position&&performance.now()-last.at<SPOKEN)return last.position;spoken.set(id,{position,
+at:performance.now()});return position}function turn(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return void 0;
+const p2=place(v2.id);const shown2=places2[p2.is](v2,state2,p2);if(shown2&&p2.offline)shown2.note=t("room.offline");return shown2}
+function message(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return(["lobby",
+"waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("room.waits"),
+disabled:true,kind:"waiting",head,note,say,leave:true});function wait(p2){if(p2.paused)return t("room.paused");if(p2.eta===
+void 0)return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<1?t("room.soon"):t("room.minutes",{minutes:number(
+minutes)})}var places2={none(v2,state2){const until=Date.parse(v2.entry.opens_at)-now();if(state2==="upcoming"&&until>0){
+const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)});return{label:t(
+"button.upcoming",{at:hour(v2.begin_at,now())}),disabled:true,note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;
+return{label:t("room.join"),note:t(state2==="upcoming"?"room.early":"room.late"),idle:true,say:t("room.open")}},asking:()=>({
+label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),t(p2.paused?
+"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobby")),waiting(v2,state2,p2){const ahead=p2.ahead>0?t("roo\
+m.ahead",{count:number(p2.ahead)}):t("room.next");const from=Math.max(furthest.get(v2.id)??0,p2.position);furthest.set(v2.
+id,from);return{...waits(t("room.position"),`${ahead} ${wait(p2)}`,p2.paused?t("room.paused"):t("room.positionIs",{position:number(
+announced(v2.id,p2.position))})),figure:number(p2.position),part:[from-p2.position+1,from+1]}},admitted:(v2,state2,p2)=>({
+label:t("buy.now"),kind:"turn",head:t("room.yours"),note:t("room.turn",{left:left(p2.until-now(),true)}),until:{at:p2.until,
+label:t("time.buyWithin")},say:t("room.yours"),leave:true,mine:true}),sold_out:()=>waits(t("button.sold_out"),t("room.so\
+ldOut"),t("room.soldOut")),lost:(v2,state2)=>state2==="sold_out"?void 0:{label:t("room.again"),kind:"lost",head:t("room.\
+lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t("room.lostNote")}`}};var REFUSAL_SHOWN=8e3;function action(v2,state2,alone){const label=state2==="on_sale"?t("buy.now"):t(`button.${state2}`,
+{at:hour(v2.begin_at,now())});if(v2.preview)return{label,disabled:true,note:t("sale.preview"),say:""};const p2=purchase(
 v2.id);const held=holding(v2.id);const order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":if(p2.joining)
 return{label:t("room.asking"),disabled:true,busy:true,note:p2.proving?t("proof.working"):"",say:""};return{label:t("buy.\
 buying"),disabled:true,busy:true,note:t(p2.proving?"proof.working":"buy.holdOn"),say:t("buy.buying")};case"waiting":{const why=t(
-`waiting.${p2.why.code}`);return{label:t("buy.waiting"),disabled:true,busy:true,say:why,note:`${why} ${t("buy.retryIn",{
-seconds:Math.max(1,Math.ceil((p2.at-performance.now())/1e3))})}`}}case"queued":return{label:t("buy.queued"),disabled:true,
-busy:true,note:queueNote(order2),say:t("buy.queued")}}const most=v2.limit_per_user??1;const limit=most>1?t(held.length>0?
-"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";const unpaid=held.find(o2=>o2.status==="pending_pay\
-ment")??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.entry.mode==="room"&&held.length<most&&!unpaid;if((held.length>
-0||p2.is==="bought")&&!rejoins){const fresh=p2.is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-
-p2.since<REFUSAL_SHOWN;const note=refused?explain(p2.problem):!fresh?t("buy.already"):!unpaid?t("buy.paid"):unpaid.id?t(
-"buy.boughtFor",{left:left(timeLeft(unpaid),true)}):t("buy.bought");const another=held.length>0&&held.length<most&&state2===
-"on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0;return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.
-id??order2?.id??p2.order}`,calm:!unpaid,note,limit,another,say:fresh&&unpaid?t("buy.bought"):note}}const inRoom=turn(v2,
-state2);const byState=!p2.open&&["sold_out","sale_not_started","sale_ended"].includes(p2.problem?.code);if(p2.is==="refu\
-sed"&&(!byState||performance.now()-p2.since<REFUSAL_SHOWN)){const note=explain(p2.problem)+(p2.open?` ${t("buy.unknown")}`:
-"");if(inRoom&&!p2.open)return inRoom.disabled||inRoom.label===t("room.again")?inRoom:{...inRoom,note,reference:reference(
-p2.problem),say:note};if(state2==="on_sale")return{label:t("buy.retry"),note,reference:reference(p2.problem),say:note};if(byState)
-return{label:t(`button.${state2}`),disabled:true,note,say:note}}const guest=state2==="upcoming"&&!session.user()&&!session.
-pending();if(inRoom?.disabled&&guest)return{...inRoom,label:t("ready.login"),disabled:false,ready:true};if(inRoom)return inRoom;
-const proof=stateOf(v2.id);const check=proof?t(`proof.${proof}`):"";const say=`${t(`state.${state2}`)} ${check}`;if(state2===
-"on_sale")return{label:t("buy.now"),note:check,limit,say};if(guest)return{label:t("ready.login"),ready:true,note:t("read\
-y.why"),limit,say};return{label:t(`button.${state2}`),disabled:true,note:`${t(`note.${state2}`)} ${check}`,limit,say}}var shown="";var title=()=>sale(shown)?.title??t("store.title");function mount2(root2,id){shown=id;const heading=h("h1",
-{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",{class:"empty",role:"status"});
-const body=h("div",{class:"one"});const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
+`waiting.${p2.why.code}`);const seconds=Math.max(1,Math.ceil((p2.at-performance.now())/1e3));return{label:t("buy.waiting"),
+disabled:true,busy:true,kind:"waiting",head:why,note:t("buy.retryIn",{seconds}),say:why}}case"queued":return{label:t("bu\
+y.waiting"),disabled:true,busy:true,kind:"waiting",head:t("buy.queued"),note:queueNote(order2),say:t("buy.queued")}}const most=v2.
+limit_per_user??1;const limit=most>1?t(held.length>0?"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";
+const unpaid=held.find(o2=>o2.status==="pending_payment")??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.entry.
+mode==="room"&&held.length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought(v2,state2,{p:p2,held,
+order:order2,unpaid,most,limit});const inRoom=turn(v2,state2);const byState=!p2.open&&["sold_out","sale_not_started","sa\
+le_ended"].includes(p2.problem?.code);const lost=byState&&p2.problem.code==="sold_out"&&state2==="sold_out";if(p2.is==="\
+refused"&&(!byState||lost||performance.now()-p2.since<REFUSAL_SHOWN)){const note=explain(p2.problem)+(p2.open?` ${t("buy\
+.unknown")}`:"");const refusal={kind:"warn",head:"",note,reference:reference(p2.problem),say:note};if(inRoom&&!p2.open)return inRoom.
+disabled||inRoom.label===t("room.again")?inRoom:{...inRoom,...refusal};if(state2==="on_sale")return{label:t("buy.retry"),
+...refusal};if(lost)return{label,disabled:true,kind:"lost",head:t("buy.lost"),note:t("note.sold_out"),say:t("buy.lost")};
+if(byState)return{label,disabled:true,kind:"warn",note,say:note}}const guest=alone&&state2==="upcoming"&&!session.user()&&
+!session.pending();if(inRoom?.disabled&&guest)return{...inRoom,label:t("ready.login"),disabled:false,ready:true};if(inRoom)
+return inRoom;const proof=stateOf(v2.id);const check=proof?t(`proof.${proof}`):"";const say=`${t(`state.${state2}`)} ${check}`;
+if(state2==="on_sale")return{label,note:check,idle:true,limit,say};if(guest)return{label:t("ready.login"),ready:true,note:t(
+"ready.why",{at:hour(v2.begin_at,now())}),limit,say};return{label,disabled:true,kind:alone&&state2==="sold_out"?"lost":void 0,
+note:`${t(`note.${state2}`)} ${check}`.trim(),idle:true,limit,say}}function bought(v2,state2,{p:p2,held,order:order2,unpaid,
+most,limit}){const fresh=p2.is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;
+const until=unpaid?.id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"\
+buy.already");if(unpaid)note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t("buy.payInTime");if(refused)note=
+explain(p2.problem);return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.id??order2?.id??p2.order}`,calm:!unpaid,
+kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,another:held.length>0&&held.length<most&&
+state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInT\
+ime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
+const status=h("p",{class:"note",role:"status"});const button=(name2,sign,press2)=>h("button",{type:"button",class:"quie\
+t","data-do":name2,onclick:press2},icon(sign),t(`remind.${name2}`));const notify=button("notify","bell",async()=>text(status,
+await schedule2(sale(id))));const element=h("div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),
+notify,status);return{element,update(v2,state2){show(element,state2==="upcoming"&&!v2.preview);show(notify,"Notification"in
+globalThis&&Notification.permission!=="denied"&&untilAlarm(v2)<LONGEST)}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-
+now();async function schedule2(v2){try{if(await Notification.requestPermission()!=="granted")return t("remind.blocked");
+notification(v2)}catch{return t("remind.blocked")}clearTimeout(timers.get(v2.id));if(untilAlarm(v2)>0)timers.set(v2.id,setTimeout(
+notification,untilAlarm(v2),v2));return t("remind.set")}function notification(v2){const shown2=new Notification(v2.title,
+{body:t("remind.starts",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown2.onclick=()=>globalThis.focus()}function toCalendar(v2){
+save(new Blob([calendar(v2,shop(v2.shop_id))],{type:"text/calendar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().
+replace(/[-:]|\.\d+/g,"");var escaped=words=>words.replace(/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){
+const begin2=Date.parse(v2.begin_at);const link=new URL(`/sales/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","\
+VERSION:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sale-${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DT\
+START:${utc(begin2)}`,`DTEND:${utc(Math.min(begin2+LENGTH,Date.parse(v2.end_at)))}`,`SUMMARY:${escaped(v2.title)}`,`DESC\
+RIPTION:${escaped(link)}`,`URL:${link}`,...at?[`LOCATION:${escaped([at.name,at.address].filter(Boolean).join(", "))}`]:[],
+"BEGIN:VALARM","ACTION:DISPLAY",`TRIGGER:${ALARM}`,`DESCRIPTION:${escaped(v2.title)}`,"END:VALARM","END:VEVENT","END:VCA\
+LENDAR",""].map(folded).join("\r\n")}function folded(line){let all2="";let size=0;for(const c2 of line){const bytes=new TextEncoder().
+encode(c2).length;if(size+bytes>LINE){all2+="\r\n ";size=1}all2+=c2;size+=bytes}return all2}var HOUR=36e5;var TINTS=4;var signs={won:"check",waiting:"clock",turn:"bell",lost:"cross",warn:"alert"};function keepTime(update){
+let timer3=0;function tick(){clearTimeout(timer3);const now2=now();update(now2);let next2=1e3-now2%1e3;for(const v2 of all()){
+for(const time of[v2.begin_at,v2.end_at,v2.entry.opens_at].map(Date.parse)){if(time>now2)next2=Math.min(next2,time-now2)}}
+timer3=setTimeout(tick,next2+1)}const ends=[sales_exports,shops_exports,buy_exports,human_exports,mine_exports,rooms_exports].
+map(changed=>changed.onChange(tick));ends.push(session.on(tick));tick();return()=>{clearTimeout(timer3);for(const end of ends)
+end()}}var onScreen=new WeakSet;var observer=new IntersectionObserver(entries=>{for(const e of entries)onScreen[e.isIntersecting?
+"add":"delete"](e.target)},{rootMargin:"100%"});function card2(id,alone=false){const titleID=newID("sale");const noteID=newID(
+"note");const chip=h("span",{class:"chip"});const name2=alone?h("span",{}):h("a",{href:`/sales/${id}`});const title2=h("\
+h2",{id:titleID,class:alone&&"sr"},name2);const image=h("img",{alt:"",class:"image",loading:"lazy",hidden:true,onerror:()=>show(
+image,false)});const cover=h("div",{class:"cover"},h("span",{"aria-hidden":"true"}),image,chip);const of=h("span",{});const sub=h(
+"span",{});const price=h("strong",{});const worth=h("s",{});const insteadOf=h("span",{class:"sr"},t("store.insteadOf"));
+const off=h("span",{class:"off"});const stockBar=h("progress",{"aria-label":t("store.stock")});const stockText=h("span",
+{});const stock=h("div",{class:"stock"},stockBar,stockText);const timeLabel=h("span",{class:"label"});const time=h("span",
+{class:"time",role:"timer","aria-live":"off"});const times=h("div",{class:"clock"},timeLabel," ",time);const label=h("sp\
+an",{id:newID("buy")});const button=h("button",{type:"button",class:"primary buy","aria-describedby":noteID,"aria-labell\
+edby":`${label.id} ${titleID}`,onclick:onPress},label);const link=h("a",{"aria-describedby":noteID});const sign=h("span",
+{class:"sign"});const headline=h("strong",{});const figure=h("span",{class:"figure"});const part=h("progress",{"aria-hid\
+den":"true"});const note=h("p",{id:noteID,class:"note"});const result=h("div",{class:"result"},sign,h("div",{},headline,
+figure,part,note));const another=h("button",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(
+id)});const limit=h("p",{class:"limit"});const ref=h("p",{class:"reference"});const word=h("p",{class:"banner","data-mes\
+sage":true});const error2=h("p",{class:"error",role:"alert"});const leave2=h("button",{type:"button",class:"link","data-\
+do":"leave","aria-describedby":titleID},t("room.leave"));leave2.addEventListener("click",singleFlight(leave2,{clear:()=>text(
+error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{if(!await confirm(t("room.sure"),t("room.leave")))return;
+await leave(id);button.focus()}));const remind=alone?reminders(id):null;const element=h(alone?"article":"li",{class:"sal\
+e","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("\
+div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",
+off),alone?times:null,button,link),h("div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element));observer.
+observe(element);let shown2={};let timed=null;let was=null;let said=null;let turned=null;function onPress(){if(button.getAttribute(
+"aria-disabled")==="true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2){const v2=sale(
+id);if(!v2)return;const at=shop(v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const state2=stateOf2(
+v2,now2);attr(element,"data-state",state2);text(chip,t(`state.${state2}`));showStock(v2,state2);const a2=action(v2,state2,
+alone);showTime(v2,state2,now2,a2.until);showAction(a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(
+v2,state2,now2);remind?.update(v2,state2);if(was!==null&&was!==a2.say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.
+say;const from=message(v2,state2);text(word,from);show(word,from);if(said!==null&&said!==from)announce(from&&`${v2.title}\
+: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)text(error2,"");const active2=document.activeElement;if(a2.mine&&
+turned===false&&(!active2||active2===document.body||element.contains(active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){
+if(v2.image_url!==shown2.v?.image_url){attr(image,"src",v2.image_url);show(image,v2.image_url)}shown2={v:v2,at};for(const[
+el,words]of[[name2,v2.title],[sub,v2.sub_title],[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}
+const[initial]=at||v2.title;text(cover.firstChild,initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,
+money(v2.pay_value,v2.currency));const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));
+show(worth,saves);show(insteadOf,saves);const share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t(
+"store.off",{off:language()==="zh"?number((100-share)/10):share}));show(off,share>0&&share<100)}function showStock(v2,state2){
+const units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,1);const claimed=units-v2.stock;const share=Math.min(
+Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="ended");show(stockBar,state2!=="upcoming");
+attr(stockBar,"max",units);attr(stockBar,"value",claimed);const words={claimed:percent(share),left:number(v2.stock)};text(
+stockText,state2==="upcoming"?t("store.units",{n:number(v2.stock)}):t(alone?"store.claimedLeft":"store.claimed",words))}
+function showTime(v2,state2,now2,other){const until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-
+now2>48*HOUR?"At":"";const kind=other?.label??state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;const over=state2===
+"ended"&&!other;text(timeLabel,other?.label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(
+time,over||far?moment(until):left(until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===
+button||document.activeElement===link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,
+"data-busy",a2.busy);attr(button,"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(
+limit,a2.limit??"");show(limit,a2.limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);
+attr(link,"class",`button ${a2.calm?"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==
+link)link.focus();if(focused&&!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,
+a2.reference)}function showResult(a2){if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?
+[icon(signs[a2.kind])]:[]);attr(result,"data-kind",a2.kind);for(const[el,words]of[[headline,a2.head],[figure,a2.figure],
+[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.
+part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
+shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",
+{class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
+rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
 terms"});const rulesTitle=h("h2",{},t("sale.terms"));const shared=h("p",{class:"note",role:"status"});const share=h("but\
-ton",{type:"button",class:"quiet","data-do":"share",onclick:onShare},t("sale.share"));const steps=newID("steps");body.append(
-c2.element,h("section",{class:"details"},facts,rulesTitle,rules,h("h2",{id:steps},t("sale.after")),h("ol",{"aria-labelle\
-dby":steps},...["pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))),h("div",{class:"share"},share,shared)));
-root2.replaceChildren(h("header",{class:"lead"},heading,h("a",{href:"/",class:"link"},t("store.all"))),banner,empty,body);
-async function onShare(){const link=new URL(`/sales/${id}`,location.href).href;try{if(navigator.share)await navigator.share(
-{title:title(),url:link});else{await navigator.clipboard.writeText(link);text(shared,t("sale.copied"))}}catch{text(shared,
-link)}}function update(now2){const v2=sale(id);text(banner,error?t(error.code==="network"?"store.offline":"store.unavail\
-able"):"");show(banner,error);const missing3=missing2===id;text(empty,missing3?t("sale.missing"):!v2&&!error?t("loading"):
-"");show(empty,empty.textContent);show(body,v2);text(heading,v2?.title??t("store.title"));if(!v2)return;heading.lang=languageOf(
-v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2);text(rules,v2.rules);rules.lang=languageOf(v2.
-rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){const of=shop(v2.shop_id);const all2=[
-["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],["begins",stamp(
-v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["limit",t("sale.limitOf",{n:v2.limit_per_user})],
-["payWithin",v2.pay_timeout?t("sale.minutes",{n:Math.ceil(v2.pay_timeout/60)}):""]].filter(([,value])=>value);if(facts.children.
-length!==all2.length){facts.replaceChildren(...all2.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}
-all2.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch2(id),keepTime(update)];return()=>{
-for(const end of ends)end()}}var folded=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+ton",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.share"));const steps=newID("s\
+teps");body.append(c2.element,h("section",{class:"details"},facts,rulesTitle,rules,h("h2",{id:steps},t("sale.after")),h(
+"ol",{"aria-labelledby":steps},...["pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))),h("div",{class:"s\
+hare"},share,shared)));const all2=h("a",{href:"/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("he\
+ader",{class:"lead"},all2,heading),banner,empty,body,bones);async function onShare(){const link=new URL(`/sales/${id}`,location.
+href).href;try{if(navigator.share)await navigator.share({title:title(),url:link});else{await navigator.clipboard.writeText(
+link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2){const v2=sale(id);text(banner,error?
+t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);const missing4=missing3===id;const loading=!v2&&
+!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?t("sale.missing"):loading?t("loading"):"");
+show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,title());if(missing4)showTitle();if(!v2)return;
+heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2);text(rules,v2.rules);
+rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){const of=shop(
+v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],
+["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["limit",t("sale.limitOf",{
+n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);if(facts.children.
+length!==all3.length){facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}
+all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch2(id),keepTime(update)];return()=>{
+for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
-/[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded(search).split(/\s+/).filter(Boolean);
-return text2=>{const full2=folded(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
-plain.includes(word))}}function mount3(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const empty=h("p",{class:"empty",role:"stat\
-us"});const banner=h("p",{class:"banner toast",role:"status"});const more3=h("button",{type:"button",class:"quiet","data\
--do":"more",onclick:()=>more2()},t("more"));const past2=h("button",{type:"button",class:"quiet","data-do":"past",onclick:()=>readPast()},
-t("store.past"));const searchID=newID("search");const search=h("input",{id:searchID,type:"search",name:"q",placeholder:t(
-"store.searchFor"),oninput:onSearch});search.value=new URLSearchParams(location.search).get("q")??"";root2.replaceChildren(
-h("header",{class:"lead"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead"))),h("div",{class:"search",role:"\
-search"},h("label",{for:searchID,class:"sr"},t("store.search")),search),banner,empty,grid,h("div",{class:"center"},more3,
-past2));function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.value})}`:
-"/");update(now())}function matches(v2,contains){const of=shop(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,
-of?.area,of?.address,moment(v2.begin_at)].join(" "))}function update(now2){const all2=all();text(banner,error?t(error.code===
-"network"?"store.offline":"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());
-for(const v2 of all2)if(!cards.has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();
-cards.delete(id)}const contains=search.value.trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){
-const visible=matches(sale(id),contains);show(c2.element,visible);if(visible)found++;c2.update(now2)}text(empty,found>0||
-all2.length===0&&error?"":!loaded?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}
-function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.
-rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,
-next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
-end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
-return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
-const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+/[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
+return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
+plain.includes(word))}}var DAY=24*36e5;var NOW="now";function mount4(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const bones=h(
+"div",{class:"grid bones","aria-hidden":"true"},...Array.from({length:6},()=>h("div",{class:"bone"})));const empty=h("p",
+{class:"empty",role:"status"});const banner=h("p",{class:"banner toast",role:"status"});const more3=h("button",{type:"bu\
+tton",class:"quiet","data-do":"more",onclick:()=>more2()},t("more"));const past2=h("button",{type:"button",class:"quiet",
+"data-do":"past",onclick:()=>readPast()},t("store.past"));const slots=h("div",{class:"slots",role:"group","aria-label":t(
+"store.slots")});const searchID=newID("search");const search=h("input",{id:searchID,type:"search",name:"q",placeholder:t(
+"store.searchFor"),oninput:onSearch});search.value=new URLSearchParams(location.search).get("q")??"";let chosen="";root2.
+replaceChildren(h("header",{class:"lead store"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead")),h("div",
+{class:"search",role:"search"},h("label",{for:searchID,class:"sr"},t("store.search")),search)),slots,banner,empty,grid,bones,
+h("div",{class:"center"},more3,past2));function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams(
+{q:search.value})}`:"/");update(now())}function matches(v2,contains){const of=shop(v2.shop_id);return contains([v2.title,
+v2.sub_title,of?.name,of?.area,of?.address,moment(v2.begin_at)].join(" "))}function slotOf(v2,now2){const state2=stateOf2(
+v2,now2);if(state2==="ended")return"";if(v2.begin_at===chosen)return chosen;if(state2!=="upcoming")return NOW;return Date.
+parse(v2.begin_at)-now2<DAY?v2.begin_at:""}function showSlots(all2,now2){const starts=[...new Set(all2.map(v2=>slotOf(v2,
+now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(v2,now2)===NOW)?[NOW,...starts]:starts;if(chosen&&
+!found.includes(chosen))chosen="";show(slots,found.length>1);const names=["",...found];if(slots.dataset.names!==names.join()){
+slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"quiet",onclick:()=>{
+chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):slot===NOW?t("store\
+.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2){
+const all2=all();text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);
+show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(v2.id))add(v2,now2);for(const[id,
+c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,now2);const contains=search.value.
+trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){const v2=sale(id);const visible=matches(v2,contains)&&
+(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)found++;c2.update(now2)}const loading=!loaded&&
+all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(empty,found>0||all2.length===0&&error?
+"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}function add(v2,now2){
+const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce(
+(first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null);
+cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)end()}}function rank(v2,now2){
+const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcomin\
+g","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex(
+(n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
-ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","state.upcoming":"Upcoming","state.on_sale":"\
+ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
+conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
 On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
 irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {seconds} \
-s","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"This is a demo. Log in at once as:","rol\
-e.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","logi\
-n.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments \
-ago. Enter that code, or wait and have another one sent.","login.demo":"Demo mode: the code {code} has been filled in fo\
-r you.","login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Au\
-thenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits\
- are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number \
-of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the q\
-ueue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Us\
-ed","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Faile\
-d","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you ente\
-red.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You\
- are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challe\
-nge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current \
-browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have be\
-en removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page \
-is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale\
- has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_\
-progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","erro\
-r.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expir\
-e accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"\
-A proxy in front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the prox\
-y (nginx: client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unava\
-ilable":"The server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.",
-"error.payment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.referen\
-ce":"Reference: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载\
-更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页\
-面","more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","state\
-.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.titl\
-e":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号",
-"login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码",
-"login.resend":"重新发送","login.resendIn":"{seconds} 秒后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.red\
-eemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.demo":"\
-演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
-"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
-动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
-电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
-"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
-tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
-查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
-"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
-凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
+ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
+t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
+n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
+moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
+ request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
+ in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
+otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
+ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
+p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
+ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
+ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
+ reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
+ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
+s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
+y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
+t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
+d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
+oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
+ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
+eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
+of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
+erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
+_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
+mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
+he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"};var zh={
+brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
+working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.shop":"商城",
+"more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.tomorrow":"明天 {clock}",
+"time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始",
+"state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我\
+们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 1380000\
+0000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送",
+"login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccoun\
+ts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.redee\
+mer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
+"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
+"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
+"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
+"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
+"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
+"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
+ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
+失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
@@ -717,109 +789,121 @@ You can download everything that is stored about you, or delete your account.","
 "account.consequences":"Your number and name are removed and you are logged out on all devices. Unpaid orders are cancel\
 led. Paid vouchers stay valid, but their codes can no longer be shown here, and you can no longer request a refund: save\
  the codes first.","time.begins":"Starts in","time.ends":"Ends in","time.beginsAt":"Starts","time.endsAt":"Ends","time.e\
-nded":"Ended","store.nav":"Sales","store.title":"Flash sales","store.lead":"Limited stock and fixed start times.","store\
-.empty":"No sales are scheduled right now.","store.offline":"No connection. This page may be out of date. Retrying…","\
-store.unavailable":"The server is not responding. Retrying…","store.retrying":"Retrying…","store.insteadOf":"face va\
-lue","store.off":"−{off}%","store.left":"{left} of {all} left","store.stock":"Stock left","store.search":"Search","sto\
-re.searchFor":"Title, shop or start time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.all":"\
-All sales","sale.missing":"This sale does not exist, or it has been removed.","sale.preview":"This is a preview for staf\
-f. The button works once the sale is published.","sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours",
-"sale.begins":"Starts","sale.ends":"Ends","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}",
-"sale.payWithin":"Time to pay","sale.minutes":"{n} min","sale.terms":"Terms","sale.after":"What happens next","sale.afte\
-r.pay":"Buying reserves a unit for you. Pay before the time shown on your order, or the unit goes back on sale.","sale.a\
-fter.code":"After the payment, your order shows a redemption code. Until it is used you can have the order refunded.","s\
-ale.after.shop":"Show the code in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.log\
-in":"Log in to be ready","ready.why":"Log in now, and at the start one tap buys.","button.upcoming":"Starts soon","butto\
-n.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refre\
-sh.","note.sold_out":"If an order is cancelled, this becomes available again.","note.ended":"","buy.now":"Buy now","buy.\
-buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.r\
-etryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waitin\
-g for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is \
-taking longer than usual. You need not do anything.","buy.bought":"Reserved for you. Pay in time to keep it.","buy.bough\
-tFor":"Reserved for you. Pay within {left}.","buy.limit":"Limit per customer: {n}","buy.held":"You hold {held} of {n} pe\
-r customer.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for t\
-his.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been p\
-laced. Try again to find out; it is never placed twice.","proof.working":"A security check is running. You do not need t\
-o do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be\
- repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.over\
-loaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.interna\
-l":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The \
-waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.",
-"room.join":"Join the waiting room","room.early":"At the start, the order of everyone in the waiting room is drawn at ra\
-ndom. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.asking":"Asking for your plac\
-e…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page open.",
-"room.position":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You are next.","room.soon":"\
-Less than a minute left.","room.minutes":"About {minutes} min left.","room.paused":"The shop has paused admissions. Your\
- place is kept.","room.turn":"It is your turn. Buy within {left}.","room.yours":"It is your turn. You can buy now.","roo\
-m.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this page is open.","room.lost":"\
-Your place is gone: your turn has passed, or you left. You can join again at the end of the line.","room.again":"Join ag\
-ain","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"\
-Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLob\
-by":"Waiting","orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders",
-"orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.",
-"orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left},\
- or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"\
-Not paid by {at}, so the order ended and its unit went back on sale. Nothing was charged.","orders.cancelled":"Cancelled\
- on {at}. Nothing was charged.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"\
-Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"\
-Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCod\
-e":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test pa\
-yment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The amount is charged by the shop's \
-payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.\
-cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will stop w\
-orking."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"你\
-可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"退出所有设备","acc\
-ount.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？","\
-account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
-"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
-于","store.nav":"抢购","store.title":"限时秒杀","store.lead":"数量有限，准点开抢。","store.empty":"暂时没有\
-秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"\
-服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off\
-} 折","store.left":"剩余 {left} / {all}","store.stock":"剩余库存","store.search":"搜索","store.searchFor":"商品、店\
-铺或开抢时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"\
-全部秒杀","sale.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+nded":"Ended","time.payWithin":"Pay within","time.buyWithin":"Buy within","store.nav":"Sales","store.title":"Flash sales",
+"store.lead":"New deals daily. First come, first served.","store.empty":"No sales are scheduled right now.","store.offli\
+ne":"No connection. This page may be out of date. Retrying…","store.unavailable":"The server is not responding. Retryi\
+ng…","store.retrying":"Retrying…","store.insteadOf":"face value","store.off":"−{off}%","store.stock":"Claimed","st\
+ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.units":"{n} available","s\
+tore.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"Search","store.searchFor":"Title\
+, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.all":"All sales","missing.title":"\
+Page not found","missing.why":"The address is wrong, or the sale has been removed.","sale.missing":"This sale does not e\
+xist, or it has been removed.","sale.preview":"This is a preview for staff. The button works once the sale is published.",
+"sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale\
+.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"T\
+erms","sale.after":"What happens next","sale.after.pay":"Buying reserves a unit for you. Pay before the time shown on yo\
+ur order to keep it.","sale.after.code":"After the payment, your order shows a redemption code. Until it is used you can\
+ have the order refunded.","sale.after.shop":"Show the code in the shop. It works once.","sale.share":"Share","sale.copi\
+ed":"Link copied.","ready.login":"Log in early","ready.why":"Then one tap buys at {at}.","remind.calendar":"Add to calen\
+dar","remind.notify":"Notify me","remind.set":"Your browser notifies you a minute before the start, while this page is o\
+pen.","remind.blocked":"Your browser allows no notifications here. Use the calendar.","remind.starts":"Starts {at}","but\
+ton.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activates a\
+t the start time. No need to refresh.","note.sold_out":"Sold out. This page updates if one comes back.","note.ended":"",
+"buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.wai\
+ting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is\
+ reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are ne\
+xt.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"You got it!","buy.lost":"Just m\
+issed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.","buy.limit":"Limit p\
+er customer: {n}","buy.held":"You have {held} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is pai\
+d.","buy.already":"You already have an order for this.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Tr\
+y again","buy.unknown":"Your order may have been placed. Try again to find out; it is never placed twice.","proof.workin\
+g":"A security check is running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"\
+The security check could not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.r\
+ate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The serve\
+r is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your \
+order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on \
+{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.early":"At the start, the order\
+ of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitte\
+d in turn.","room.waits":"Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the w\
+aiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your position","r\
+oom.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"\
+Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are re\
+served by customers before you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your \
+place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It\
+ goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNo\
+te":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"Join again","room.offl\
+ine":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the wai\
+ting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting",
+"orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"\
+Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"B\
+rowse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is\
+ cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time \
+ran out ({at}). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy\
+ again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeeme\
+d":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the s\
+hop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}",
+"pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or \
+account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.\
+pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale\
+ immediately.","confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。",
+"account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
+ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
+eft} 份","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中",
+"store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","s\
+tore.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，\
+或者活动已下架。","sale.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
 "sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
-"sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"支付时限","sale.minutes":"\
-{n} 分钟","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你预留一份，请在订单显示的时限内支付，逾期将自动取消。",
+"sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"\
+使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。",
 "sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，\
-仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"登录，准备开抢","r\
-eady.why":"现在登录，开抢时一键下单。","button.upcoming":"即将开抢","button.sold_out":"已抢光","butt\
-on.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有人取消订单，将自动恢复抢购。",
+仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"\
+登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分\
+钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
+"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
+note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"已抢光，如有退回，页面会自动恢复抢购。",
 "note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
 "buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
-已为你预留一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
-"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.bought":"抢到了！请按时支付。",
-"buy.boughtFor":"抢到了！请在 {left} 内支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购\
- {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","b\
-uy.pay":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
+已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
+"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
+，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.limit":"\
+每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"\
+订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付","buy.see":"查看订单","buy.retr\
+y":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
 "proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
 .failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
 请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
 oom.join":"进入等候室","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。","\
-room.late":"按次序依次放行。","room.asking":"正在获取排队位置…","room.lobby":"已进入等候室","roo\
-m.drawn":"开始时随机排定你的位置，请不要关闭页面。","room.position":"你排在第 {position} 位","r\
-oom.ahead":"前面还有 {count} 人。","room.next":"下一个就是你。","room.soon":"预计不到一分钟。","roo\
-m.minutes":"预计还需约 {minutes} 分钟。","room.paused":"商家已暂停放行，你的位置会保留。","room.\
-turn":"轮到你了，请在 {left} 内下单。","room.yours":"轮到你了，现在可以抢购。","room.soldOut":"如有\
-名额退回，将优先给排队的用户；页面打开期间为你保留位置。","room.lost":"排队位置已失效：已错过轮次，或已离开。可以\
-重新排到队尾。","room.again":"重新排队","room.offline":"网络已断开，位置仍为你保留，正在重试…",
-"room.leave":"离开等候室","room.sure":"确定离开等候室吗？离开后位置不再保留。","room.badge":"第 {\
-position} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"等候中","orders.nav":"我的订单","orders.titl\
-e":"我的订单","orders.one":"订单详情","orders.all":"全部订单","orders.guest":"登录后查看你的订单。",
-"orders.none":"还没有订单。","orders.missing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"\
-优惠券 {id}","orders.number":"订单号 {id}","orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。",
-"orders.late":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已自动取消，名额已重新开售，未产生扣款。",
-"orders.cancelled":"已于 {at} 取消，未产生扣款。","orders.again":"重新抢购","orders.paying":"正在确认支付…",
-"orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。",
-"orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orders.showCode":"出示核销码","orde\
-rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.title":"确认支付","pay.total":"应付金额",
-"pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
-支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
-"confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"};
-var texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
-title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"\
-orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],links:user2=>user2?.
-permissions?[...links2,["/console","console"]]:links2,foot:()=>t("foot"),badge:badge2,account:account2});onChange3(showTitle);
-start3();start2();session.start();
+room.late":"按次序依次放行。","room.waits":"等待轮到你","room.asking":"正在获取排队位置…","room.l\
+obby":"已进入等候室","room.drawn":"开始时随机排定你的位次，请不要关闭页面。","room.position":"\
+当前排队位次","room.positionIs":"你排在第 {position} 位","room.ahead":"前面还有 {count} 人。","room.nex\
+t":"下一个就是你。","room.soon":"预计不到一分钟。","room.minutes":"预计还需约 {minutes} 分钟。","\
+room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。","room.paused":"商家已暂停放\
+行，排队位次会保留。","room.turn":"请在 {left} 内下单。","room.yours":"轮到你了！","room.soldOut":"\
+如有名额退回，将优先给排队的用户；页面打开期间为你保留排队位次。","room.lost":"排队位次已失效。",
+"room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","room.again":"重新排队","room.offline":"\
+网络已断开，排队位次仍为你保留，正在重试…","room.leave":"离开等候室","room.sure":"确定离开等候室吗？离开\
+后排队位次不再保留。","room.badge":"第 {position} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"\
+等候中","orders.nav":"我的订单","orders.title":"我的订单","orders.one":"订单详情","orders.all":"全部订单",
+"orders.guest":"登录后查看你的订单。","orders.none":"还没有订单。","orders.missing":"未找到该订单。",
+"orders.shop":"去抢购","orders.voucher":"优惠券 {id}","orders.number":"订单号 {id}","orders.due":"请在 {left} 内完成\
+支付，逾期订单将自动取消。","orders.late":"已超过支付时限，订单正在关闭。","orders.expired":"\
+未在 {at} 前支付，订单已取消，未产生扣款。","orders.cancelled":"已于 {at} 取消，未产生扣款。",
+"orders.again":"重新抢购","orders.paying":"正在确认支付…","orders.refunding":"退款处理中。","orders.re\
+deemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。","orders.code":"核销码","orders.show":"到店出示，\
+仅可使用一次。","orders.showCode":"出示核销码","orders.hideCode":"收起核销码","orders.qr":"核销码 {code} 的\
+二维码","pay.title":"确认支付","pay.total":"应付金额","pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。",
+"pay.provider":"款项由商家的支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.canc\
+el":"取消订单","do.refund":"退款","confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。",
+"confirm.refund":"确定退款吗？退款后核销码将失效。"};var texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
+title:"store.title",mount:mount4,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount3,nav:"/"},{path:/^\/orders$/,title:"\
+orders.title",mount:mount2,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount:mount2,nav:"/orders"}],missing:{
+title:"missing.title",mount},links:user2=>user2?.permissions?[...links2,["/console","console","console"]]:links2,foot:()=>t(
+"foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();

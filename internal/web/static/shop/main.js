@@ -6,6 +6,7 @@ import { session } from "../lib/session.js";
 import { account } from "./account.js";
 import * as buy from "./buy.js";
 import * as mine from "./mine.js";
+import { mount as missing } from "./missing.js";
 import { mount as orders } from "./orders.js";
 import * as rooms from "./rooms.js";
 import { mount as sale, title as saleTitle } from "./sale.js";
@@ -13,7 +14,7 @@ import * as sales from "./sales.js";
 import { mount as store } from "./store.js";
 import texts from "./texts.js";
 
-const links = [["/", "store.nav"], ["/orders", "orders.nav"]];
+const links = [["/", "store.nav"], ["/orders", "orders.nav", "orders"]];
 
 sales.start();
 buy.start();
@@ -25,7 +26,8 @@ frame.start({
     { path: /^\/orders$/, title: "orders.title", mount: orders, nav: "/orders" },
     { path: /^\/orders\/([^/]+)$/, title: "orders.one", mount: orders, nav: "/orders" },
   ],
-  links: (user) => (user?.permissions ? [...links, ["/console", "console"]] : links),
+  missing: { title: "missing.title", mount: missing },
+  links: (user) => (user?.permissions ? [...links, ["/console", "console", "console"]] : links),
   foot: () => t("foot"),
   badge: rooms.badge,
   account,

@@ -6,6 +6,7 @@ import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { languageOf, left, moment, money, t } from "../lib/i18n.js";
+import { icon } from "../lib/icon.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
 import { queueNote } from "./queue.js";
@@ -19,7 +20,7 @@ import * as shops from "./shops.js";
 export function mount(root, only) {
   const cards = new Map();
   const heading = h("h1", { tabindex: -1 }, t(only ? "orders.one" : "orders.title"));
-  const all = h("a", { href: "/orders", class: "link" }, t("orders.all"));
+  const all = h("a", { href: "/orders", class: "link" }, icon("back"), t("orders.all"));
   const list = h("ul", { class: "orders", "data-one": Boolean(only) });
   const empty = h("p", { class: "empty" });
   const error = h("p", { class: "banner", role: "status" });
@@ -31,7 +32,7 @@ export function mount(root, only) {
   let failures = 0;
   let mounted = true;
   let retry = 0;
-  root.replaceChildren(h("header", { class: "lead" }, heading, all), error, list, empty, h("div", { class: "center" }, enter, shop, more));
+  root.replaceChildren(h("header", { class: "lead" }, all, heading), error, list, empty, h("div", { class: "center" }, enter, shop, more));
 
   function find() {
     clearTimeout(retry);
@@ -101,16 +102,16 @@ const boughtOf = (o, v) => (o.title === undefined ? (v ?? {}) : o);
 function card(id, open) {
   const alone = open;
   const titleID = newID("order");
-  const name = h("a", {});
+  const name = h("a", alone ? {} : { href: `/orders/${id}` });
   const title = h("h2", { id: titleID }, name);
   const of = h("p", { class: "sub" });
   const rules = h("p", { class: "note terms" });
-  const number = alone ? h("span", {}, t("orders.number", { id })) : h("a", { href: `/orders/${id}` }, t("orders.number", { id }));
   const at = h("span", {});
   const chip = h("span", { class: "chip" });
   const amount = h("strong", { class: "amount" });
-  const facts = h("p", { class: "facts" }, at, " · ", number);
-  const due = h("p", { class: "due" });
+  const facts = h("p", { class: "facts" }, at, " · ", t("orders.number", { id }));
+  const deadline = h("span", {});
+  const due = h("p", { class: "due" }, icon("clock"), deadline);
   const error = h("p", { class: "error", role: "alert" });
   const ref = h("p", { class: "reference" });
   const button = (name, kind, press) => {
@@ -150,7 +151,7 @@ function card(id, open) {
     const unpaid = o.status === "pending_payment";
     const { title: bought } = boughtOf(o, v);
     text(name, bought || t("orders.voucher", { id: o.voucher_id }));
-    attr(name, "href", v ? `/sales/${o.voucher_id}` : null); // a sale that was taken down has no page
+    if (alone) attr(name, "href", v ? `/sales/${o.voucher_id}` : null); // a sale that was taken down has no page
     attr(name, "lang", bought && languageOf(bought));
     showBought(o, v);
     const late = unpaid && mine.timeLeft(o) <= 0;
@@ -188,9 +189,8 @@ function card(id, open) {
       redeemed: () => o.redeemed_at && t("orders.redeemed", { at: moment(o.redeemed_at) }),
       refunded: () => o.refunded_at && t("orders.refunded", { at: moment(o.refunded_at) }),
     }[o.status];
-    text(due, (words && words()) || "");
-    show(due, due.textContent);
-    attr(due, "data-soon", unpaid && rest < 60_000);
+    text(deadline, (words && words()) || "");
+    show(due, deadline.textContent);
   }
 
   // showBought shows shop and rules as they were bought, and where the shop is now.

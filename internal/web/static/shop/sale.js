@@ -1,8 +1,9 @@
 // The page of one sale, which can be shared: /sales/{id}.
 
-import { h, newID, show, text } from "../lib/dom.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
 import { showTitle } from "../lib/frame.js";
-import { languageOf, stamp, t, zone } from "../lib/i18n.js";
+import { duration, languageOf, stamp, t, zone } from "../lib/i18n.js";
+import { icon } from "../lib/icon.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
@@ -10,7 +11,7 @@ import * as shops from "./shops.js";
 let shown = ""; // the id of the sale on the page
 
 // title returns the title of the page.
-export const title = () => sales.sale(shown)?.title ?? t("store.title");
+export const title = () => sales.sale(shown)?.title ?? t(sales.missing === shown ? "missing.title" : "store.title");
 
 // mount shows the page of a sale in root and returns the function that removes it.
 export function mount(root, id) {
@@ -19,19 +20,21 @@ export function mount(root, id) {
   const banner = h("p", { class: "banner toast", role: "status" });
   const empty = h("p", { class: "empty", role: "status" });
   const body = h("div", { class: "one" });
+  const bones = h("div", { class: "one bones", "aria-hidden": "true" }, h("div", { class: "bone" }));
   const c = card(id, true);
   const facts = h("dl", { class: "facts-list" });
   const rules = h("p", { class: "terms" });
   const rulesTitle = h("h2", {}, t("sale.terms"));
   const shared = h("p", { class: "note", role: "status" });
-  const share = h("button", { type: "button", class: "quiet", "data-do": "share", onclick: onShare }, t("sale.share"));
+  const share = h("button", { type: "button", class: "quiet", "data-do": "share", onclick: onShare }, icon("share"), t("sale.share"));
   const steps = newID("steps");
   body.append(c.element, h("section", { class: "details" },
     facts, rulesTitle, rules,
     h("h2", { id: steps }, t("sale.after")),
     h("ol", { "aria-labelledby": steps }, ...["pay", "code", "shop"].map((step) => h("li", {}, t(`sale.after.${step}`)))),
     h("div", { class: "share" }, share, shared)));
-  root.replaceChildren(h("header", { class: "lead" }, heading, h("a", { href: "/", class: "link" }, t("store.all"))), banner, empty, body);
+  const all = h("a", { href: "/", class: "link" }, icon("back"), t("store.all"));
+  root.replaceChildren(h("header", { class: "lead" }, all, heading), banner, empty, body, bones);
 
   async function onShare() {
     const link = new URL(`/sales/${id}`, location.href).href;
@@ -51,10 +54,14 @@ export function mount(root, id) {
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
     const missing = sales.missing === id;
-    text(empty, missing ? t("sale.missing") : !v && !sales.error ? t("loading") : "");
+    const loading = !v && !missing && !sales.error;
+    attr(empty, "class", loading ? "sr" : "empty");
+    text(empty, missing ? t("sale.missing") : loading ? t("loading") : "");
     show(empty, empty.textContent);
+    show(bones, loading);
     show(body, v);
-    text(heading, v?.title ?? t("store.title"));
+    text(heading, title());
+    if (missing) showTitle();
     if (!v) return;
     heading.lang = languageOf(v.title);
     if (document.title.indexOf(v.title) < 0) showTitle();
@@ -72,7 +79,7 @@ export function mount(root, id) {
       ["shop", of?.name], ["address", [of?.area, of?.address].filter(Boolean).join(" ")], ["hours", of?.open_hours],
       ["begins", stamp(v.begin_at)], ["ends", stamp(v.end_at)], ["zone", zone(new Date(v.begin_at))],
       ["limit", t("sale.limitOf", { n: v.limit_per_user })],
-      ["payWithin", v.pay_timeout ? t("sale.minutes", { n: Math.ceil(v.pay_timeout / 60) }) : ""],
+      ["payWithin", v.pay_timeout ? duration(v.pay_timeout) : ""],
     ].filter(([, value]) => value);
     if (facts.children.length !== all.length) {
       facts.replaceChildren(...all.map(([name]) => h("div", {}, h("dt", {}, t(`sale.${name}`)), h("dd", {}))));

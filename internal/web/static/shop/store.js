@@ -1,30 +1,36 @@
 // The page of the sales.
 
 import * as clock from "../lib/clock.js";
-import { h, newID, show, text } from "../lib/dom.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
 import { finder } from "../lib/find.js";
-import { moment, t } from "../lib/i18n.js";
+import { hour, moment, t } from "../lib/i18n.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
+
+const DAY = 24 * 3_600_000;
+const NOW = "now"; // the slot of what has begun
 
 // mount shows the page in root and returns the function that removes it.
 export function mount(root) {
   const cards = new Map();
   const grid = h("ul", { class: "grid" });
+  const bones = h("div", { class: "grid bones", "aria-hidden": "true" }, ...Array.from({ length: 6 }, () => h("div", { class: "bone" })));
   const empty = h("p", { class: "empty", role: "status" });
   const banner = h("p", { class: "banner toast", role: "status" });
   const more = h("button", { type: "button", class: "quiet", "data-do": "more", onclick: () => sales.more() }, t("more"));
   const past = h("button", { type: "button", class: "quiet", "data-do": "past", onclick: () => sales.readPast() }, t("store.past"));
+  const slots = h("div", { class: "slots", role: "group", "aria-label": t("store.slots") });
   const searchID = newID("search");
   const search = h("input", { id: searchID, type: "search", name: "q", placeholder: t("store.searchFor"), oninput: onSearch });
   search.value = new URLSearchParams(location.search).get("q") ?? "";
+  let chosen = ""; // the slot that is shown; "": all
   root.replaceChildren(
-    h("header", { class: "lead" },
+    h("header", { class: "lead store" },
       h("h1", { tabindex: -1 }, t("store.title")),
-      h("p", {}, t("store.lead"))),
-    h("div", { class: "search", role: "search" }, h("label", { for: searchID, class: "sr" }, t("store.search")), search),
-    banner, empty, grid, h("div", { class: "center" }, more, past));
+      h("p", {}, t("store.lead")),
+      h("div", { class: "search", role: "search" }, h("label", { for: searchID, class: "sr" }, t("store.search")), search)),
+    slots, banner, empty, grid, bones, h("div", { class: "center" }, more, past));
 
   // onSearch keeps the words in the address, so that a search can be shared.
   function onSearch() {
@@ -36,6 +42,34 @@ export function mount(root) {
   function matches(v, contains) {
     const of = shops.shop(v.shop_id);
     return contains([v.title, v.sub_title, of?.name, of?.area, of?.address, moment(v.begin_at)].join(" "));
+  }
+
+  // slotOf returns the slot of a sale: its start if that is ahead, within a day. The chosen slot keeps its sales when they
+  // begin, so that no card moves at that moment. "" if it has none.
+  function slotOf(v, now) {
+    const state = sales.stateOf(v, now);
+    if (state === "ended") return "";
+    if (v.begin_at === chosen) return chosen;
+    if (state !== "upcoming") return NOW;
+    return Date.parse(v.begin_at) - now < DAY ? v.begin_at : "";
+  }
+
+  // showSlots shows a button for each slot of the day, if there are several.
+  function showSlots(all, now) {
+    const starts = [...new Set(all.map((v) => slotOf(v, now)))].filter((slot) => slot && slot !== NOW).sort();
+    const found = all.some((v) => slotOf(v, now) === NOW) ? [NOW, ...starts] : starts;
+    if (chosen && !found.includes(chosen)) chosen = "";
+    show(slots, found.length > 1);
+    const names = ["", ...found];
+    if (slots.dataset.names !== names.join()) {
+      slots.dataset.names = names.join();
+      slots.replaceChildren(...names.map((slot) => h("button", { type: "button", class: "quiet", onclick: () => { chosen = slot; update(clock.now()); } })));
+    }
+    names.forEach((slot, i) => {
+      const words = slot === "" ? t("store.everything") : slot === NOW ? t("store.now") : hour(slot, now);
+      text(slots.children[i], words);
+      attr(slots.children[i], "aria-pressed", String(slot === chosen));
+    });
   }
 
   function update(now) {
@@ -50,15 +84,20 @@ export function mount(root) {
       c.element.remove();
       cards.delete(id);
     }
+    showSlots(all, now);
     const contains = search.value.trim() ? finder(search.value) : () => true;
     let found = 0;
     for (const [id, c] of cards) {
-      const visible = matches(sales.sale(id), contains);
+      const v = sales.sale(id);
+      const visible = matches(v, contains) && (chosen === "" || slotOf(v, now) === chosen);
       show(c.element, visible);
       if (visible) found++;
       c.update(now);
     }
-    text(empty, found > 0 || (all.length === 0 && sales.error) ? "" : !sales.loaded ? t("loading") : all.length > 0 ? t("store.noMatch") : t("store.empty"));
+    const loading = !sales.loaded && all.length === 0;
+    show(bones, loading);
+    attr(empty, "class", loading ? "sr" : "empty");
+    text(empty, found > 0 || (all.length === 0 && sales.error) ? "" : loading ? t("loading") : all.length > 0 ? t("store.noMatch") : t("store.empty"));
     show(empty, empty.textContent);
   }
 

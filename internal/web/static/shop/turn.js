@@ -1,13 +1,14 @@
 // What the card of a sale with a waiting room shows and says.
 
 import * as clock from "../lib/clock.js";
-import { left, moment, number, t } from "../lib/i18n.js";
+import { hour, left, moment, number, t } from "../lib/i18n.js";
 import * as rooms from "./rooms.js";
 
 const SPOKEN = 30_000; // ms
 const FAR = 24 * 3_600_000;
 
 const spoken = new Map(); // by sale: {position, at}
+const furthest = new Map(); // by sale: the first known position, from which the bar begins
 
 // announced returns the position to announce: it changes at most every SPOKEN, except for the first position.
 function announced(id, position) {
@@ -17,9 +18,8 @@ function announced(id, position) {
   return position;
 }
 
-// turn returns what to show while the visitor has no order, as action of store.js does; undefined for a sale without a
-// room or when the room is over. In addition: `leave` if there is a place to give up, and `mine` if it is the visitor's
-// turn.
+// turn returns what to show while the visitor has no order, as action does; undefined for a sale without a room or when the
+// room is over. `leave` is set if there is a place to give up, and `mine` if it is the visitor's turn.
 export function turn(v, state) {
   if (v.entry?.mode !== "room" || state === "ended") return undefined;
   const p = rooms.place(v.id);
@@ -35,31 +35,43 @@ export function message(v, state) {
   return (["lobby", "waiting", "admitted"].includes(p.is) ? p.message : v.entry.message) ?? "";
 }
 
-const waits = (label, note, say = note) => ({ label, disabled: true, note, say, leave: true });
+const waits = (head, note, say) => ({ label: t("room.waits"), disabled: true, kind: "waiting", head, note, say, leave: true });
+
+// wait returns how long it takes until the turn. The server gives no time while no unit is free.
+function wait(p) {
+  if (p.paused) return t("room.paused");
+  if (p.eta === undefined) return t("room.reserved");
+  const minutes = Math.round(p.eta / 60);
+  return minutes < 1 ? t("room.soon") : t("room.minutes", { minutes: number(minutes) });
+}
 
 const places = {
   none(v, state) {
     const until = Date.parse(v.entry.opens_at) - clock.now();
     if (state === "upcoming" && until > 0) {
       const note = until > FAR ? t("room.opensAt", { at: moment(v.entry.opens_at) }) : t("room.opensIn", { left: left(until) });
-      return { label: t("button.upcoming"), disabled: true, note, say: t("state.upcoming") };
+      return { label: t("button.upcoming", { at: hour(v.begin_at, clock.now()) }), disabled: true, note, say: t("state.upcoming") };
     }
     if (state === "sold_out") return undefined;
-    return { label: t("room.join"), note: t(state === "upcoming" ? "room.early" : "room.late"), say: t("room.open") };
+    return { label: t("room.join"), note: t(state === "upcoming" ? "room.early" : "room.late"), idle: true, say: t("room.open") };
   },
   asking: () => ({ label: t("room.asking"), disabled: true, busy: true, note: "", say: "" }),
   lobby: (v, state, p) => waits(t("room.lobby"), t(p.paused ? "room.paused" : "room.drawn"), t(p.paused ? "room.paused" : "room.lobby")),
   waiting(v, state, p) {
-    const position = number(p.position);
     const ahead = p.ahead > 0 ? t("room.ahead", { count: number(p.ahead) }) : t("room.next");
-    if (p.paused) return waits(t("room.position", { position }), `${ahead} ${t("room.paused")}`, t("room.paused"));
-    const minutes = Math.round(p.eta / 60);
-    const eta = p.eta === undefined ? "" : minutes < 1 ? t("room.soon") : t("room.minutes", { minutes: number(minutes) });
-    return waits(t("room.position", { position }), `${ahead} ${eta}`, t("room.position", { position: number(announced(v.id, p.position)) }));
+    const from = Math.max(furthest.get(v.id) ?? 0, p.position);
+    furthest.set(v.id, from);
+    return {
+      ...waits(t("room.position"), `${ahead} ${wait(p)}`, p.paused ? t("room.paused") : t("room.positionIs", { position: number(announced(v.id, p.position)) })),
+      figure: number(p.position), part: [from - p.position + 1, from + 1],
+    };
   },
   admitted: (v, state, p) => ({
-    label: t("buy.now"), note: t("room.turn", { left: left(p.until - clock.now(), true) }), say: t("room.yours"), leave: true, mine: true,
+    label: t("buy.now"), kind: "turn", head: t("room.yours"), note: t("room.turn", { left: left(p.until - clock.now(), true) }),
+    until: { at: p.until, label: t("time.buyWithin") }, say: t("room.yours"), leave: true, mine: true,
   }),
-  sold_out: () => waits(t("button.sold_out"), t("room.soldOut")),
-  lost: (v, state) => (state === "sold_out" ? undefined : { label: t("room.again"), note: t("room.lost"), say: t("room.lost") }),
+  sold_out: () => waits(t("button.sold_out"), t("room.soldOut"), t("room.soldOut")),
+  lost: (v, state) => (state === "sold_out" ? undefined : {
+    label: t("room.again"), kind: "lost", head: t("room.lost"), note: t("room.lostNote"), say: `${t("room.lost")} ${t("room.lostNote")}`,
+  }),
 };
