@@ -42,6 +42,7 @@ type AuditEntry struct {
 const (
 	ActionCreateVoucher = "create_voucher"
 	ActionChangeVoucher = "change_voucher"
+	ActionDeleteVoucher = "delete_voucher" // a draft; the detail has its title
 	ActionChangeStock   = "change_stock"
 	ActionRevokePasses  = "revoke_passes"
 	ActionChangeRoom    = "change_room"
@@ -59,6 +60,8 @@ type AuditFilter struct {
 	VoucherID int64
 	OrderID   int64
 	ActorID   int64
+	Actor     ActorKind
+	Action    string
 	Page      Page
 }
 

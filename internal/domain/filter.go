@@ -44,6 +44,47 @@ func (f *VoucherFilter) Matches(v *Voucher, now time.Time) bool {
 	return !f.Lasts || v.Sale == nil || v.Sale.EndAt.After(now)
 }
 
+// SaleTab is a part of the list of vouchers that staff sees.
+type SaleTab string
+
+// The tabs. TabAll has every voucher, and is the only one with vouchers that were published without a sale.
+const (
+	TabRunning  SaleTab = "running" // on sale, or sold out and not over
+	TabUpcoming SaleTab = "upcoming"
+	TabDrafts   SaleTab = "drafts"
+	TabEnded    SaleTab = "ended" // over, or taken off
+	TabAll      SaleTab = "all"
+)
+
+// SaleTabs are all tabs.
+var SaleTabs = []SaleTab{TabRunning, TabUpcoming, TabDrafts, TabEnded, TabAll}
+
+// Tab returns the tab of a voucher beside TabAll, or TabAll if there is none.
+func (v *Voucher) Tab(now time.Time) SaleTab {
+	switch {
+	case v.Status == VoucherDraft:
+		return TabDrafts
+	case v.Sale == nil:
+		return TabAll
+	}
+
+	switch v.State(now) {
+	case StateUpcoming:
+		return TabUpcoming
+	case StateEnded:
+		return TabEnded
+	}
+	return TabRunning
+}
+
+// StaffFilter selects vouchers whatever their status.
+type StaffFilter struct {
+	Tab SaleTab
+	// A part of the title, or the id; empty: any.
+	Search string
+	Page   Page
+}
+
 // OrderFilter selects the orders of a user.
 type OrderFilter struct {
 	UserID int64

@@ -277,7 +277,8 @@ type VoucherFields struct {
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
-// it is a normal one. BeginAt may be in the past.
+// it is a normal one. BeginAt may be in the past. A draft needs a title only: with any field of a sale it is a seckill
+// voucher.
 type VoucherInput struct {
 	VoucherFields
 	Stock *int64
@@ -309,8 +310,8 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 		name   string
 		absent bool
 	}{
-		{"shop_id", in.ShopID == nil}, {"title", in.Title == nil},
-		{"pay_value", in.PayValue == nil}, {"actual_value", in.ActualValue == nil},
+		{"shop_id", in.ShopID == nil && !in.Draft}, {"title", in.Title == nil},
+		{"pay_value", in.PayValue == nil && !in.Draft}, {"actual_value", in.ActualValue == nil && !in.Draft},
 	} {
 		if f.absent {
 			bad.Add(f.name, "is required")
@@ -318,7 +319,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	}
 
 	if in.Stock != nil || len(in.saleFields()) > 0 {
-		in.startSale(&v, &bad)
+		in.startSale(&v, now, &bad)
 	}
 
 	if in.Currency != nil {
@@ -332,7 +333,7 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	return v, bad.Err()
 }
 
-func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
+func (in VoucherInput) startSale(v *Voucher, now time.Time, bad *InvalidError) {
 	v.Type = VoucherSeckill
 
 	v.Sale = &Sale{
@@ -341,14 +342,22 @@ func (in VoucherInput) startSale(v *Voucher, bad *InvalidError) {
 		Segments:     1,
 	}
 
-	if in.BeginAt == nil {
-		bad.Add("begin_at", "is required for a seckill voucher")
-	}
-	if in.EndAt == nil {
-		bad.Add("end_at", "is required for a seckill voucher")
+	if in.Draft && in.BeginAt == nil && in.EndAt == nil {
+		// A window that is over, so that the draft cannot be published without another one.
+		v.Sale.BeginAt = now
+		v.Sale.EndAt = now
+	} else {
+		if in.BeginAt == nil {
+			bad.Add("begin_at", "is required for a seckill voucher")
+		}
+		if in.EndAt == nil {
+			bad.Add("end_at", "is required for a seckill voucher")
+		}
 	}
 
 	switch {
+	case in.Stock == nil && in.Draft:
+		// Units are added before it is published.
 	case in.Stock == nil:
 		bad.Add("stock", "is required for a seckill voucher")
 	case *in.Stock < 0 || *in.Stock > MaxStock:
@@ -421,7 +430,8 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 	}
 
 	setTime(&s.EndAt, f.EndAt, "end_at", bad)
-	if !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
+	moved := f.BeginAt != nil || f.EndAt != nil
+	if moved && !s.BeginAt.IsZero() && !s.EndAt.IsZero() && !s.EndAt.After(s.BeginAt) {
 		bad.Add("end_at", "must be after begin_at")
 	}
 

@@ -191,7 +191,10 @@ func TestHostileUploads(t *testing.T) {
 // draft creates the draft of a running sale.
 func (e *environment) draft(change ...func(map[string]any)) voucherView {
 	e.t.Helper()
-	return e.sale(5, append(change, func(b map[string]any) { b["status"] = "draft" })...)
+	return e.sale(5, append(change, func(b map[string]any) {
+		b["status"] = "draft"
+		delete(b, "force")
+	})...)
 }
 
 func inPass(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} }
@@ -306,6 +309,114 @@ func TestNewVoucherIsChecked(t *testing.T) {
 	forced := e.saleBody(0)
 	forced["shop_id"] = "7"
 	admin.post("/api/v1/admin/vouchers", forced).want(http.StatusCreated)
+}
+
+// TestBrowse: each voucher is in one tab and in all, and what was just saved is there.
+func TestBrowse(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	admin, now := e.admin(), e.clock.now()
+	titled := func(title string) func(map[string]any) { return func(b map[string]any) { b["title"] = title } }
+	later := func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) }
+	running, soldOut := e.sale(5, titled("Tea")), e.sale(0, titled("Green tea"))
+	upcoming, ended := e.sale(5, titled("Soup"), later), e.sale(5)
+	admin.patch(ended.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+	plain := e.normal()
+	draft := e.draft(titled("Teapot"))
+
+	type browseView struct {
+		listView[voucherView]
+		Counts   map[string]int
+		Complete bool
+	}
+	browse := func(query string) browseView {
+		return decode[browseView](admin.get("/api/v1/admin/vouchers?" + query).want(http.StatusOK))
+	}
+	for tab, want := range map[string][]string{
+		"running": {soldOut.ID, running.ID}, "upcoming": {upcoming.ID}, "drafts": {draft.ID}, "ended": {ended.ID},
+		"all": {draft.ID, plain.ID, ended.ID, upcoming.ID, soldOut.ID, running.ID},
+	} {
+		got := browse("tab=" + tab)
+		require.Equal(t, want, idsOf(got.Items), tab)
+		require.Equal(t, map[string]int{"running": 2, "upcoming": 1, "drafts": 1, "ended": 1, "all": 6}, got.Counts)
+		require.True(t, got.Complete)
+	}
+
+	found := browse("tab=running&search=TEA")
+	require.Equal(t, []string{soldOut.ID, running.ID}, idsOf(found.Items))
+	require.Equal(t, map[string]int{"running": 2, "upcoming": 0, "drafts": 1, "ended": 0, "all": 3}, found.Counts)
+	require.Equal(t, []string{upcoming.ID}, idsOf(browse("search="+upcoming.ID).Items))
+	first := browse("limit=4")
+	require.Equal(t, []string{soldOut.ID, running.ID}, idsOf(browse("limit=4&cursor="+*first.NextCursor).Items))
+	admin.bad().get("/api/v1/admin/vouchers?tab=x").problem(http.StatusBadRequest, "invalid_request")
+	e.buyer(1).get("/api/v1/admin/vouchers").problem(http.StatusForbidden, "forbidden")
+}
+
+// TestDraftNeedsATitleOnly: everything else can follow, and the checklist says what is missing by then.
+func TestDraftNeedsATitleOnly(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	lacks := func(v voucherView) []string {
+		return operator.post(v.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state").fields()
+	}
+	create := func(body map[string]any) voucherView {
+		body["status"] = "draft"
+		return decode[voucherView](operator.post("/api/v1/admin/vouchers", body).want(http.StatusCreated))
+	}
+	idea := create(map[string]any{"title": "An idea"})
+	require.Equal(t, []string{"normal", "draft"}, []string{idea.Type, idea.Status})
+	require.Equal(t, []string{"shop_id", "actual_value"}, lacks(idea))
+
+	sale := create(map[string]any{"title": "A sale", "limit_per_user": 2})
+	require.Equal(t, "seckill", sale.Type)
+	require.Zero(t, *sale.Stock)
+	require.Equal(t, []string{"shop_id", "actual_value", "end_at", "stock"}, lacks(sale))
+	operator.patch(sale.adminPath(), map[string]any{"title": "A better title"}).want(http.StatusOK)
+	e.newShop("shop")
+	now := e.clock.now()
+	operator.patch(sale.adminPath(), map[string]any{
+		"shop_id": "1", "pay_value": 100, "actual_value": 200, "begin_at": now.Format(time.RFC3339), "end_at": now.Add(time.Hour).Format(time.RFC3339),
+	}).want(http.StatusOK)
+	require.Equal(t, []string{"stock"}, lacks(sale))
+	operator.post(sale.adminPath()+"/stock", map[string]any{"delta": 3, "reason": "the first ones"}).want(http.StatusOK)
+	operator.post(sale.adminPath()+"/publish", nil).want(http.StatusOK)
+
+	for field, body := range map[string]map[string]any{
+		"title": {"status": "draft", "pay_value": 1}, "end_at": {"status": "draft", "title": "half a window", "begin_at": now.Format(time.RFC3339)},
+	} {
+		require.Equal(t, []string{field}, operator.bad().post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
+	}
+	require.Equal(t, []string{"shop_id", "pay_value", "actual_value"},
+		operator.bad().post("/api/v1/admin/vouchers", map[string]any{"title": "no draft"}).problem(http.StatusBadRequest, "invalid_request").fields())
+}
+
+// TestDeleteDraft: what buyers may have seen, or hold, stays.
+func TestDeleteDraft(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	operator := e.staff("13900000002", domain.RoleOperator)
+	draft, sale := e.draft(), e.sale(5)
+	operator.post(draft.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
+	operator.get(draft.path()).want(http.StatusOK) // in memory now
+	viewer := e.staff("13900000003", domain.RoleViewer)
+	viewer.do("DELETE", draft.adminPath(), nil).problem(http.StatusForbidden, "forbidden")
+	require.Empty(t, operator.do("DELETE", draft.adminPath(), nil).want(http.StatusNoContent).body)
+
+	operator.get(draft.path()).problem(http.StatusNotFound, "not_found")
+	operator.do("DELETE", draft.adminPath(), nil).problem(http.StatusNotFound, "not_found")
+	require.Empty(t, decode[listView[voucherView]](operator.get(vouchersPath + "?status=draft").want(http.StatusOK)).Items)
+	require.NotContains(t, e.dumpOf("vouchers", "seckill_vouchers", "stock_changes"), "["+draft.ID+" ")
+	require.NotContains(t, e.dumpOf("stock_changes"), "more")
+	require.Equal(t, auditEntry{"admin", "delete_voucher", draft.Title, operator.login.User.ID, draft.ID}, operator.audit("voucher_id=" + draft.ID)[0])
+
+	operator.do("DELETE", sale.adminPath(), nil).problem(http.StatusConflict, "invalid_state")
+	operator.patch(sale.adminPath(), map[string]any{"status": "off"}).want(http.StatusOK)
+	operator.do("DELETE", sale.adminPath(), nil).problem(http.StatusConflict, "invalid_state")
+	bought := e.draft()
+	o := e.buyer(1).place(e.sale(1))
+	e.exec("UPDATE voucher_orders SET voucher_id = ? WHERE id = ?", bought.ID, o.ID)
+	operator.do("DELETE", bought.adminPath(), nil).problem(http.StatusConflict, "invalid_state")
 }
 
 // TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.

@@ -569,6 +569,12 @@ func TestAudit(t *testing.T) {
 	}, admin.audit("voucher_id="+v.ID))
 	assert.Equal(t, []auditEntry{paid}, admin.audit("order_id="+p.Order.ID))
 	assert.Len(t, admin.audit("actor_id="+id+"&limit=2"), 2)
+	assert.Equal(t, []auditEntry{paid}, admin.audit("actor=provider"))
+	assert.Equal(t, []auditEntry{{"admin", "change_stock", "+3: more came", id, v.ID}}, admin.audit("actor=admin&action=change_stock"))
+	assert.Empty(t, admin.audit("actor=provider&action=change_stock"))
+	assert.Contains(t, string(admin.get("/api/v1/admin/audit?actor=admin").body), `"actor_phone":"`+domain.MaskPhone(adminPhone)+`"`)
+	assert.Contains(t, string(admin.get("/api/v1/admin/audit?kind=request").body), `"actor_phone":"`+domain.MaskPhone(adminPhone)+`"`)
+	admin.bad().get("/api/v1/admin/audit?actor=x").problem(http.StatusBadRequest, "invalid_request")
 	admin.bad().get("/api/v1/admin/audit?order_id=x").problem(http.StatusBadRequest, "invalid_request")
 	buyer.get("/api/v1/admin/audit").problem(http.StatusForbidden, "forbidden")
 }

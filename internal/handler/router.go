@@ -330,8 +330,10 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	wrap := r.e.wrap
 	h := r.h
 
+	v1.GET("/admin/vouchers", r.read, wrap(h.vouchers.browse))
 	v1.POST("/admin/vouchers", r.operate, h.keys.once(h.vouchers.create))
 	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(h.vouchers.change)))
+	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(h.vouchers.remove)))
 	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(h.vouchers.checklist)))
 	v1.POST("/admin/vouchers/:id/publish", r.operate, h.keys.once(keyedByID(h.vouchers.publish)))
 	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(h.stats.show)))
@@ -483,7 +485,7 @@ func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
 			lostAfter:   cmp.Or(cfg.LostAfter, defaultLostAfter),
 		},
 		payments:    &paymentHandler{payments: cfg.Payments},
-		auditLog:    &auditHandler{log: cfg.AuditLog, cursors: cursors},
+		auditLog:    &auditHandler{log: cfg.AuditLog, finder: cfg.Search, cursors: cursors},
 		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.Failures},
 		exports:     &exportHandler{e, cfg.Search, cfg.PaymentList, cfg.AuditLog, cfg.Now, make(slots, maxFiles)},
 		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},

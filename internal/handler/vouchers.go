@@ -2,11 +2,14 @@ package handler
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -348,6 +351,49 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
+// staffList is the JSON form of a page of vouchers for staff.
+type staffList struct {
+	list[voucherOut]
+
+	// The number of vouchers that match the search in each tab.
+	Counts map[domain.SaleTab]int `json:"counts"`
+	// Whether there are none but the newest ones, which are listed and counted.
+	Complete bool `json:"complete"`
+}
+
+// browse returns the newest vouchers to staff, drafts among them.
+func (h *voucherHandler) browse(c *gin.Context) error {
+	page, err := h.cursors.request(c)
+	if err != nil {
+		return err
+	}
+
+	f := domain.StaffFilter{
+		Tab:    domain.SaleTab(cmp.Or(c.Query("tab"), string(domain.TabAll))),
+		Search: c.Query("search"),
+		Page:   page.Page,
+	}
+	if !slices.Contains(domain.SaleTabs, f.Tab) {
+		return domain.Invalid("tab", "must be running, upcoming, drafts, ended or all")
+	}
+	if !utf8.ValidString(f.Search) || utf8.RuneCountInString(f.Search) > maxSearchText {
+		return domain.Invalid("search", "must be at most 255 characters")
+	}
+
+	catalog, err := h.vouchers.Catalog(c.Request.Context())
+	if err != nil {
+		return err
+	}
+
+	vouchers, counts := catalog.Browse(f, domain.Moment(h.now()))
+	out := func(v **domain.Voucher) voucherOut { return h.out(*v) }
+	return writeJSON(c, http.StatusOK, staffList{
+		list:     newList(page, vouchers, out, func(v **domain.Voucher) int64 { return (*v).ID }),
+		Counts:   counts,
+		Complete: catalog.Complete(),
+	})
+}
+
 // voucherFields are domain.VoucherFields with the ids and times of a request.
 type voucherFields struct {
 	domain.VoucherFields
@@ -436,6 +482,14 @@ func (h *voucherHandler) change(c *gin.Context, id int64) error {
 	}
 
 	return writeJSON(c, http.StatusOK, h.out(&v))
+}
+
+func (h *voucherHandler) remove(c *gin.Context, id int64) error {
+	if err := h.vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
+		return err
+	}
+	c.Status(http.StatusNoContent)
+	return nil
 }
 
 func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {

@@ -85,6 +85,13 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 		}
 	}
 
+	if f.Actor != "" {
+		q = q.Where("actor = ?", f.Actor)
+	}
+	if f.Action != "" {
+		q = q.Where("action = ?", f.Action)
+	}
+
 	var rows []auditRow
 	if err := q.Find(&rows).Error; err != nil {
 		return nil, s.db.Translate(err)

@@ -226,6 +226,7 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 		"changes":           changePages(t, s, domain.AuditFilter{}),
 		"changes of a sale": changePages(t, s, domain.AuditFilter{VoucherID: v.ID}),
 		"changes of one":    changePages(t, s, domain.AuditFilter{ActorID: 7}),
+		"changes of a kind": changePages(t, s, domain.AuditFilter{Action: "redeem"}),
 		"requests":          requestPages(t, s, domain.RequestFilter{}),
 		"requests of one":   requestPages(t, s, domain.RequestFilter{UserID: 7}),
 		"requests for one":  requestPages(t, s, domain.RequestFilter{Target: "1"}),
@@ -234,6 +235,7 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 	}
 	few := map[string]func(p domain.Page) (int, error){ // at the end of all
 		"failed events":    eventPages(t, s, domain.EventFilter{Status: domain.EventFailed}),
+		"changes by staff": changePages(t, s, domain.AuditFilter{Actor: domain.ActorAdmin}),
 		"refunding orders": orderPages(t, s, service.SearchQuery{Status: domain.OrderRefunding}),
 	}
 	// The server's own work, such as reading statistics, is counted as well, so the smallest of three counts is that of the
@@ -315,6 +317,7 @@ func fillLists(t *testing.T, dsn string, voucher int64) {
 		"INSERT INTO admin_requests (id, at, user_id, role, method, route, target, status, request_id, network) " +
 			"SELECT 1 + n, " + at + ", 7, 'admin', 'GET', '/', '1', 200, '', '' FROM " + numbers,
 		"INSERT INTO order_events (id, order_id, type, status, created_at) SELECT 1 + n, 1 + n, 'order.paid', 2, " + at + " FROM " + numbers,
+		"UPDATE audit_log SET actor = 'system' WHERE id > 5000", // all but the oldest
 		"UPDATE order_events SET status = 3 WHERE id <= 5000", // the oldest
 		"UPDATE voucher_orders SET status = 5 WHERE id <= 50",
 		"ANALYZE TABLE voucher_orders, payments, audit_log, admin_requests, order_events",

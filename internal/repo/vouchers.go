@@ -124,6 +124,43 @@ func (s *Store) ChangeVoucher(
 	return v, err
 }
 
+// DeleteDraft implements service.VoucherStore. A voucher has no orders until it is published, but other programs insert them.
+func (s *Store) DeleteDraft(ctx context.Context, id int64, by domain.Actor, at time.Time) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		v, err := findVoucher(tx.Clauses(sqldb.ForUpdate), id)
+		if err != nil {
+			return err
+		}
+
+		var orders []orderRow
+		if err := tx.Select("id").Where("voucher_id = ?", id).Limit(1).Find(&orders).Error; err != nil {
+			return err
+		}
+		if v.Status != domain.VoucherDraft || len(orders) > 0 {
+			return domain.ErrInvalidState
+		}
+
+		err = writeAudit(tx, domain.AuditEntry{
+			At:        at,
+			Actor:     by,
+			Action:    domain.ActionDeleteVoucher,
+			VoucherID: id,
+			Detail:    v.Title,
+		})
+		if err != nil {
+			return err
+		}
+
+		for _, row := range []any{&stockChangeRow{}, &saleRow{}} {
+			if err := tx.Where("voucher_id = ?", id).Delete(row).Error; err != nil {
+				return err
+			}
+		}
+
+		return tx.Delete(&voucherRow{}, id).Error
+	})
+}
+
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher

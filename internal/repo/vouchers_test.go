@@ -116,6 +116,32 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 	})
 }
 
+// Only a draft without orders is deleted, with all of its rows. Its id is not used again.
+func TestDeleteDraft(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		v := newSale(t, s, 5, 1)
+		require.ErrorIs(t, s.DeleteDraft(ctx, v.ID, admin, now), domain.ErrInvalidState)
+		_, err := s.ChangeStock(ctx, domain.StockChange{VoucherID: v.ID, Delta: 1, Reason: "more", By: admin, At: now})
+		require.NoError(t, err)
+		draft := func(v *domain.Voucher) (string, error) { v.Status = domain.VoucherDraft; return "", nil }
+		_, err = s.ChangeVoucher(ctx, v.ID, admin, draft)
+		require.NoError(t, err)
+		require.NoError(t, s.DeleteDraft(ctx, v.ID, admin, now))
+		_, err = s.Voucher(ctx, v.ID)
+		require.ErrorIs(t, err, domain.ErrNotFound)
+		require.ErrorIs(t, s.DeleteDraft(ctx, v.ID, admin, now), domain.ErrNotFound)
+		require.Greater(t, newSale(t, s, 5, 1).ID, v.ID)
+
+		sold := newSale(t, s, 5, 1)
+		_, err = placeOrder(ctx, s, newOrder(1, 10, sold.ID), 1)
+		require.NoError(t, err)
+		_, err = s.ChangeVoucher(ctx, sold.ID, admin, draft)
+		require.NoError(t, err)
+		require.ErrorIs(t, s.DeleteDraft(ctx, sold.ID, admin, now), domain.ErrInvalidState)
+	})
+}
+
 // Two reads of a sale show that a unit was returned and sold again in between, although the stock is the same.
 func TestSaleChangesWithItsUnits(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"seckill/internal/domain"
@@ -45,6 +46,38 @@ func (c *Catalog) List(f domain.VoucherFilter, now time.Time) ([]*domain.Voucher
 
 	return page, c.complete || len(page) == f.Page.Limit
 }
+
+// Browse returns a page of the vouchers that match f, and how many match its search in each tab.
+func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher, map[domain.SaleTab]int) {
+	titled := domain.Finder(f.Search)
+	counts := map[domain.SaleTab]int{}
+	for _, tab := range domain.SaleTabs {
+		counts[tab] = 0
+	}
+
+	var page []*domain.Voucher
+	for _, v := range c.vouchers {
+		if f.Search != "" && !titled(v.Title) && strconv.FormatInt(v.ID, 10) != f.Search {
+			continue
+		}
+
+		tab := v.Tab(now)
+		counts[domain.TabAll]++
+		if tab != domain.TabAll {
+			counts[tab]++
+		}
+
+		after := f.Page.Before == 0 || v.ID < f.Page.Before
+		if after && (f.Tab == domain.TabAll || f.Tab == tab) && len(page) < f.Page.Limit {
+			page = append(page, v)
+		}
+	}
+
+	return page, counts
+}
+
+// Complete reports whether there are no older vouchers.
+func (c *Catalog) Complete() bool { return c.complete }
 
 // Until returns the first time after now at which the state of any voucher changes by the clock.
 func (c *Catalog) Until(now time.Time) time.Time {

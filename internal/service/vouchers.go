@@ -16,6 +16,8 @@ type VoucherStore interface {
 	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
 	// detail goes to the audit log. An error of change rolls back and is returned.
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (detail string, err error)) (domain.Voucher, error)
+	// DeleteDraft removes a draft. Errors: ErrNotFound, ErrInvalidState (not a draft, or it has orders), ErrUnavailable.
+	DeleteDraft(ctx context.Context, id int64, by domain.Actor, at time.Time) error
 	// ChangeStock adds units to a sale or removes units that are left, and records the change.
 	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
 	ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
@@ -119,6 +121,14 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 	}
 
 	return v, err
+}
+
+// Delete removes a draft that has no orders. Errors: ErrInvalidState (any other voucher), ErrNotFound, ErrUnavailable.
+func (s *Vouchers) Delete(ctx context.Context, admin, id int64) error {
+	by := domain.Actor{Kind: domain.ActorAdmin, ID: admin}
+	err := s.cfg.Store.DeleteDraft(ctx, id, by, domain.Moment(s.cfg.Now()))
+	s.Changed(id)
+	return err
 }
 
 // Changed invalidates the cached copies of a voucher, so that later reads in this process return the change.
