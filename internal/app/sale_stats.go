@@ -8,6 +8,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/queue"
+	"seckill/internal/service"
 )
 
 // saleStats counts what this server does per sale.
@@ -16,10 +17,10 @@ type saleStats struct{ counters *salestats.Counters }
 // newSaleMonitor returns the monitor that shows live sales to admins. Gate and queue are polled in lane queue only.
 func newSaleMonitor(
 	lane string, stats *saleStats, history *salestats.RedisHistory, subscribers *salestats.Subscribers, store salestats.MonitorStore,
-	gate Gate, workers *queue.Workers, log *slog.Logger,
+	sales *service.Sales, gate Gate, workers *queue.Workers, log *slog.Logger,
 ) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
-		Store: store, Counters: stats.counters, History: history, Subscribers: subscribers, Lane: lane, Log: log,
+		Store: store, Counters: stats.counters, History: history, Subscribers: subscribers, Stock: sales.Stock, Lane: lane, Log: log,
 	}
 
 	if lane == "queue" {

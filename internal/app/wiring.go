@@ -255,7 +255,7 @@ func (w *wiring) newLanes(t *topics) *lanes {
 	workers := newWorkers(w.env, w.rdb, l.gate, w.store, committer.Commit, w.metrics, l.stats, t.movedOrders.publish)
 	w.metrics.registry.MustRegister(lagCollector(workers))
 	history := &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()}
-	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, history, t.saleSubscribers, w.store, l.gate, workers, w.log)
+	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, history, t.saleSubscribers, w.store, l.sales, l.gate, workers, w.log)
 	l.mode = newLane(w.env, w.backends, w.ids, l.gate, workers, w.metrics, l.stats)
 
 	if w.cfg.OrderLane != "queue" {

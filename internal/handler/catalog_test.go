@@ -405,7 +405,7 @@ func TestDeleteDraft(t *testing.T) {
 
 	operator.get(draft.path()).problem(http.StatusNotFound, "not_found")
 	operator.do("DELETE", draft.adminPath(), nil).problem(http.StatusNotFound, "not_found")
-	require.Empty(t, decode[listView[voucherView]](operator.get(vouchersPath + "?status=draft").want(http.StatusOK)).Items)
+	require.Empty(t, decode[listView[voucherView]](operator.get(vouchersPath+"?status=draft").want(http.StatusOK)).Items)
 	require.NotContains(t, e.dumpOf("vouchers", "seckill_vouchers", "stock_changes"), "["+draft.ID+" ")
 	require.NotContains(t, e.dumpOf("stock_changes"), "more")
 	require.Equal(t, auditEntry{"admin", "delete_voucher", draft.Title, operator.login.User.ID, draft.ID}, operator.audit("voucher_id=" + draft.ID)[0])

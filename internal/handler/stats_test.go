@@ -48,6 +48,7 @@ type statsView struct {
 	CheckedAt *string `json:"checked_at"`
 	Totals    countsView
 	Seconds   []countsView
+	Hour      []struct{ Orders, Refused int }
 }
 
 func (s statsView) invariants() string {
@@ -108,6 +109,18 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 	assert.Equal(t, want, s.Totals.Outcomes)
 	assert.Equal(t, map[string]int{"ok": 3}, s.Totals.Settled, "a replay is not another order")
+	var orders, refused int
+	for _, p := range s.Hour {
+		orders, refused = orders+p.Orders, refused+p.Refused
+	}
+	assert.Equal(t, []int{3, 4}, []int{orders, refused}, "of the last hour")
+	stream, _ := admin.follow(t, v.adminPath()+"/events", "")
+	event, _ := stream.nextStats()
+	for ; len(event.Seconds) == 0; event, _ = stream.nextStats() { // no second is over yet
+		assert.NotEmpty(t, event.Hour)
+	}
+	event, _ = stream.nextStats()
+	assert.Empty(t, event.Hour, "sent once")
 	assert.Positive(t, s.Totals.P50)
 	assert.Equal(t, []any{"lock", 1, v.ID}, []any{s.Lane, s.Instances, s.Voucher.ID})
 	assert.Equal(t, []int64{3, 3}, []int64{*s.Stock.Initial, *s.Stock.Database})

@@ -318,7 +318,7 @@ func fillLists(t *testing.T, dsn string, voucher int64) {
 			"SELECT 1 + n, " + at + ", 7, 'admin', 'GET', '/', '1', 200, '', '' FROM " + numbers,
 		"INSERT INTO order_events (id, order_id, type, status, created_at) SELECT 1 + n, 1 + n, 'order.paid', 2, " + at + " FROM " + numbers,
 		"UPDATE audit_log SET actor = 'system' WHERE id > 5000", // all but the oldest
-		"UPDATE order_events SET status = 3 WHERE id <= 5000", // the oldest
+		"UPDATE order_events SET status = 3 WHERE id <= 5000",   // the oldest
 		"UPDATE voucher_orders SET status = 5 WHERE id <= 50",
 		"ANALYZE TABLE voucher_orders, payments, audit_log, admin_requests, order_events",
 	} {

@@ -183,6 +183,20 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 	return v, err
 }
 
+// Stock returns the units left of a sale, as this process has read them within maxAge. It reads nothing.
+func (s *Sales) Stock(id int64, maxAge time.Duration) (int64, bool) {
+	e, cached := s.cache.Get(id)
+	if !cached {
+		return 0, false
+	}
+
+	last := e.voucher.Last()
+	if last.Value == nil || last.Value.Sale == nil || time.Since(last.Began) > maxAge {
+		return 0, false
+	}
+	return last.Value.Sale.Stock, true
+}
+
 // reread reads the voucher of an entry again.
 func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher, error) {
 	v, err := s.read(ctx, id)

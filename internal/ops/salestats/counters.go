@@ -246,6 +246,31 @@ type Second struct {
 	Level
 }
 
+// Period is what happened to a voucher in some seconds.
+type Period struct {
+	At time.Time `json:"at"` // its beginning
+	// Committed orders.
+	Orders int64 `json:"orders"`
+	// Requests, and queued orders, that got none.
+	Refused int64 `json:"refused"`
+	// Units left in the database at its end; nil if that is not known.
+	Stock *int64 `json:"stock"`
+}
+
+// refused returns the number of answers and admissions that are no orders.
+func (c *counts) refused() uint64 {
+	var n uint64
+	for i, name := range outcomeNames {
+		if name != "ok" && name != "replayed" {
+			n += c.answers[i]
+		}
+	}
+	for _, settled := range c.settled[1:] {
+		n += settled
+	}
+	return n
+}
+
 // Counts are the counters of all processes for some time.
 type Counts struct {
 	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".

@@ -16,6 +16,9 @@ import (
 const (
 	// historySeconds is the number of seconds that are kept per voucher.
 	historySeconds = 120
+	// period is the time of one Period, and periods their number: those of an hour are kept.
+	period  = 10 * time.Second
+	periods = int(time.Hour / period)
 	// keptFor is how long the statistics of a voucher are kept after its last use.
 	keptFor = 30 * time.Minute
 	// A process that has not reported for instanceTimeout counts as stopped.
@@ -29,6 +32,12 @@ const (
 	stockName = "stock"
 	gateName  = "gate"
 	lagName   = "lag"
+)
+
+// The names of the values of a period in Redis, besides stockName.
+const (
+	ordersName  = "orders"
+	refusedName = "refused"
 )
 
 //go:embed history.lua
@@ -53,6 +62,11 @@ type report struct {
 func historyKeys(voucherID int64) (reports, totals string) {
 	prefix := fmt.Sprintf("seckill:stats:{%d}:", voucherID)
 	return prefix + "reports", prefix + "totals"
+}
+
+// periodKey is a hash: the sums of the reports of a period.
+func periodKey(voucherID int64, at time.Time) string {
+	return fmt.Sprintf("seckill:stats:{%d}:period:%d", voucherID, at.Truncate(period).Unix())
 }
 
 // add stores the reports of this process. They belong to the second of Redis in which they arrive. Without reports it
@@ -106,6 +120,14 @@ func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, no
 	p.HSetNX(ctx, totals, "since", now.UnixMilli())
 	p.PExpire(ctx, reports, keptFor)
 	p.PExpire(ctx, totals, keptFor)
+
+	key := periodKey(voucherID, now)
+	p.HIncrBy(ctx, key, ordersName, int64(r.counts.settled[0])) //nolint:gosec // a second's
+	p.HIncrBy(ctx, key, refusedName, int64(r.counts.refused())) //nolint:gosec // a second's
+	if r.level.Stock != nil {
+		p.HSet(ctx, key, stockName, *r.level.Stock)
+	}
+	p.PExpire(ctx, key, time.Hour+time.Minute)
 }
 
 // reading is what all processes have reported about a voucher.
@@ -113,10 +135,11 @@ type reading struct {
 	instances int
 	total     Totals
 	seconds   []Second
+	hour      []Period
 }
 
 // read returns the reports about a voucher, with the complete seconds later than after. Seconds without reports have
-// neither counts nor levels.
+// neither counts nor levels. If after is zero, it also returns the last hour.
 func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now time.Time) (reading, error) {
 	reports, totals := historyKeys(voucherID)
 	oldest := now.Add(-historySeconds * time.Second)
@@ -145,7 +168,43 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 
 	first := max(since.Unix(), after.Unix()+1, second-historySeconds)
 	r.readSeconds(reply[1], first, second)
-	return r, nil
+	if after.IsZero() {
+		r.hour, err = h.readHour(ctx, voucherID, now)
+	}
+	return r, err
+}
+
+// readHour returns the periods of the last hour in which something was reported.
+func (h *RedisHistory) readHour(ctx context.Context, voucherID int64, now time.Time) ([]Period, error) {
+	first := now.Truncate(period).Add(-time.Duration(periods-1) * period)
+	replies, err := h.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i := range periods {
+			p.HGetAll(ctx, periodKey(voucherID, first.Add(time.Duration(i)*period)))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	var hour []Period
+	for i, reply := range replies {
+		values := reply.(*redis.MapStringStringCmd).Val()
+		if len(values) == 0 {
+			continue
+		}
+
+		p := Period{At: first.Add(time.Duration(i) * period).UTC()}
+		p.Orders, _ = strconv.ParseInt(values[ordersName], 10, 64)
+		p.Refused, _ = strconv.ParseInt(values[refusedName], 10, 64)
+		if n, err := strconv.ParseInt(values[stockName], 10, 64); err == nil {
+			p.Stock = &n
+		}
+
+		hour = append(hour, p)
+	}
+
+	return hour, nil
 }
 
 // readTotals reads the sums of a voucher, and returns when they began.

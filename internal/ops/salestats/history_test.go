@@ -16,7 +16,7 @@ import (
 
 func TestHistory(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *redis.Client){
-		"seconds and processes add up": secondsAddUp, "each second once": eachSecondOnce, "instances": instances,
+		"seconds and processes add up": secondsAddUp, "each second once": eachSecondOnce, "the last hour": lastHour, "instances": instances,
 	} {
 		t.Run(name, func(t *testing.T) { env.EachRedis(t, test) })
 	}
@@ -123,6 +123,42 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	some, err = h.read(ctx, 7, now.Add(time.Hour), now)
 	require.NoError(t, err)
 	require.Empty(t, some.seconds)
+}
+
+// lastHour: what all processes reported in the last hour is there for who looks only now, and older periods are not.
+func lastHour(t *testing.T, rdb *redis.Client) {
+	now := time.Now().Truncate(period).Add(period / 2)
+	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
+	at := func(ago time.Duration, stock int64) {
+		for i, h := range processes {
+			r := &report{}
+			r.counts.answers[OutcomeOf("ok")], r.counts.settled[0] = 3, 3
+			r.counts.answers[OutcomeOf("sold_out")] = 2
+			r.counts.answers[OutcomeOf("replayed")] = 7
+			if i == 1 {
+				r.level.Stock = &stock
+			}
+			require.NoError(t, h.add(t.Context(), map[int64]*report{9: r}, now.Add(-ago)))
+		}
+	}
+	at(2*time.Hour, 9)
+	at(time.Hour, 8)
+	at(time.Hour-period, 7)
+	at(time.Minute, 6)
+	at(time.Minute+time.Second, 5)
+	at(0, 4)
+
+	r, err := processes[0].read(t.Context(), 9, time.Time{}, now)
+	require.NoError(t, err)
+	period := func(ago time.Duration, times, stock int64) Period {
+		return Period{At: now.Add(-ago).Truncate(period).UTC(), Orders: 6 * times, Refused: 4 * times, Stock: &stock}
+	}
+	require.Equal(t, []Period{period(time.Hour-10*time.Second, 1, 7), period(time.Minute, 2, 5), period(0, 1, 4)}, r.hour)
+	require.Positive(t, rdb.PTTL(t.Context(), periodKey(9, now)).Val())
+
+	r, err = processes[0].read(t.Context(), 9, now.Add(-time.Second), now)
+	require.NoError(t, err)
+	require.Empty(t, r.hour, "a stream sends it once")
 }
 
 // instances: a process without counts reports as well, and one without reports is not counted.

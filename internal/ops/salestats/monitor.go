@@ -87,6 +87,8 @@ type MonitorConfig struct {
 	// The subscribers of sales; notified once a second.
 	Subscribers *Subscribers
 	Lane        string
+	// Stock returns the units left of a sale that is sold on this process, as they were read within maxAge; may be nil.
+	Stock func(voucherID int64, maxAge time.Duration) (int64, bool)
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
 	Lag   func(ctx context.Context) (QueueLag, error)
@@ -180,6 +182,8 @@ type SaleStats struct {
 
 	Totals  Totals   `json:"totals"`
 	Seconds []Second `json:"seconds"`
+	// The last hour, oldest first; periods in which nothing was reported are missing. Only of a request for all seconds.
+	Hour []Period `json:"hour,omitempty"`
 }
 
 // Stock are the units of a sale.
@@ -255,6 +259,16 @@ func (m *Monitor) report(ctx context.Context) {
 			reports[id] = &report{}
 		}
 		reports[id].level = level
+	}
+
+	for id, r := range reports {
+		if r.level.Stock != nil || m.cfg.Stock == nil {
+			continue
+		}
+		// Nobody watches the sale, but its buyers made this process read it.
+		if stock, ok := m.cfg.Stock(id, levelMaxAge); ok {
+			r.level.Stock = &stock
+		}
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
@@ -381,6 +395,7 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 	s.Instances = max(r.instances, 1)
 	s.Totals = r.total
 	s.Seconds = append(s.Seconds, r.seconds...)
+	s.Hour = r.hour
 }
 
 // watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls

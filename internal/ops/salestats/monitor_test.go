@@ -178,6 +178,35 @@ func TestGateBelongsToI5(t *testing.T) {
 	})
 }
 
+// reported is a history that keeps what was reported last about sale 9.
+type reported struct {
+	noHistory
+	last atomic.Pointer[report]
+}
+
+func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time) error {
+	if r := reports[9]; r != nil {
+		h.last.Store(r)
+	}
+	return nil
+}
+
+// TestStockOfUnwatchedSale: the history has the stock of a sale that nobody watches, as its buyers see it.
+func TestStockOfUnwatchedSale(t *testing.T) {
+	var h reported
+	known := func(c *MonitorConfig) {
+		c.History = &h
+		c.Stock = func(id int64, _ time.Duration) (int64, bool) { return 10 * id, id == 9 }
+	}
+	onMonitor(t, known, func(t *testing.T, m *Monitor, store *monitorStore) {
+		m.cfg.Counters.CountAnswer(9, OutcomeOf("ok"), time.Millisecond)
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 90, *h.last.Load().level.Stock)
+		require.EqualValues(t, 1, h.last.Load().counts.settled[0])
+		require.Zero(t, store.counts, "nobody looks at the sale")
+	})
+}
+
 func TestUnwatchedSalesAreEvicted(t *testing.T) {
 	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
 		for id := range int64(maxMonitored) {
