@@ -183,18 +183,16 @@ func (s *Sales) Fresh(ctx context.Context, id int64) (*domain.Voucher, error) {
 	return v, err
 }
 
-// Stock returns the units left of a sale, as this process has read them within maxAge. It reads nothing.
-func (s *Sales) Stock(id int64, maxAge time.Duration) (int64, bool) {
-	e, cached := s.cache.Get(id)
-	if !cached {
-		return 0, false
+// Stock returns the units left of a sale as Fresh does. Errors: those of Fresh, ErrInvalidState (no sale).
+func (s *Sales) Stock(ctx context.Context, id int64) (int64, error) {
+	v, err := s.Fresh(ctx, id)
+	switch {
+	case err != nil:
+		return 0, err
+	case v.Sale == nil:
+		return 0, domain.ErrInvalidState
 	}
-
-	last := e.voucher.Last()
-	if last.Value == nil || last.Value.Sale == nil || time.Since(last.Began) > maxAge {
-		return 0, false
-	}
-	return last.Value.Sale.Stock, true
+	return v.Sale.Stock, nil
 }
 
 // reread reads the voucher of an entry again.

@@ -14,8 +14,13 @@ const shopPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-t
 // are still blocked.
 const docsPolicy = basePolicy
 
-// permissions turns off what no page uses, so that an injected script cannot use it either.
-const permissions = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+// permissions turns off what no page uses, so that an injected script cannot use it either. The console reads codes with
+// the camera.
+const (
+	permissions       = "camera=()" + otherPermissions
+	cameraPermissions = "camera=(self)" + otherPermissions
+	otherPermissions  = ", display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+)
 
 // appFrame is the template of the pages, below static.
 const appFrame = "app.html"
@@ -27,6 +32,8 @@ type page struct {
 	// Additional style sheets.
 	styles []string
 	policy string // its Content-Security-Policy
+	// Whether its scripts may use the camera.
+	camera bool
 }
 
 // storefront is the script of the storefront.
@@ -41,11 +48,11 @@ var pages = []page{
 	// The console.
 	{
 		patterns: []string{
-			"/console", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
+			"/console", "/console/sales", "/console/redeem", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			// Former path of the dead letters, for bookmarks.
 			"/console/letters",
 			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
-		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy,
+		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy, camera: true,
 	},
 }

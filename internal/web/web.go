@@ -15,6 +15,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -56,6 +57,8 @@ type file struct {
 	// ETag, without quotes.
 	tag    string
 	policy string // Content-Security-Policy
+	// Permissions-Policy; empty: permissions.
+	permissions string
 }
 
 type site struct {
@@ -220,7 +223,11 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 			return nil, err
 		}
 
-		return newFile(appFrame, text.Bytes(), s.cfg.Shop.allow(p.policy))
+		f, err := newFile(appFrame, text.Bytes(), s.cfg.Shop.allow(p.policy))
+		if err == nil && p.camera {
+			f.permissions = cameraPermissions
+		}
+		return f, err
 	}, nil
 }
 
@@ -346,7 +353,7 @@ func (f *file) head(h http.Header) {
 	h.Set("Content-Security-Policy", f.policy)
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", permissions)
+	h.Set("Permissions-Policy", cmp.Or(f.permissions, permissions))
 }
 
 // acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0.

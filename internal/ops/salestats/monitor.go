@@ -31,6 +31,8 @@ var (
 const (
 	countTimeout = 2 * time.Minute
 	redisTimeout = 300 * time.Millisecond
+	// stockTimeout bounds the reads of the stock of all sales that nobody watches.
+	stockTimeout = 300 * time.Millisecond
 	// historyTimeout bounds a read or a report of the counters.
 	historyTimeout = 2 * time.Second
 	// staleAfter is the age up to which the last stock is shown while newer reads fail.
@@ -87,8 +89,8 @@ type MonitorConfig struct {
 	// The subscribers of sales; notified once a second.
 	Subscribers *Subscribers
 	Lane        string
-	// Stock returns the units left of a sale that is sold on this process, as they were read within maxAge; may be nil.
-	Stock func(voucherID int64, maxAge time.Duration) (int64, bool)
+	// Stock returns the units left of a sale as its buyers see them, which costs little while there are any; may be nil.
+	Stock func(ctx context.Context, voucherID int64) (int64, error)
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
 	Lag   func(ctx context.Context) (QueueLag, error)
@@ -103,6 +105,9 @@ type Monitor struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	polls sync.WaitGroup
+
+	// The sales that the last report counted. Only report uses it.
+	counted []int64
 
 	mu      sync.Mutex
 	stopped bool
@@ -250,8 +255,16 @@ func waitForPart(ctx context.Context, part time.Duration) bool {
 func (m *Monitor) report(ctx context.Context) {
 	now := time.Now()
 	reports := map[int64]*report{}
+
+	// Once more, for the stock after the last purchase.
+	for _, id := range m.counted {
+		reports[id] = &report{}
+	}
+	m.counted = m.counted[:0]
+
 	for id, c := range m.cfg.Counters.take(now) {
 		reports[id] = &report{counts: *c}
+		m.counted = append(m.counted, id)
 	}
 
 	for id, level := range m.levels() {
@@ -261,21 +274,32 @@ func (m *Monitor) report(ctx context.Context) {
 		reports[id].level = level
 	}
 
-	for id, r := range reports {
-		if r.level.Stock != nil || m.cfg.Stock == nil {
-			continue
-		}
-		// Nobody watches the sale, but its buyers made this process read it.
-		if stock, ok := m.cfg.Stock(id, levelMaxAge); ok {
-			r.level.Stock = &stock
-		}
-	}
-
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 
+	m.addStocks(ctx, reports)
+
 	if err := m.cfg.History.add(ctx, reports, now); err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot report sale statistics", slog.Any("err", err))
+	}
+}
+
+// addStocks adds the stock of the sales that nobody watches, which their buyers make this process read anyway.
+func (m *Monitor) addStocks(ctx context.Context, reports map[int64]*report) {
+	if m.cfg.Stock == nil {
+		return
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, stockTimeout)
+	defer cancel()
+
+	for id, r := range reports {
+		if r.level.Stock != nil {
+			continue
+		}
+		if stock, err := m.cfg.Stock(ctx, id); err == nil {
+			r.level.Stock = &stock
+		}
 	}
 }
 

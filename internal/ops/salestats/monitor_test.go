@@ -194,15 +194,19 @@ func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time
 // TestStockOfUnwatchedSale: the history has the stock of a sale that nobody watches, as its buyers see it.
 func TestStockOfUnwatchedSale(t *testing.T) {
 	var h reported
+	stock := int64(92)
 	known := func(c *MonitorConfig) {
 		c.History = &h
-		c.Stock = func(id int64, _ time.Duration) (int64, bool) { return 10 * id, id == 9 }
+		c.Stock = func(_ context.Context, id int64) (int64, error) { stock--; return stock, nil }
 	}
 	onMonitor(t, known, func(t *testing.T, m *Monitor, store *monitorStore) {
 		m.cfg.Counters.CountAnswer(9, OutcomeOf("ok"), time.Millisecond)
-		time.Sleep(2 * time.Second)
-		require.EqualValues(t, 90, *h.last.Load().level.Stock)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 91, *h.last.Load().level.Stock)
 		require.EqualValues(t, 1, h.last.Load().counts.settled[0])
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 90, *h.last.Load().level.Stock, "once more after the last purchase")
+		require.Zero(t, h.last.Load().counts.settled[0])
 		require.Zero(t, store.counts, "nobody looks at the sale")
 	})
 }

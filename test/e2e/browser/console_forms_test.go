@@ -88,7 +88,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 
 	// Leaving the page discards the input.
 	v.fill("change", "title", "third")
-	v.click(`#nav a[href="/console/audit"]`)
+	v.system("/console/audit")
 	v.reads("h1", "Audit log")
 	v.click(fmt.Sprintf(`tbody a[href="/console/sales/%s"]`, sale))
 	v.click(editLink(sale))
@@ -117,10 +117,10 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	v.run(`window.late = true`)
 	v.click(`[data-do="unpublish"]`)
 	v.confirm()
-	v.reads("main .head .chip", "Unpublished")
+	v.reads("main .head .chip", "Off sale")
 	updates := evaluate[int](v.tab, `window.updates`)
 	v.until(`window.updates > %d`, updates+2)
-	require.Equal(t, "Unpublished", v.text("main .head .chip"))
+	require.Equal(t, "Off sale", v.text("main .head .chip"))
 	v.run(`window.late = false`)
 	c.Change(t, sale, map[string]any{"title": "later"})
 	v.reads("h1", "later")

@@ -120,7 +120,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	require.Equal(t, "delta", evaluate[string](v.tab, `document.activeElement.name`))
 	v.send("stock", "delta", "4", "reason", "first batch")
 	v.checks("stock", "holds")
-	v.reads(".summary", "Nothing prevents publishing")
+	v.reads(".summary", "Ready to publish")
 	v.fill("change", "sub_title", "With bread")
 	v.click(`[data-do="publish"]`)
 	v.reads(".summary", "unsaved changes")
@@ -151,7 +151,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	// Taken off and published again.
 	v.click(`[data-do="unpublish"]`)
 	v.confirm()
-	v.reads("main .head .chip", "Unpublished")
+	v.reads("main .head .chip", "Off sale")
 	require.Equal(t, sale, v.publishDraft())
 	require.Equal(t, "on", p.Must(t, rig.Get("/vouchers/"+sale, p.Token))["status"])
 
@@ -204,6 +204,7 @@ func nonsenseShown(t *testing.T, c *consoleTest) {
 	v.submit("change")
 	v.reads(fieldError("change", "pay_value"), "more than the face value")
 	v.send("change", "pay_value", "2")
+	v.confirm() // it is on sale
 	v.reads("main", "Saved.")
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
 	v.reads(`[data-fact="pay_value"]`, "CN¥2")

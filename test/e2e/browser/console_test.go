@@ -138,6 +138,9 @@ func TestConsole(t *testing.T) {
 	}{
 		{"access control", accessControl, true},
 		{"sale lifecycle", saleLifecycle, true}, // of make test as well, on the embedded default
+		{"home", homeFigures, true},
+		{"cashier", cashierLands, true},
+		{"drafts", draftsInBrowser, true},
 		{"unconfirmed stock change", unconfirmedStockChange, false},
 		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},
@@ -201,9 +204,11 @@ func accessControl(t *testing.T, c *consoleTest) {
 	a.until(`document.querySelector("form[data-form=search]")`)
 	a.do(chromedp.Reload()) // the session continues
 	a.until(`document.querySelector("form[data-form=search]")`)
-	a.leave(`#nav a[href="/"]`, "Flash sales")
-	a.leave(`#nav a[href="/console"]`, "Sales")
-	a.click(`[data-do="logout"]`)
+	a.leave(`#more a[href="/"]`, "Flash sales")
+	a.leave(`#nav a[href="/console"]`, "Home")
+	a.click(`[data-do="account"]`)
+	a.reads(dialog, "Admin")
+	a.click(dialog + ` [data-do="logout"]`)
 	a.until(`document.querySelector("[data-gate]")`)
 	require.Zero(t, evaluate[int](a.tab, `document.querySelectorAll("form, table").length`))
 }
@@ -219,9 +224,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 
 	// Errors appear beside the field, both those of the page and those of the server.
 	v.submit("make")
-	for _, field := range []string{"title", "shop_id", "pay_value", "actual_value", "stock"} {
-		v.reads(fieldError("make", field), "fill this in")
-	}
+	v.reads(fieldError("make", "title"), "fill this in")
 	require.Equal(t, "title", evaluate[string](v.tab, `document.activeElement.name`))
 	// The seconds of the end are zero, which datetime fields omit.
 	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute)
@@ -269,6 +272,11 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	// The page sends only the changed fields.
 	v.click(editLink(sale))
 	v.send("change", "title", t.Name()+" changed", "pay_value", "5")
+	v.reads(dialog, "from CN¥9.90 to CN¥5?")
+	v.dismiss()
+	assert.EqualValues(t, 990, c.Must(t, rig.Get("/vouchers/"+sale, ""))["pay_value"])
+	v.submit("change")
+	v.confirm()
 	v.reads("main", "Saved.")
 	buyer.reads(card(sale), t.Name()+" changed")
 	changed := c.Must(t, rig.Get("/vouchers/"+sale, ""))
@@ -283,9 +291,10 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.reads("main", "Stock updated: 10 left")
 	buyer.until(`document.querySelector(%q).max === 10`, card(sale)+" .stock progress")
 	v.send("stock", "delta", "-11", "reason", "too many")
-	v.reads(dialog, "Remove 11 units")
-	v.confirm()
-	v.reads(fieldError("stock", "delta"), "Only 10 units are free")
+	v.reads(fieldError("stock", "delta"), "Only 10 units are free") // without a question
+	v.send("stock", "delta", "-9")
+	v.reads(dialog, "Remove 9 units")
+	v.dismiss()
 
 	// Changes that end the sale need a confirmation.
 	v.send("change", "end_at", local(time.Now().Add(-time.Second)))
@@ -293,7 +302,8 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.dismiss()
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
 	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "can no longer be bought")
+	v.reads(dialog, "off sale? 0 unpaid and 0 paid orders stay valid.")
+	v.reads(dialog, "refund all paid orders")
 	v.dismiss()
 	kept := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, "on", kept["status"])
@@ -301,7 +311,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 
 	v.click(`[data-do="unpublish"]`)
 	v.confirm()
-	v.reads(`main .head .chip`, "Unpublished")
+	v.reads(`main .head .chip`, "Off sale")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
 	v.click(fmt.Sprintf(`a[href="/console/audit?voucher_id=%s"]`, sale))
@@ -314,12 +324,18 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.send("filter", "target", sale)
 	v.reads("table", "PATCH /admin/vouchers/:id")
 
-	// The list is filtered by state, and the filter is in the URL.
-	v.click(`#nav a[href="/console"]`)
-	v.choose(`select[name="state"]`, "off")
-	v.until(`location.search === "?state=off" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
-	v.choose(`select[name="state"]`, "on_sale")
-	v.until(`location.search === "?state=on_sale" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
+	// The list has a tab for it, whose name is in the URL.
+	v.click(`#nav a[href="/console/sales"]`)
+	v.click(`[data-tab="running"]`)
+	v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
+	v.click(`[data-tab="ended"]`)
+	v.until(`location.search === "?tab=ended" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
+	v.send("sales", "search", "no such title")
+	v.reads("main", "No sales match.")
+	v.reads(`[data-tab="all"] .count`, "0")
+	v.send("sales", "search", strings.ToUpper(t.Name()))
+	v.until(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
+	require.Equal(t, []string{"0", "0", "0", "1", "1"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("[data-tab] .count")].map((n) => n.innerText)`))
 }
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.

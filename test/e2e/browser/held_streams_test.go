@@ -106,7 +106,7 @@ func TestHeldStreams(t *testing.T) {
 		v.enter("/console/sales/"+sale, rig.AdminPhones[0])
 		v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 		p.Buy(t, p.LoginToken(t, rig.NewPhone()), sale)
-		v.until(`document.querySelector('%s')?.innerText === "4"`, fact("database"))
+		v.until(`document.querySelector('%s')?.textContent === "4"`, fact("database"))
 		require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 	})
 	t.Cleanup(func() { require.Positive(t, held.Load(), "no stream was held back") })

@@ -39,5 +39,5 @@ func eventsInBrowser(t *testing.T, c *consoleTest) {
 	})
 	require.Equal(t, "/console/events?status=delivered", v.at())
 	v.goTo("/console/events?status=failed")
-	v.reads("main", "No events.")
+	v.reads("main", "No deliveries.")
 }

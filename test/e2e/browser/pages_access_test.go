@@ -269,13 +269,13 @@ func demoAccounts(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	}
 	choose("viewer")
 	v.click(`#more a[href="/console"]`)
-	v.reads("h1", "秒杀活动")
+	v.reads("h1", "首页")
 	v.click(`#more a[href="/docs?lang=zh"]`)
 	v.reads("h1", "接口文档")
 	v.click(`nav a[href="/problems?lang=zh"]`)
 	v.reads("h1", "错误码")
 	v.click(`nav a[href="/console"]`)
-	v.reads("h1", "秒杀活动")
+	v.reads("h1", "首页")
 	v.click(`#more a[href="/"]`)
 	v.reads("h1", "限时秒杀")
 }

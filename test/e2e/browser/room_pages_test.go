@@ -220,17 +220,18 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.enter("/console/new", c.phone)
 	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
+	v.click(advanced)
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
 	for field, value := range map[string]string{
 		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "begin_at": local(begin),
-		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001", "entry.pass_ttl": "3601", "pay_timeout": "0", "unpaid_limit": "2",
+		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001", "entry.pass_ttl": "3601", "pay_timeout": "0:00", "unpaid_limit": "2",
 	} {
 		v.fill("make", field, value)
 	}
 	v.submit("make")
 	v.reads(fieldError("make", "entry.rate"), "between 1 and 10,000")
 	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
-	v.reads(fieldError("make", "pay_timeout"), "between 1 and 86,400")
+	v.reads(fieldError("make", "pay_timeout"), "between 0:01 and 1440")
 	v.send("make", "entry.rate", "7", "entry.pass_ttl", "", "pay_timeout", "")
 	v.reads(fieldError("make", "entry.opens_at"), "must not open after the start")
 	v.send("make", "entry.opens_at", "")
@@ -299,6 +300,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale + "/edit")
 	v.until(`document.querySelector('form[data-form="change"] [name="entry.rate"]')?.value === "25"`)
 	c.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
+	v.click(advanced)
 	v.send("change", "entry.pass_ttl", "60")
 	v.reads(`form[data-form="change"]`, "Saved")
 	require.Equal(t, []any{60.0, 40.0, "on"}, []any{entry()["pass_ttl"], entry()["rate"], entry()["challenge"]})
@@ -309,7 +311,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.send("change", "unpaid_limit", "")
 	v.reads(fieldError("change", "unpaid_limit"), "Please fill this in")
 	v.choose(`form[data-form="change"] [name="entry.mode"]`, "open")
-	v.send("change", "unpaid_limit", "0", "pay_timeout", "90")
+	v.send("change", "unpaid_limit", "0", "pay_timeout", "1:30")
 	rig.Eventually(t, "the sale is open", func() bool { return entry()["mode"] == "open" })
 	stored := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})

@@ -7,6 +7,7 @@ import { h, show } from "../lib/dom.js";
 import { sleep, topic } from "../lib/events.js";
 import { clockTime, number, onLanguage, stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
+import { titleOf } from "./names.js";
 
 const POLL = 5_000; // ms
 const RETRY = 2_000; // ms, after a failure
@@ -20,21 +21,22 @@ let alerts = null; // the last answer
 let failures = 0;
 let answeredAt = new Date();
 let wake = new AbortController();
+let render = () => {};
 
-// violated reports whether an invariant of a sale is violated. onChange subscribes to changes of that.
+// violated reports whether an invariant of a sale is violated. onChange subscribes to changes of what the banner says.
 export const violated = (voucherID) => alerts?.violations.some((v) => v.voucher_id === voucherID) ?? false;
 export const onChange = changes.on;
 
 const link = (href, words) => h("a", { href }, words);
 
 // sentences returns what the banner says.
-function sentences() {
+export function sentences() {
   const all = [];
   if (failures >= STALE) all.push(t("alerts.stale", { at: clockTime(answeredAt) }));
   if (!alerts) return all;
   const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events, failing_refunds: refunds, unread_notices: notices } = alerts;
   for (const v of violations.slice(0, NAMED)) {
-    all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { id: v.voucher_id, invariant: `${v.invariant} ${t(`invariant.${v.invariant}`)}` })));
+    all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { title: titleOf(v.voucher_id, render), invariant: `${v.invariant} ${t(`invariant.${v.invariant}`)}` })));
   }
   if (violations.length > NAMED) all.push(link("/console/reconcile", t("alerts.more", { n: number(violations.length - NAMED) })));
   if (letters > 0) all.push(link("/console/dead-letters", t("alerts.deadLetters", { n: number(letters) })));
@@ -56,17 +58,18 @@ export function start() {
   show(banner, false);
   document.querySelector("header.top").after(banner);
   let shown = "";
-  const render = () => {
+  render = () => {
     const all = sentences();
     const words = JSON.stringify(all.map((s) => (s.href ? [s.href, s.textContent] : s)));
-    if (words !== shown) list.replaceChildren(...all.map((s) => h("li", {}, s))); // an unchanged text is not announced again
-    shown = words;
     show(banner, all.length > 0);
+    if (words === shown) return; // an unchanged text is not announced again
+    list.replaceChildren(...all.map((s) => h("li", {}, s)));
+    shown = words;
+    changes.emit();
   };
 
   async function read() {
     if (document.hidden || !session.may("read")) return;
-    const before = JSON.stringify(alerts?.violations);
     try {
       alerts = await getMine("/admin/alerts");
       [failures, answeredAt] = [0, new Date()];
@@ -75,7 +78,6 @@ export function start() {
       if (problem.code === "network" || problem.status >= 500) failures++;
     }
     render();
-    if (JSON.stringify(alerts?.violations) !== before) changes.emit();
   }
 
   async function poll() {

@@ -6,6 +6,7 @@ import { h } from "../lib/dom.js";
 import { stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
+import { saleLink } from "./names.js";
 import { button, errorBox, head, listing, statusLine } from "./parts.js";
 
 // mount shows the dead letters, each with its actions.
@@ -18,7 +19,7 @@ export function mount(root) {
     columns: [
       { label: t("deadLetters.buried_at"), cell: (l) => stamp(l.buried_at) },
       { label: t("deadLetters.order_id"), cell: (l) => (l.order_id ? h("a", { href: `/console/orders/${l.order_id}?user_id=${l.user_id}` }, l.order_id) : "–") },
-      { label: t("deadLetters.voucher_id"), cell: (l) => (l.voucher_id ? h("a", { href: `/console/sales/${l.voucher_id}` }, l.voucher_id) : "–") },
+      { label: t("deadLetters.voucher_id"), cell: (l) => (l.voucher_id ? saleLink(l.voucher_id) : "–") },
       { label: t("deadLetters.user_id"), cell: (l) => l.user_id ?? "–" },
       { label: t("deadLetters.reason"), cell: (l) => l.reason },
       { label: t("deadLetters.tries"), number: true, cell: (l) => l.tries },

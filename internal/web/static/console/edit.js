@@ -4,21 +4,28 @@ import { getMine, patchMine } from "../lib/api.js";
 import { now } from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
-import { number, t } from "../lib/i18n.js";
+import { money, number, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form } from "./form.js";
 import { confirmAnother, errorBox, section, statusLine } from "./parts.js";
 import { all as allShops } from "./shops.js";
-import { body, fields, MAX_UNITS, validate, valuesOf } from "./voucher.js";
+import { beside, preview } from "./preview.js";
+import { body, fields, groups, MAX_UNITS, validate, valuesOf } from "./voucher.js";
 
 // forms returns the forms of a voucher. changed(voucher) receives each answer; focus(field) moves to the field of a
 // voucher, in whichever form changes it.
 export function forms(v, shops, changed) {
+  let current = v;
   const edit = editor(v, shops, changed);
   const units = v.type === "seckill" ? stock(v, changed) : null;
+  const card = preview(edit, shops, { currency: () => v.currency, stock: () => current.stock ?? 0 });
   return {
-    element: h("div", { class: "forms" }, section(t("sale.change"), edit.element), units && section(t("sale.stock"), units.element)),
-    reset: (v) => edit.reset(valuesOf(v)),
+    element: beside(h("div", {}, section(t("sale.change"), edit.element), units && section(t("sale.stock"), units.element)), card.element),
+    reset(v) {
+      current = v;
+      edit.reset(valuesOf(v));
+      card.update();
+    },
     edited: () => edit.edited().length > 0,
     focus: (field) => (field === "stock" ? units?.focus("delta") : edit.focus(field === "sale" ? "pay_timeout" : field)),
   };
@@ -27,12 +34,13 @@ export function forms(v, shops, changed) {
 function editor(v, shops, changed) {
   const status = statusLine();
   const f = form({
-    name: "change", label: t("sale.save"), changes: true, check: validate(v), children: [status.element],
+    name: "change", label: t("sale.save"), changes: true, check: validate(v), children: [status.element], groups: groups(),
     fields: fields(v, shops, () => v.currency),
     work: async (values) => {
       status.clear();
       if (Object.keys(values).length === 0) return status.show(t("sale.same"));
       const ends = v.status === "on" && values.end_at !== undefined && Date.parse(values.end_at) <= now();
+      if (!(await confirmPrice(v, values))) return;
       if (ends && !(await confirm(t("sale.sure.end", { title: v.title }), t("sale.do.end")))) return;
       const saved = await patchMine(`/admin/vouchers/${v.id}`, { body: body(values, f) });
       f.markSaved(Object.keys(values));
@@ -41,6 +49,15 @@ function editor(v, shops, changed) {
     },
   });
   return f;
+}
+
+// confirmPrice asks before the price of a published sale changes. It resolves to whether to go on.
+async function confirmPrice(v, { pay_value: price }) {
+  if (v.status !== "on" || price === undefined) return true;
+  const { pay_value: now } = await getMine(`/vouchers/${v.id}`);
+  if (price === now) return true;
+  const [was, is] = [now, price].map((n) => money(n, v.currency));
+  return confirm(t("sale.sure.price", { title: v.title, was, is }), t("sale.do.price", { is }), t("sale.priceNote"));
 }
 
 function stock(v, changed) {
@@ -63,7 +80,11 @@ function stock(v, changed) {
     work: async (values) => {
       status.clear();
       if (!(await confirmAnother(post, path, values, (open) => `${open.delta}, ${open.reason}`))) return;
-      if (values.delta < 0 && !(await confirm(t("sale.sure.take", { n: number(-values.delta), title: v.title }), t("sale.apply")))) return;
+      if (values.delta < 0) {
+        const { stock: free } = await getMine(`/vouchers/${v.id}`);
+        if (free + values.delta < 0) return f.showErrors({ delta: t("sale.free", { n: number(free) }) });
+        if (!(await confirm(t("sale.sure.take", { n: number(-values.delta), title: v.title }), t("sale.apply")))) return;
+      }
       const saved = await post(path, values).finally(showOpen).catch(async (problem) => {
         if (problem.code !== "invalid_state" || values.delta > 0) throw problem;
         const current = await getMine(`/vouchers/${v.id}`);

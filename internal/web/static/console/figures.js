@@ -27,11 +27,18 @@ export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 
 const fact = (name) => (s) => s[name] ?? null;
 
-// The plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
+// soldPlot shows the units sold since a sale began, by the periods of the curve, and hourPlots the last hour.
+export const soldPlot = { name: "sold", series: [{ name: "sold", value: (p) => p.sold }] };
+export const hourPlots = [
+  { name: "rate", counts: true, series: [{ name: "ok", value: (p) => p.orders }, { name: "refused", value: (p) => p.refused }] },
+  { name: "left", dots: "sparse", series: [{ name: "left", value: (p) => p.stock }] },
+];
+
+// The technical plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
 // the series count events: the accessible name of the plot then gives their sums instead of their last values.
 // Those with `queue` belong to lane queue.
 export const plots = [
-  { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted }] },
+  { name: "orders", counts: true, series: [{ name: "durable", value: durable }, { name: "accepted", value: accepted, queue: true }] },
   { name: "refusals", counts: true, stacked: true, series: codes.map((code) => ({ name: code, value: (s) => refused(s, code) })) },
   { name: "stock", series: [{ name: "database", value: fact("stock") }, { name: "gate", value: fact("gate"), queue: true }] },
   { name: "latency", series: [{ name: "p50", value: latency("p50_ms") }, { name: "p99", value: latency("p99_ms") }] },
@@ -44,7 +51,7 @@ export const inLane = (lane, items) => items.filter((item) => lane === "queue" |
 
 // columns of the table.
 export const columns = [
-  { name: "durable", value: durable }, { name: "accepted", value: accepted }, { name: "refused", value: refusals },
+  { name: "durable", value: durable }, { name: "accepted", value: accepted, queue: true }, { name: "refused", value: refusals },
   { name: "database", value: fact("stock") }, { name: "gate", value: fact("gate"), queue: true }, { name: "batch", value: batch },
   { name: "lag", value: fact("lag"), queue: true }, { name: "p50", value: latency("p50_ms") }, { name: "p99", value: latency("p99_ms") },
 ];

@@ -78,6 +78,19 @@ export function localTime(at) {
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
+// minutes reads a time as minutes, or minutes:seconds, and returns seconds. formatMinutes is the reverse.
+function minutes(input, { min, max }) {
+  const [, m, s = "0"] = /^(\d{1,6})(?::([0-5]\d))?$/.exec(input) ?? reject("form.minutes");
+  const seconds = Number(m) * 60 + Number(s);
+  if (seconds < min || seconds > max) reject("form.between", { min: formatMinutes(min), max: formatMinutes(max) });
+  return seconds;
+}
+
+export function formatMinutes(seconds) {
+  const rest = seconds % 60;
+  return Math.floor(seconds / 60) + (rest === 0 ? "" : `:${String(rest).padStart(2, "0")}`);
+}
+
 // day reads a day of the browser's zone.
 function day(input) {
   const year = Number(input.slice(0, 4));
@@ -90,6 +103,7 @@ const kinds = {
   area: { read: words, tag: "textarea", props: { rows: 3 } },
   whole: { read: whole, clean: plain, props: { type: "text", inputmode: "numeric" } },
   id: { read: id, clean: plain, props: { type: "text", inputmode: "numeric" } },
+  minutes: { read: minutes, clean: (input) => plain(input).replace("：", ":"), props: { type: "text", inputmode: "text" } },
   amount: { read: amount, clean: plain, props: { type: "text", inputmode: "decimal" } },
   time: { read: time, props: { type: "datetime-local", step: 1 } },
   day: { read: day, props: { type: "date" } },
@@ -118,7 +132,7 @@ function field(def) {
   const control = kind.control?.(input, showError);
   const focusable = control?.focusable ?? input;
   const note = h("p", { id: ids.note, class: "note" });
-  const element = h("div", { class: "field", "data-field": def.name }, h("label", { for: ids.input }, def.label), control?.element ?? input, note, error);
+  const element = h("div", { class: "field", "data-field": def.name, "data-kind": def.kind }, h("label", { for: ids.input }, def.label), control?.element ?? input, note, error);
   const explain = () => {
     text(note, (typeof def.note === "function" ? def.note(input.value) : def.note) || "");
     show(note, note.textContent);
@@ -127,7 +141,12 @@ function field(def) {
   let initial = input.value;
   let asRead = initial;
   return {
-    def, element, input, showError, focus: () => focusable.focus(), 
+    def, element, input, showError,
+    focus() {
+      const fold = element.closest("details");
+      if (fold) fold.open = true;
+      focusable.focus();
+    },
     refresh() {
       control?.refresh();
       explain();
@@ -167,14 +186,23 @@ export function forget() {
 
 // form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
 // which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
-// `changes` these are those of edited fields only; check receives all.
-export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [] }) {
+// `changes` these are those of edited fields only; check receives all. `groups` are {name, title, folded}: a field belongs to
+// the one that its `group` names.
+export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], groups = null }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
   const send = h("button", { type: "submit", class: kind, "data-do": name }, label);
   const element = h("form", { class: "form", "data-form": name, novalidate: true },
-    h("div", { class: "fields" }, ...[...all.values()].map((f) => f.element)), ...children, out.element,
+    ...(groups ?? [{}]).map(group), ...children, out.element,
     h("div", { class: "actions" }, send));
+
+  // group returns the fields of a group, below its title.
+  function group(g) {
+    const own = h("div", { class: "fields" }, ...[...all.values()].filter((f) => !g.name || f.def.group === g.name).map((f) => f.element));
+    if (!g.name) return own;
+    if (!g.folded) return h("fieldset", { "data-group": g.name }, h("legend", {}, g.title), own);
+    return h("details", { "data-group": g.name }, h("summary", {}, g.title), own);
+  }
 
   function showFields() {
     for (const f of all.values()) {

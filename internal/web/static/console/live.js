@@ -1,16 +1,21 @@
-// The live statistics of a sale: the current figures and the history of the last ten minutes.
+// The live statistics of a sale: the current figures, the seconds of the last ten minutes, and the last hour.
 
 import { getMine } from "../lib/api.js";
 import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
+import { durable, refusals } from "./figures.js";
 
-const KEEP = 600; // seconds
+const KEEP = 3600; // seconds
+const SECONDS = 600; // of those that onUpdate gets one by one
+const PERIOD = 10; // seconds; those of the server's hour
 const STALE = 5_000; // ms; the server sends an event every second
 const POLL = 2_000; // ms, where a proxy holds the events back
 
-// watch follows a sale until the returned function is called. It calls onUpdate({stats, seconds, stale, receivedAt,
-// problem}) with each event and at least once a second. `seconds` has no gaps: a second without data is {at} alone.
+// watch follows a sale until the returned function is called. It calls onUpdate({stats, seconds, hour, stale, receivedAt,
+// problem}) with each event and at least once a second. `seconds` has no gaps: a second without data is {at} alone. `hour` is
+// the last hour as {at, orders, refused, stock}, with what happened before the page was opened.
 export function watch(id, onUpdate) {
   const history = new Map(); // by seconds since 1970
+  const periods = new Map(); // of the server, by their first second
   const abort = new AbortController();
   let stats = null;
   let received = performance.now();
@@ -22,13 +27,14 @@ export function watch(id, onUpdate) {
     received = performance.now();
     receivedAt = new Date();
     for (const second of stats.seconds) history.set(Date.parse(second.at) / 1000, second);
+    for (const p of stats.hour ?? []) periods.set(Date.parse(p.at) / 1000, p);
     const last = Math.max(...history.keys());
     for (const at of history.keys()) if (at <= last - KEEP) history.delete(at);
     update();
   }
 
   function update() {
-    onUpdate({ stats, seconds: withoutGaps(history), stale: performance.now() - received > STALE, receivedAt, problem });
+    onUpdate({ stats, seconds: withoutGaps(history), hour: hourOf(history, periods), stale: performance.now() - received > STALE, receivedAt, problem });
   }
 
   const timer = setInterval(update, 1000);
@@ -56,11 +62,31 @@ export function watch(id, onUpdate) {
   };
 }
 
-// withoutGaps returns every second from the first to the last known one.
+// hourOf returns all periods of the last hour: those whose seconds are known as their sums, earlier ones as the server has
+// counted them, and the others with nothing.
+function hourOf(history, periods) {
+  if (history.size === 0 && periods.size === 0) return [];
+  const hour = new Map();
+  const first = Math.ceil(Math.min(...history.keys()) / PERIOD) * PERIOD;
+  for (const [at, p] of periods) if (!(at >= first)) hour.set(at, p);
+  for (const [at, second] of history) {
+    const begin = at - (at % PERIOD);
+    if (begin < first) continue;
+    const p = hour.get(begin) ?? nothingAt(begin);
+    hour.set(begin, { ...p, orders: p.orders + durable(second), refused: p.refused + refusals(second), stock: second.stock ?? p.stock });
+  }
+  const last = Math.max(...hour.keys());
+  const begins = Array.from({ length: KEEP / PERIOD }, (_, i) => last - KEEP + (i + 1) * PERIOD);
+  return begins.map((at) => hour.get(at) ?? nothingAt(at));
+}
+
+const nothingAt = (begin) => ({ at: new Date(begin * 1000).toISOString(), orders: 0, refused: 0, stock: null });
+
+// withoutGaps returns every second from the first to the last known one, of the last ten minutes.
 function withoutGaps(history) {
   if (history.size === 0) return [];
   const all = [];
   const last = Math.max(...history.keys());
-  for (let at = Math.min(...history.keys()); at <= last; at++) all.push(history.get(at) ?? { at: new Date(at * 1000).toISOString() });
+  for (let at = Math.max(Math.min(...history.keys()), last - SECONDS + 1); at <= last; at++) all.push(history.get(at) ?? { at: new Date(at * 1000).toISOString() });
   return all;
 }

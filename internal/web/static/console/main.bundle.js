@@ -32,14 +32,14 @@ time3));function hour(time3,now2=Date.now()){const at=new Date(time3);const days
 now2).setHours(0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};
 const far=days2<0||days2>1;const words2=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time3));
 return days2===1?t("time.tomorrow",{clock:words2}):words2}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(
-time3);function duration(seconds){const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("ti\
-me.seconds",{s:rest});return minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
+time3);function duration(seconds){const minutes2=Math.floor(seconds/60);const rest=seconds%60;if(minutes2===0)return t("\
+time.seconds",{s:rest});return minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
 s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
 DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").
 value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
-max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes=`${two(
-Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
-:${minutes}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
+max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes2=`${two(
+Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;const clock=`${two(Math.floor(all2/3600)%24)}\
+:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
 r.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):
 ""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
@@ -103,39 +103,39 @@ again).finally(()=>open=null);return open}function demoAccounts(choose2){const a
 demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===0)return null;return h("div",{class:"demo\
  note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"\
 quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}function openDialog(again){
-return new Promise(resolve=>{const ids2={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("co\
-de"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h("input",{id:ids2.phone,
-type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids2.format} ${ids2.error}`});
-const code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"numeric","aria-descri\
-bedby":`${ids2.note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-\
-code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,class:"no\
-te"});const error=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"link",
+return new Promise(resolve=>{const ids3={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("co\
+de"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h("input",{id:ids3.phone,
+type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids3.format} ${ids3.error}`});
+const code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"numeric","aria-descri\
+bedby":`${ids3.note} ${ids3.error}`});const totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"one-time-\
+code",inputmode:"numeric","aria-describedby":`${ids3.totpNote} ${ids3.error}`});const note=h("p",{id:ids3.note,class:"no\
+te"});const error=h("p",{id:ids3.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"link",
 onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submit",class:"\
-primary"});const second=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);const third=h(
-"div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.tot\
-pNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids2.title},t(
+primary"});const second=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);const third=h(
+"div",{class:"field"},h("label",{for:ids3.totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.tot\
+pNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids3.title},t(
 "login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
-bel",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second,third,
+bel",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second,third,
 error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
-const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;
-let done=false;let working=false;let ticking=0;function render2(){show(second,sent);show(third,needsTOTP);text(submit,working?
+const dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;
+let done=false;let working=false;let ticking=0;function render3(){show(second,sent);show(third,needsTOTP);text(submit,working?
 t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.
-code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();
+code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();
 return}if(problem.code==="rate_limited"&&!sent){text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,
 now())}):t("login.sentBefore"));return}const wrongCode=problem.code==="unauthenticated";text(error,wrongCode?t("login.wr\
 ong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem))}async function work(what){if(working)
-return;working=true;text(error,"");render2();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limit\
-ed"&&!quota(problem))sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render2()}}function countDown(ms){
+return;working=true;text(error,"");render3();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limit\
+ed"&&!quota(problem))sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){
 const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"\
 aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=
 0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.sendCode(
-phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.demo}):
+phone.value.trim());sent=true;loginID=answer.login_id;render3();text(note,answer.demo?t("login.demo",{code:answer.demo}):
 t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
 await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.close()}const send2=()=>work(
 sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
 await enter()})}function next(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error,t("login.ba\
 dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(
-done)}if(again)phone.value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+done)}if(again)phone.value=session.lastPhone();render3();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url=>url.pathname+url.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){
@@ -144,10 +144,10 @@ showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1"
 "brand");function showTitle(){const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].
 filter(Boolean).join(" · ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;
 if(full(to)!==full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(
-false);function onClick(event){const link2=event.target.closest?.("a[href^='/']");if(!link2||event.defaultPrevented||event.
-button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link2.href))event.preventDefault()}function markCurrent(){
-for(const link2 of nav.querySelectorAll("a")){const current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-cu\
-rrent",current2?"page":null);if(current2)nav.scrollLeft=link2.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
+false);function onClick(event){const link3=event.target.closest?.("a[href^='/']");if(!link3||event.defaultPrevented||event.
+button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link3.href))event.preventDefault()}function markCurrent(){
+for(const link3 of nav.querySelectorAll("a")){const current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-cu\
+rrent",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
 logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){const label=[h(
 "span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
 {type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
@@ -167,59 +167,12 @@ button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);show(acco
 links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
 texts);document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);session.
 on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)account.
-querySelector("button").focus()})}var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
-var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var violated=voucherID=>alerts?.violations.
-some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);function sentences(){
-const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)return all2;const{violations,
-checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;
-for(const v of violations.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{id:v.voucher_id,
-invariant:`${v.invariant} ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(link("/console/reco\
-ncile",t("alerts.more",{n:number(violations.length-NAMED)})));if(letters>0)all2.push(link("/console/dead-letters",t("ale\
-rts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/console/orders/${r.order_id}`,
-t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)all2.push(link("/console/o\
-rders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>0)all2.push(link("/consol\
-e/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/events",t("alerts.events",{n:number(
-events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unchecked",{at:stamp(checkedAt)}));
-if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}function start2(){const list4=h(
-"ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(banner,false);document.querySelector(
-"header.top").after(banner);let shown2="";const render2=()=>{const all2=sentences();const words2=JSON.stringify(all2.map(
-s=>s.href?[s.href,s.textContent]:s));if(words2!==shown2)list4.replaceChildren(...all2.map(s=>h("li",{},s)));shown2=words2;
-show(banner,all2.length>0)};async function read(){if(document.hidden||!session.may("read"))return;const before=JSON.stringify(
-alerts?.violations);try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.
-code)throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2();if(JSON.stringify(alerts?.violations)!==
-before)changes3.emit()}async function poll(){for(;;){await read();wake=new AbortController;await sleep(failures?RETRY:POLL,
-wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,0];render2();wake.abort()});document.addEventListener(
-"visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
-[/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
-"未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
-"$1 位用户超出限购"],[/^(\d+) orders have a slot that does not match their status$/,"$1 个订单的名额与状态不符"],
-[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $1 + 有效订单 $2，与总库存 $3 不符"],
-[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2 份可购买"],[/^the database could not be read$/,
-"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],[/^the gate is not loaded, or Redis does not answer$/,
-"Redis 准入尚未加载，或 Redis 无响应"],[/^lasts (\S+), so units that are not paid within (\S+) return after its end$/,
-"只持续 $1，支付时限为 $2：超时未付的库存要到活动结束后才会退回"],[/^has a pay_timeout of (\S+): payments arrive too late and are refunded$/,
-"的支付时限仅 $1：付款会来不及到账而被退回"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,
-"$1 位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
-"$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
-[/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
-码"],[/^no payment was received$/,"未收到款项"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],
-[/^(\S+): the order is (\w+)$/,(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,
-(_2,ref,status)=>`${ref}：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,
-"$1：收到 $2 $3，订单金额为 $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"\
-凭证有效期 $1"],[/^with challenge$/,"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"\
-活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
-gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
-stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
-refund_unfinished:"退款尚未完成"};function detailOf(detail){if(language()!=="zh")return[detail,null];const found=sentences2.
-find(([pattern])=>pattern.test(detail));return found?[detail.replace(...found),null]:[detail,"en"]}var findingOf=f=>language()===
-"zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
-var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups,key){const group=groups.find(g=>has(`${g}.${key}`));return group?
-t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
-value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail];const changes4=[
-...detail.matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],
-...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(
-was),is:valueOf(is)}))]}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
+querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
+{},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
+"dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
+h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
+close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=true;dialog.close()}},yes)));document.
+body.append(dialog);dialog.showModal()})}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
 dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
 return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
 JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
@@ -232,12 +185,7 @@ early.includes(problem.code);if(!problem.open)close();throw problem}};post.open=
 return post}function singleFlight(button2,errorBox2,work){let working=false;return async event=>{event?.preventDefault();
 if(working||button2.getAttribute("aria-disabled")==="true")return;working=true;errorBox2.clear();attr(button2,"aria-disa\
 bled","true");attr(button2,"data-busy",true);try{await work()}catch(problem){if(!problem.code)throw problem;errorBox2.show(
-problem)}finally{working=false;attr(button2,"aria-disabled",null);attr(button2,"data-busy",null)}}}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
-{},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
-"dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
-h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=true;dialog.close()}},yes)));document.
-body.append(dialog);dialog.showModal()})}function errorBox(){const sentence=h("p",{class:"error"});const detail=h("p",{class:"note"});const code=h("p",{class:"re\
+problem)}finally{working=false;attr(button2,"aria-disabled",null);attr(button2,"data-busy",null)}}}function errorBox(){const sentence=h("p",{class:"error"});const detail=h("p",{class:"note"});const code=h("p",{class:"re\
 ference"});const element=h("div",{class:"error-box",role:"alert",hidden:true},sentence,detail,code);return{element,clear:()=>show(
 element,false),show(problem){text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem));text(
 detail,problem.code==="network"?"":problem.detail??"");text(code,[problem.code,reference(problem)].filter(Boolean).join(
@@ -246,10 +194,11 @@ post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.
 quiet",about,out},work){const b=h("button",{type:"button",class:kind,"data-do":name,"aria-describedby":about},label??t(`\
 do.${name}`));b.addEventListener("click",singleFlight(b,out,work));return b}function section(title,...children){const id2=newID(
 "section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
-return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}function factList(){const element=h("dl",{class:"\
-facts-list"});let shown2="";return{element,set(entries2){const given=entries2.filter(e=>e.value!=null&&e.value!=="");const names2=JSON.
-stringify(given.map(e=>e.name));if(names2!==shown2)element.replaceChildren(...given.map(e=>h("div",{},h("dt",{},e.name),
-h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.children[i].lastChild;if(value instanceof
+return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){const element=h("\
+dl",{class:"facts-list"});let shown2="";return{element,set(entries2){const given=entries2.filter(e=>e.value!=null&&e.value!==
+""&&e.value!==false);const names2=JSON.stringify(given.map(e=>e.name));if(names2!==shown2)element.replaceChildren(...given.
+map(e=>h("div",{},h("dt",{},e.name),h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.
+children[i].lastChild;attr(element.children[i],"class",typeof value==="string"&&value.length>LONG?"long":null);if(value instanceof
 Node)dd.replaceChildren(value);else text(dd,String(value))})}}}function facts(entries2){const list4=factList();list4.set(
 entries2.map(([name,value])=>({name,value})));return list4.element}var chip=(word,kind)=>h("span",{class:"chip","data-ki\
 nd":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function table(caption,columns3,{cards=false}={}){
@@ -269,7 +218,67 @@ v",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"cent
 set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){
 if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{
 attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{
-element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
+element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
+{name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
+ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
+h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
+uiet",onclick:()=>dialog.close()},t("back")),leave));document.body.append(dialog);dialog.showModal()}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
+read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.status!==
+404)sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitled",{id:id2})}
+function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});const show2=()=>text(
+link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
+ll",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
+var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var render2=()=>{};var violated=voucherID=>alerts?.
+violations.some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);
+function sentences(){const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)
+return all2;const{violations,checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;
+for(const v of violations.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{title:titleOf(
+v.voucher_id,render2),invariant:`${v.invariant} ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(
+link("/console/reconcile",t("alerts.more",{n:number(violations.length-NAMED)})));if(letters>0)all2.push(link("/console/d\
+ead-letters",t("alerts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/cons\
+ole/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)
+all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>
+0)all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/even\
+ts",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unc\
+hecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}
+function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(
+banner,false);document.querySelector("header.top").after(banner);let shown2="";render2=()=>{const all2=sentences();const words2=JSON.
+stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;list4.replaceChildren(
+...all2.map(s=>h("li",{},s)));shown2=words2;changes3.emit()};async function read(){if(document.hidden||!session.may("rea\
+d"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.code)
+throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){for(;;){await read();
+wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,
+0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+[/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
+"未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
+"$1 位用户超出限购"],[/^(\d+) orders have a slot that does not match their status$/,"$1 个订单的名额与状态不符"],
+[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $1 + 有效订单 $2，与总库存 $3 不符"],
+[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2 份可购买"],[/^the database could not be read$/,
+"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],[/^the gate is not loaded, or Redis does not answer$/,
+"Redis 准入尚未加载，或 Redis 无响应"],[/^lasts (\S+), so units that are not paid within (\S+) return after its end$/,
+"只持续 $1，支付时限为 $2：超时未付的库存要到活动结束后才会退回"],[/^ends before it begins$/,
+"尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,"$1 \
+位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
+"$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
+[/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
+码"],[/^no payment was received$/,"未收到款项"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],
+[/^(\S+): the order is (\w+)$/,(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,
+(_2,ref,status)=>`${ref}：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,
+"$1：收到 $2 $3，订单金额为 $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"\
+凭证有效期 $1"],[/^with challenge$/,"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"\
+活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
+gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
+stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
+refund_unfinished:"退款尚未完成"};function detailOf(detail){if(language()!=="zh")return[detail,null];const found=sentences2.
+find(([pattern])=>pattern.test(detail));return found?[detail.replace(...found),null]:[detail,"en"]}var findingOf=f=>language()===
+"zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
+var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?
+t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
+value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
+action,detail}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail];const changes4=[
+...detail.matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],
+...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(
+was),is:valueOf(is)}))]}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
 var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
 2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
 QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
@@ -298,105 +307,121 @@ id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-desc
 "label",{class:"button quiet",for:input.id});const remove=h("button",{type:"button",class:"link","data-do":"remove-pictu\
 re",onclick:onRemove},t("picture.remove"));const control={element:h("div",{class:"picture"},input,file,image,progress,h(
 "div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:false,refresh};let turn=0;for(const name of["id","\
-aria-describedby"])attr(input,name,null);show(input,false);function refresh(){attr(image,"src",input.value===""?null:`${BASE}\
-/images/${input.value}`);show(image,input.value);show(remove,input.value);show(progress,control.uploading);text(choose2,
-t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++;control.uploading=false;input.value="";showError(
-"");refresh();file.focus()}async function onChoose(){const[chosen]=file.files;file.value="";if(!chosen)return;if(!TYPES.
-includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));const mine=++turn;showError("");control.uploading=
-true;attr(progress,"value",0);refresh();announce(t("picture.uploading"));try{const small=await reduced(chosen);if(mine!==
-turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(small.size/
-2**20))}));const sent=part=>mine===turn&&attr(progress,"value",part<1?part:null);const{id:id2}=await asUser("POST","/adm\
-in/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2;announce(t("picture.uploaded"))}catch(problem){
-if(!problem.code)throw problem;if(mine===turn)showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):
-explain(problem))}finally{if(mine===turn)control.uploading=false;refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};var plain=input=>input.
+aria-describedby"])attr(input,name,null);show(input,false);function refresh(){input.dispatchEvent(new Event("input",{bubbles:true}));
+attr(image,"src",input.value===""?null:`${BASE}/images/${input.value}`);show(image,input.value);show(remove,input.value);
+show(progress,control.uploading);text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++;
+control.uploading=false;input.value="";showError("");refresh();file.focus()}async function onChoose(){const[chosen]=file.
+files;file.value="";if(!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));
+const mine=++turn;showError("");control.uploading=true;attr(progress,"value",0);refresh();announce(t("picture.uploading"));
+try{const small=await reduced(chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{
+name:chosen.name,size:number(Math.ceil(small.size/2**20))}));const sent=part=>mine===turn&&attr(progress,"value",part<1?
+part:null);const{id:id2}=await asUser("POST","/admin/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;
+input.value=id2;announce(t("picture.uploaded"))}catch(problem){if(!problem.code)throw problem;if(mine===turn)showError(problem.
+errors.length>0?t("picture.refused",{name:chosen.name}):explain(problem))}finally{if(mine===turn)control.uploading=false;
+refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};var plain=input=>input.
 normalize("NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{
 min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=Number(input);if(n<min2||n>max2)reject("\
 form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
 "form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
 function currency(input){const code=input.toUpperCase();if(!/^[A-Z]{3}$/.test(code))reject("form.currency");return code}
-var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits(currency2());const[,units,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
-exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decimals",{places});const n=Number(units+fraction.
+var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits(currency2());const[,units2,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
+exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decimals",{places});const n=Number(units2+fraction.
 padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits(
 currency2);const all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
 function time2(input){const at=new Date(input);if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)
 reject("form.time");if(!localTime(at).startsWith(input.slice(0,"2026-11-11T20:00".length)))reject("form.noTime",{zone:zone(
 at)});return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(2,"0");return`${d.
 getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}
-function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)reject(
-"form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},
-whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,props:{type:"text",inputmode:"\
-numeric"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"dateti\
-me-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},picture:{
-read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
-const ids2={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.
-options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids2.input,name:def.name,
-autocomplete:def.autocomplete??"off","aria-describedby":`${ids2.note} ${ids2.error}`,"aria-required":def.required&&"true",
-...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids2.error,class:"error",role:kind.control&&"\
+function minutes(input,{min:min2,max:max2}){const[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minut\
+es");const seconds=Number(m)*60+Number(s);if(seconds<min2||seconds>max2)reject("form.between",{min:formatMinutes(min2),max:formatMinutes(
+max2)});return seconds}function formatMinutes(seconds){const rest=seconds%60;return Math.floor(seconds/60)+(rest===0?"":
+`:${String(rest).padStart(2,"0")}`)}function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(
+input)||year<2003||year>9997)reject("form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
+tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,
+props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,clean:input=>plain(input).replace("：",":"),props:{type:"\
+text",inputmode:"text"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{
+type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},
+picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
+const ids3={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.
+options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids3.input,name:def.name,
+autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&"true",
+...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids3.error,class:"error",role:kind.control&&"\
 alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.
-control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids2.note,class:"note"});const element=h(
-"div",{class:"field","data-field":def.name},h("label",{for:ids2.input},def.label),control?.element??input,note,error);const explain2=()=>{
-text(note,(typeof def.note==="function"?def.note(input.value):def.note)||"");show(note,note.textContent)};explain2();let initial=input.
-value;let asRead=initial;return{def,element,input,showError,focus:()=>focusable.focus(),refresh(){control?.refresh();explain2()},
+control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids3.note,class:"note"});const element=h(
+"div",{class:"field","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.label),control?.element??
+input,note,error);const explain2=()=>{text(note,(typeof def.note==="function"?def.note(input.value):def.note)||"");show(
+note,note.textContent)};explain2();let initial=input.value;let asRead=initial;return{def,element,input,showError,focus(){
+const fold=element.closest("details");if(fold)fold.open=true;focusable.focus()},refresh(){control?.refresh();explain2()},
 changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=
 value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},
 read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=kind.clean?.(asRead)??asRead.trim();if(raw!==
 "")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;function forget(){
-forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,children=[]}){const all2=new Map(
-fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,"data-do":name},
-label);const element=h("form",{class:"form","data-form":name,novalidate:true},h("div",{class:"fields"},...[...all2.values()].
-map(f=>f.element)),...children,out.element,h("div",{class:"actions"},send2));function showFields(){for(const f of all2.values()){
-if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[
-field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){
-const values={};const complete={};const errors={};for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.
-read();if(value===void 0)continue;complete[field2]=value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof
-InvalidInput))throw err;errors[field2]=err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}
-element.addEventListener("submit",singleFlight(send2,out,async()=>{const values=read();if(values===null)return;try{await work(
-values,api)}catch(problem){const errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?
-t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,
-out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,
-f.input.value]),write(entries2){for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;
-showFields()},clear(){for(const f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,
-value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)
-all2.get(field2).markSaved()},showErrors,focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener(
-"change",showFields);const key=`${session.user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);
-return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
+forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,children=[],groups:groups2=null}){
+const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,
+"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},...(groups2??[{}]).map(group),
+...children,out.element,h("div",{class:"actions"},send2));function group(g){const own=h("div",{class:"fields"},...[...all2.
+values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));if(!g.name)return own;if(!g.folded)return h("field\
+set",{"data-group":g.name},h("legend",{},g.title),own);return h("details",{"data-group":g.name},h("summary",{},g.title),
+own)}function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}
+function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])
+first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};const errors={};for(const[
+field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;complete[field2]=value;
+if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=err.
+message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
+send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){const errors=Object.
+fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
+if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,out,value:field2=>all2.get(field2)?.input.
+value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(const[
+field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
+values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
+get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
+focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
+user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
 navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{lang:language(),ids:"text",...timeZone&&
 {tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button(
 {name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams(
 {...query2,...region()})}`,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(err=>{throw new Problem(
 {code:"network",detail:String(err)})});const url=URL.createObjectURL(blob);const name=/filename="([^"]+)"/.exec(response.
-headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var filters=["voucher_id","order_id","actor_id","target"];var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
-"audit.actor"),cell:e=>t(`actor.${e.actor}`)+(e.actor_id?` ${e.actor_id}`:"")},{label:t("audit.action"),cell:e=>has(`act\
-ion.${e.action}`)?t(`action.${e.action}`):e.action},{label:t("audit.voucher_id"),cell:e=>e.voucher_id?h("a",{href:`/cons\
-ole/sales/${e.voucher_id}`},e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.order_id?h("a",{href:`/console/ord\
-ers/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(e).map(line=>h("div",{},
-line)))}];var requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.actor"),cell:r=>t(`actor.${r.
-actor}`)+(r.actor_id?` ${r.actor_id} (${r.role})`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method} ${r.route.
-replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.status??t(
-"audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}];var entries=filter=>listing({caption:t("audit.tit\
-le"),empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit\
-?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){const query2=new URLSearchParams(
-location.search);const kind=query2.get("kind")==="request"?"request":"change";const kinds3=["change","request"].map(name=>[
-name,t(`audit.kind.${name}`)]);const f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"\
-choice",label:t("audit.kind"),options:kinds3,value:kind},...filters.map(name=>({name,kind:name==="target"?"text":"id",max:64,
-label:t(`audit.${name}`),value:query2.get(name)??"",shown:value=>name==="actor_id"||name==="target"===(value("kind")==="\
-request")}))],work:values=>void go(`/console/audit?${new URLSearchParams(values)}`)});const log=entries({kind,...Object.
-fromEntries(filters.filter(name=>query2.get(name)).map(name=>[name,query2.get(name)]))});const out=errorBox();const voucher=kind===
-"change"?query2.get("voucher_id"):"";const file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};
+headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"];var actors=["admin","buyer","provider","system"];var actions=["create_vouc\
+her","change_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","c\
+ancel","expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","c\
+lose_notice","replay_dead_letter","discard_dead_letter"];var actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,
+e.actor_id?[" ",named(e.actor_phone??"",e.actor_id)]:null);var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
+"audit.actor"),cell:e=>actorOf(e)},{label:t("audit.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.
+action},{label:t("audit.voucher_id"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.
+order_id?h("a",{href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(
+e).map(line=>h("div",{},line)))}];var requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.acto\
+r"),cell:r=>actorOf(r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method}\
+ ${r.route.replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.
+status??t("audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}];var entries=filter=>listing({caption:t(
+"audit.title"),empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/a\
+dmin/audit?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){const query2=new URLSearchParams(
+location.search);const given=name=>query2.get(name)??"";const kind=given("kind")==="request"?"request":"change";const actor=query2.
+has("actor")?given("actor"):ids2.some(given)?"":"admin";const options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.
+map(name=>[name,t(`${group}.${name}`)])];const inKind=of=>value=>value("kind")===of;const f=form({name:"filter",label:t(
+"audit.show"),kind:"quiet",fields:[{name:"kind",kind:"choice",options:options("audit.kind",["change","request"]),value:kind},
+{name:"actor",kind:"choice",options:options("audit.by",actors,"audit.by.any"),value:actor,empty:"",shown:inKind("change")},
+{name:"action",kind:"choice",options:options("action",actions,"audit.anyAction"),value:given("action"),shown:inKind("cha\
+nge")},{name:"actor_id",kind:"id",value:given("actor_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(
+name),shown:inKind("change")})),{name:"target",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({
+label:t(`audit.find.${field2.name}`),...field2})),work:values=>void go(`/console/audit?${new URLSearchParams(values)}`)});
+const names2=kind==="change"?[...ids2,"action"]:["actor_id","target"];const filter=Object.fromEntries(names2.filter(given).
+map(name=>[name,given(name)]));const log=entries({kind,...filter,...kind==="change"&&actor&&{actor}});const out=errorBox();
+const voucher=kind==="change"?given("voucher_id"):"";const file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};
 root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),f.element,h("div",{class:"bar"},download({...file,
 file:kind==="change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
 "deadLetters.title"),empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},
 {label:t("deadLetters.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.
-order_id):"–"},{label:t("deadLetters.voucher_id"),cell:l=>l.voucher_id?h("a",{href:`/console/sales/${l.voucher_id}`},l.
-voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},
-{label:t("deadLetters.tries"),number:true,cell:l=>l.tries},...session.may("operate")?[{label:t("deadLetters.do"),cell:actions}]:
-[]],read:cursor=>getMine(`/admin/dead-letters?${new URLSearchParams({limit:50,...cursor&&{cursor}})}`)});function actions(letter){
-const act=name=>button({name,out,label:t(`deadLetters.${name}`)},async()=>{status.clear();if(!await confirm(t(`deadLette\
-rs.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters.${name}`)))return;try{await post(`/admin/dead-letters/${encodeURIComponent(
-letter.id)}/${name}`);status.show(t(`deadLetters.done.${name}`))}finally{await all2.load()}});return h("div",{class:"row\
--actions","data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}root2.replaceChildren(head(t("dead\
-Letters.title"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.
-element,out.element,all2.element);all2.load();return()=>{}}var fields=[{name:"name",required:true,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}];
+order_id):"–"},{label:t("deadLetters.voucher_id"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLet\
+ters.user_id"),cell:l=>l.user_id??"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},{label:t("deadLetters.tries"),
+number:true,cell:l=>l.tries},...session.may("operate")?[{label:t("deadLetters.do"),cell:actions2}]:[]],read:cursor=>getMine(
+`/admin/dead-letters?${new URLSearchParams({limit:50,...cursor&&{cursor}})}`)});function actions2(letter){const act=name=>button(
+{name,out,label:t(`deadLetters.${name}`)},async()=>{status.clear();if(!await confirm(t(`deadLetters.sure.${name}`,{id:letter.
+order_id??letter.id}),t(`deadLetters.${name}`)))return;try{await post(`/admin/dead-letters/${encodeURIComponent(letter.id)}\
+/${name}`);status.show(t(`deadLetters.done.${name}`))}finally{await all2.load()}});return h("div",{class:"row-actions","\
+data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}root2.replaceChildren(head(t("deadLetters.tit\
+le"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,
+out.element,all2.element);all2.load();return()=>{}}var fields=[{name:"name",required:true,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}];
 var fieldsOf=shop=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop?.[f.name],...f}));async function all(){
 const found=[];for(let cursor="";cursor!==null;){const page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&
 {cursor}})}`);found.push(...page2.items);cursor=page2.next_cursor}return found}function list(root2){const operates=session.
@@ -415,7 +440,21 @@ return;text(title,shop.name);const f=form({name:"shop",label:t("sale.save"),fiel
 status.element],work:async values=>{status.clear();if(Object.keys(values).length===0)return status.show(t("sale.same"));
 const changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values));text(title,changed.name);
 status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))},problem=>{if(!problem.code)
-throw problem;out.show(problem)});return()=>{unmounted=true}}var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
+throw problem;out.show(problem)});return()=>{unmounted=true}}function preview(form2,shops,{currency:currency2,stock:stock2}){const image=h("img",{alt:"",class:"image"});const blank=h(
+"div",{class:"image blank","aria-hidden":"true"});const shop=h("p",{class:"sub"});const title=h("p",{class:"title"});const sub=h(
+"p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});const off2=h("span",{class:"chip","data-kind":"on_sa\
+le"});const units2=h("span",{class:"sub"});const starts=h("p",{class:"sub"});const element=section(t("preview.title"),image,
+blank,shop,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(
+element,"aria-live","off");function amount3(field2){const n=Number((form2.value(field2)??"").replace(",","."));return Number.
+isFinite(n)&&n>0?Math.round(n*10**digits(currency2())):0}const inMoney=n=>{try{return money(n,currency2())}catch{return""}};
+function update(){const id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null);show(image,id2);show(
+blank,!id2);const at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop,at);text(blank,[...at||form2.value(
+"title")||"…"][0]);text(title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,
+value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):
+"");const saved=value>pay&&pay>0?Math.round((1-pay/value)*100):0;text(off2,`−${saved} %`);show(off2,saved>0);text(units2,
+stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.value("begin_at"));text(starts,Number.
+isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input","change"])form2.element.addEventListener(
+event,update);update();return{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
 te"];function room(change3){const out=errorBox();const status=statusLine();const state=chip("");const list4=factList();let entry={};
 async function changed(body2,sentence){status.clear();await change3(body2);status.show(sentence)}const pause=button({name:"\
 pause",label:"",out},()=>entry.paused?changed({paused:false},t("room.resumed")):changed({paused:true},t("room.stopped")));
@@ -429,73 +468,86 @@ null);attr(element,"data-room",true);show(element,false);return{element,render(v
 "room");if(entry.mode!=="room")return;setChip(state,t(entry.paused?"room.isPaused":"room.isOpen"),entry.paused?"bad":"go\
 od");text(pause,t(entry.paused?"room.resume":"room.pause"));rate.reset({rate:String(entry.rate)});message.reset({message:entry.
 message??""})},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,name:t(`room.${id2}`),value:room2&&number(
-room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_CURRENCY=["XXX","XTS"];function fields2(v,shops,currency2){
-const sale=!v||v.type==="seckill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=value=>t("v\
-oucher.zone",{zone:zone(Number.isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mod\
-e")!=="open";const withRoom=value=>value("entry.mode")==="room";const all2=[{name:"title",kind:"text",required:true,max:255},
-{name:"sub_title",kind:"text",max:255,empty:""},{name:"shop_id",kind:"choice",required:true,options:shopOptions(v,shops),
-note:shops.length===0&&t("voucher.noShop")},{name:"rules",kind:"area",max:1024,empty:""},{name:"image_id",kind:"picture",
-note:t("voucher.image_idNote"),empty:v?"":void 0},!v&&{name:"currency",kind:"currency",required:true,value:"CNY",note:t(
-"voucher.currencyNote")},{name:"pay_value",kind:"amount",required:true,currency:currency2},{name:"actual_value",kind:"am\
-ount",required:true,currency:currency2,note:t("voucher.faceValueNote")},!v&&{name:"stock",kind:"whole",required:true,min:0,
-max:MAX_UNITS},sale&&{name:"begin_at",kind:"time",required:true,note,value:at(1)},sale&&{name:"end_at",kind:"time",required:true,
-note,value:at(3)},sale&&{name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&{name:"entry.mode",
-kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},
-sale&&{name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entry.opens_atNote"),shown:withRoom},sale&&{name:"entr\
-y.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{name:"entry.pas\
-s_ttl",kind:"whole",min:1,max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{name:"entry.chal\
-lenge",kind:"choice",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`\
-voucher.entry.challenge.${c}`)])},sale&&{name:"pay_timeout",kind:"whole",required:v?.pay_timeout!==void 0,min:1,max:86400,
-note:t("voucher.pay_timeoutNote")},sale&&{name:"unpaid_limit",kind:"whole",required:v?.unpaid_limit!==void 0,min:0,max:100,
-note:t("voucher.unpaid_limitNote")},sale&&{name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t("vouch\
-er.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.
-name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(
-" · ")]);if(!v)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.id===v.shop_id)?options:[[v.shop_id,
-t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const all2={...v,pay_value:formatAmount(v.pay_value,
-v.currency),actual_value:formatAmount(v.actual_value,v.currency),limit_per_user:String(v.limit_per_user)};for(const name of[
-"pay_timeout","unpaid_limit"])all2[name]=String(v[name]??"");all2.image_id=v.image_id??"";all2.segments=String(v.segments??
-1);for(const at of["begin_at","end_at"])if(v[at])all2[at]=localTime(v[at]);if(v.entry){const{mode,opens_at:opens,rate="",
-pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-Date.
-parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?
-"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.now()-Date.now()%6e4+36e5;
-return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+
-Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(values).
-filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;const mode=form2.
-value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;if(values["entr\
-y.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===""?standard:
-convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("op\
-ens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,PASS_TTL[mode]);
-take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,end]=["begin\
-_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=t("form.orde\
-r");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entry.mode")==="\
-room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.pay_value>
-values.actual_value)errors.pay_value=t("form.price");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.cu\
-rrency");return errors};function forms2(v,shops,changed){const edit=editor(v,shops,changed);const units=v.type==="seckill"?stock(v,changed):null;
-return{element:h("div",{class:"forms"},section(t("sale.change"),edit.element),units&&section(t("sale.stock"),units.element)),
-reset:v2=>edit.reset(valuesOf(v2)),edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units?.focus("delta"):
-edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){const status=statusLine();const f=form(
-{name:"change",label:t("sale.save"),changes:true,check:validate(v),children:[status.element],fields:fields2(v,shops,()=>v.
-currency),work:async values=>{status.clear();if(Object.keys(values).length===0)return status.show(t("sale.same"));const ends=v.
-status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(ends&&!await confirm(t("sale.sure.end",{title:v.
-title}),t("sale.do.end")))return;const saved=await patchMine(`/admin/vouchers/${v.id}`,{body:body(values,f)});f.markSaved(
-Object.keys(values));changed(saved);status.show(t(v.status==="on"?"sale.saved":"sale.savedDraft"))}});return f}function stock(v,changed){
-const post=intents({lasting:true});const path=`/admin/vouchers/${v.id}/stock`;const status=statusLine();const open3=h("p",
-{class:"note","data-open":true});const showOpen=()=>{const body2=post.open(path);text(open3,body2?t("sale.open",body2):"");
-show(open3,body2)};const f=form({name:"stock",label:t("sale.apply"),children:[open3,status.element],fields:[{name:"delta",
-kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:true,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"\
-text",label:t("sale.reason"),note:t("sale.reasonNote"),required:true,max:255}],check:values=>values.delta===0?{delta:t("\
-form.zero")}:{},work:async values=>{status.clear();if(!await confirmAnother(post,path,values,open4=>`${open4.delta}, ${open4.
-reason}`))return;if(values.delta<0&&!await confirm(t("sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.a\
-pply")))return;const saved=await post(path,values).finally(showOpen).catch(async problem=>{if(problem.code!=="invalid_st\
-ate"||values.delta>0)throw problem;const current2=await getMine(`/vouchers/${v.id}`);changed(current2);f.showErrors({delta:t(
-"sale.free",{n:number(current2.stock)})})});if(!saved)return;f.clear();changed(saved);status.show(t("sale.stockUpdated",
-{n:number(saved.stock)}))}});if(post.open(path)&&f.edited().length===0)f.write(Object.entries(post.open(path)));showOpen();
-return f}function mount3(root2,id2){const title=h("h1",{tabindex:-1},t("sale.change"));const out=errorBox();const place=h(
-"div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/console/sales/${id2}`,class:"link"},t("sal\
-e.back"))),out.element,place);let unmounted=false;Promise.all([getMine(`/vouchers/${id2}`),all()]).then(([v,shops])=>{if(unmounted)
-return;text(title,v.title);const all2=forms2(v,shops,changed=>{text(title,changed.title);all2.reset(changed)});place.replaceChildren(
-all2.element);all2.focus(new URLSearchParams(location.search).get("field"))},problem=>{if(!problem.code)throw problem;out.
-show(problem)});return()=>{unmounted=true}}var states=["pending","delivered","failed"];function mount4(root2){const post=intents();const out=errorBox();const status=statusLine();
+room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_SHOP="0";var NO_CURRENCY=["XXX","XTS"];
+var groups=()=>["what","price","when","fairness","advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="ad\
+vanced"}));function fields2(v,shops,currency2){const required=v!==null&&v.status!=="draft";const sale=!v||v.type==="seck\
+ill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=value=>t("voucher.zone",{zone:zone(Number.
+isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mode")!=="open";const withRoom=value=>value(
+"entry.mode")==="room";const all2=[{group:"what",name:"title",kind:"text",required:true,max:255},{group:"what",name:"sub\
+_title",kind:"text",max:255,empty:""},{group:"what",name:"shop_id",kind:"choice",required,options:shopOptions(v,shops),note:shops.
+length===0&&t("voucher.noShop")},{group:"what",name:"image_id",kind:"picture",note:t("voucher.image_idNote"),empty:v?"":
+void 0},{group:"what",name:"rules",kind:"area",max:1024,empty:""},{group:"price",name:"pay_value",kind:"amount",required,
+currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,currency:currency2,note:t("voucher.faceVal\
+ueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:true,value:"CNY",note:t("voucher.currencyNote")},!v&&
+{group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",kind:"time",required,note,
+value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"when",name:"pay_time\
+out",kind:"minutes",required:v?.pay_timeout!==void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"\
+valid_from",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?
+null:void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&
+{group:"fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","\
+room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("v\
+oucher.entry.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",
+note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,
+empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choic\
+e",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.chal\
+lenge.${c}`)])},sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",required:v?.unpaid_limit!==void 0,min:0,max:100,
+note:t("voucher.unpaid_limitNote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,
+note:t("voucher.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),
+...f,value:own[f.name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(
+Boolean).join(" · ")]);if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.
+id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===
+0&&v.status==="draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(
+v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.
+pay_timeout===void 0?"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";
+all2.segments=String(v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,
+"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){
+const{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&
+Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_tt\
+l"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.
+now()-Date.now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),
+end_at:localTime(begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(
+Object.entries(values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)
+return values;const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`\
+entry.${name}`;if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=
+input===""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();
+take("opens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,
+PASS_TTL[mode]);take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,
+end]=["begin_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=
+t("form.order");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entr\
+y.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.
+pay_value>values.actual_value)errors.pay_value=t("form.price");if(values.valid_from&&values.valid_until&&values.valid_until<=
+values.valid_from)errors.valid_until=t("form.order");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.cu\
+rrency");return errors};function forms2(v,shops,changed){let current2=v;const edit=editor(v,shops,changed);const units2=v.type==="seckill"?stock(
+v,changed):null;const card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(
+h("div",{},section(t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){
+current2=v2;edit.reset(valuesOf(v2));card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.
+focus("delta"):edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){const status=statusLine();
+const f=form({name:"change",label:t("sale.save"),changes:true,check:validate(v),children:[status.element],groups:groups(),
+fields:fields2(v,shops,()=>v.currency),work:async values=>{status.clear();if(Object.keys(values).length===0)return status.
+show(t("sale.same"));const ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(
+v,values))return;if(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end")))return;const saved=await patchMine(
+`/admin/vouchers/${v.id}`,{body:body(values,f)});f.markSaved(Object.keys(values));changed(saved);status.show(t(v.status===
+"on"?"sale.saved":"sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(v.status!=="on"||price===
+void 0)return true;const{pay_value:now2}=await getMine(`/vouchers/${v.id}`);if(price===now2)return true;const[was,is]=[now2,
+price].map(n=>money(n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t(
+"sale.priceNote"))}function stock(v,changed){const post=intents({lasting:true});const path=`/admin/vouchers/${v.id}/stoc\
+k`;const status=statusLine();const open3=h("p",{class:"note","data-open":true});const showOpen=()=>{const body2=post.open(
+path);text(open3,body2?t("sale.open",body2):"");show(open3,body2)};const f=form({name:"stock",label:t("sale.apply"),children:[
+open3,status.element],fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:true,min:-MAX_UNITS,
+max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sale.reasonNote"),required:true,max:255}],check:values=>values.
+delta===0?{delta:t("form.zero")}:{},work:async values=>{status.clear();if(!await confirmAnother(post,path,values,open4=>`${open4.
+delta}, ${open4.reason}`))return;if(values.delta<0){const{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.
+delta<0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.
+delta),title:v.title}),t("sale.apply")))return}const saved=await post(path,values).finally(showOpen).catch(async problem=>{
+if(problem.code!=="invalid_state"||values.delta>0)throw problem;const current2=await getMine(`/vouchers/${v.id}`);changed(
+current2);f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});if(!saved)return;f.clear();changed(saved);status.
+show(t("sale.stockUpdated",{n:number(saved.stock)}))}});if(post.open(path)&&f.edited().length===0)f.write(Object.entries(
+post.open(path)));showOpen();return f}function mount3(root2,id2){const title=h("h1",{tabindex:-1},t("sale.change"));const out=errorBox();
+const place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/console/sales/${id2}`,class:"\
+link"},t("sale.back"))),out.element,place);let unmounted=false;Promise.all([getMine(`/vouchers/${id2}`),all()]).then(([v,
+shops])=>{if(unmounted)return;text(title,v.title);const all2=forms2(v,shops,changed=>{text(title,changed.title);all2.reset(
+changed)});place.replaceChildren(all2.element);all2.focus(new URLSearchParams(location.search).get("field"))},problem=>{
+if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true}}var states=["pending","delivered","failed"];function mount4(root2){const post=intents();const out=errorBox();const status=statusLine();
 const query2=new URLSearchParams(location.search);const state=states.includes(query2.get("status"))?query2.get("status"):
 "";const f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("events.\
 status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"id",label:t(
@@ -507,141 +559,27 @@ data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("event
 status}`)},{label:t("events.tries"),number:true,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(
 e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t(
 "events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))},
-...session.may("operate")?[{label:t("events.do"),cell:actions}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
-{limit:50,...filter,...cursor&&{cursor}})}`)});function actions(event){const repeat=button({name:"repeat",out,label:t("e\
-vents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`);status.show(t("events.repeat\
-ed"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
+...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
+{limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){const repeat=button({name:"repeat",out,label:t("\
+events.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`);status.show(t("events.repea\
+ted"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
 head(t("events.title"),h("p",{},t("events.lead"))),f.element,h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
-load())),status.element,out.element,all2.element);all2.load();return()=>{}}function mount5(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
-"notices.title"),empty:t("notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t(
-"notices.reason"),cell:n=>n.reason},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
-{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.order_id?h("a",{href:`/con\
-sole/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:true,cell:n=>n.times},{label:t("notices.\
-body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?[{label:t(
-"notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"open",limit:50,
-...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notice\
-s.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,max:255}],work:async values=>{status.clear();
-try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(t("notices.closed"))}finally{await all2.load()}}});
-return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(head(t(
-"notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.
-element,out.element,all2.element);all2.load();return()=>{}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
-paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
-{},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
-/console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",
-"title","from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){const[year,month2,date]=day3.
-split("-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{
-...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list2(root2){if(!session.may(
-"read")){root2.replaceChildren(head(t("orders.title")),...session.may("redeem")?[redeem(()=>{})]:[]);return()=>{}}const query2=new URLSearchParams(
-location.search);const phone=session.may("phones")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(
-name=>query2.get(name)).map(name=>[name,query2.get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[
-{name:"phone",kind:"text",max:20,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},
-{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"text",max:255},{name:"status",kind:"choice",options:[
-["",t("orders.any")],...statuses.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].
-map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&
-!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),
-work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams(
-{...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={phone_end:"phone",created_from:"from",
-created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h(
-"a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(
-o.created_at)},{label:t("orders.phone"),cell:o=>o.phone||"–"},{label:t("orders.amount"),number:true,cell:amount2},{label:t(
-"orders.voucher_id"),cell:saleOf},{label:t("orders.user_id"),cell:o=>o.user_id}],read:cursor=>{const query3=new URLSearchParams(
-{limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/admin/orders/search?${query3}`,{body:{phone}}):
-getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.length>0)finder.open=true;const wrong=field2=>has(
-`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(Object.fromEntries(problem.
-errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const finder=h("details",{class:"panel fold",open:matchMedia(
-"(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("orders.find"))),search.element);const out=errorBox();const file=name=>download(
-{path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(
-...[head(t("orders.title")),session.may("redeem")?redeem(found.load):null,finder,found.element,h("div",{class:"bar"},h("\
-div",{class:"actions"},file("orders"),file("payments"))),out.element].filter(Boolean));found.load();return()=>{}}var saleOf=o=>h(
-"a",{href:`/console/sales/${o.voucher_id}`},o.title||o.voucher_id);var amount2=o=>o.currency?money(o.amount,o.currency):
-"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
-const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.\
-undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",
-{},t("redeem.undo")),f.element)}function redeem(done){const post=intents();const status=statusLine();const out=errorBox();
-const shown2=h("div",{class:"redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.
-clear();try{await post("/admin/redeem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))}finally{
-done()}});const preview=async code=>render2(await postMine("/admin/redeem/preview",{body:{code}}),code);function render2({
-order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{
-try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview(code);
-done();return}f.clear();shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.title,id:order.
-id}));f.element.querySelector("input").focus();done()});const redeemed=order.status==="redeemed";const who=by?by.phone||
-by.user_id:"";const verdict=redeemed?t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who}):t("redeem.no\
-t",{status:t(`status.${order.status}`)});shown2.replaceChildren(h("div",{class:"head"},h("strong",{},order.title),statusChip(
-order)),facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],
-[t("redeem.paid"),amount2(order)],[t("voucher.shop_id"),order.shop_name],[t("orders.phone"),order.phone],[t("orders.paid\
-_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.
-id],[t("voucher.rules"),order.rules]]),order.status==="paid"?h("div",{class:"actions"},use2):h("p",{class:"error",role:"\
-alert"},verdict),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(order.status==="paid")use2.focus()}const f=form(
-{name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({
-code})=>{status.clear();out.clear();show(shown2,false);await preview(code)}});show(shown2,false);return section(t("redee\
-m.title"),f.element,shown2,out.element,status.element)}function one2(root2,id2){const post=intents();const out=errorBox();
-const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.
-search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
-async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
-if(!unmounted)render2(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
-"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
-phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
-await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
-s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
-`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
-vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
-orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
-const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
-{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
-ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
-{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
-const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
-paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
-ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
-tside.lead")),f.element)}function render2(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
-provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
-.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
-"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
-{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);
-payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",
-{class:"head"},h("strong",{},amount2(o)),statusChip(o)),facts([[t("orders.phone"),phoneOf(o)],[t("orders.user_id"),h("a",
-{href:`/console/orders?user_id=${o.user_id}`},o.user_id)],[t("orders.voucher_id"),saleOf(o)],[t("voucher.sub_title"),o.sub_title],
-[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","c\
-ancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(
-o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},
-o.moves.map(move(o))):h("p",{class:"note"},t("move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.
-may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},
-t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",
-class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),
-log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{
-unmounted=true}}var LISTED=5;function mount6(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
-status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
-refresh"),out},async()=>render2(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
-y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render2(await post(
-"/admin/reconcile",{}),true)});function render2(answer,applied){const found=answer.reports.flatMap(r=>r.findings);const repaired=found.
-filter(f=>f.repaired).length;const left2=found.length-repaired;text(summary,[applied?t("reconcile.repaired",{n:number(repaired)}):
-"",left2===0?t("reconcile.clean",{n:number(answer.reports.length)}):t("reconcile.found",{n:number(left2)}),answer.left_out>
-0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].filter(Boolean).join(" "));show(repair,session.may("administer")&&
-found.some(f=>f.repairable&&!f.repaired));reports.replaceChildren(...answer.reports.filter(r=>r.findings.length>0).map(report))}
-function report(r){const rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("cod\
-e",{},f.kind)},{label:t("reconcile.what"),cell:f=>{const[detail,lang]=findingOf(f);return h("span",{lang},detail)}},{label:t(
-"reconcile.count"),number:true,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(f)},{label:t("reconc\
-ile.state"),cell:f=>state(f)}]);rows.set(r.findings);return section(t("reconcile.sale",{id:r.voucher_id}),h("p",{class:"\
-note"},t("reconcile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element,h("a",{href:`/consol\
-e/sales/${r.voucher_id}`,class:"link"},t("reconcile.see")))}const orders=f=>f.orders.slice(0,LISTED).flatMap(o=>[h("a",{
-href:`/console/orders/${o.order_id}`},o.order_id)," "]).concat(f.orders.length>LISTED?t("reconcile.more",{n:number(f.orders.
-length-LISTED)}):[]);function state(f){const word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`re\
-concile.is.${word}`),f.repaired?"good":"bad")}show(repair,false);root2.replaceChildren(head(t("reconcile.title"),h("p",{},
-t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcil\
-e.meaning")));refresh.click();return()=>{}}var durable=s=>s.settled?s.settled.ok??0:null;var accepted=s=>s.outcomes?s.outcomes.ok??0:null;var codes=["sold_out","du\
+load())),status.element,out.element,all2.element);all2.load();return()=>{}}var durable=s=>s.settled?s.settled.ok??0:null;var accepted=s=>s.outcomes?s.outcomes.ok??0:null;var codes=["sold_out","du\
 plicate_order","order_in_progress","rate_limited","overloaded","unavailable","other"];var notRejected=["ok","replayed"];
 function refused(s,code){if(!s.outcomes)return null;const all2=[...Object.entries(s.outcomes),...Object.entries(s.settled)];
 return all2.reduce((sum,[c,n])=>code===(codes.includes(c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0)}var refusals=s=>s.
 outcomes?codes.reduce((sum,code)=>sum+refused(s,code),0):null;var latency=name=>s=>s.outcomes&&Object.keys(s.outcomes).length>
-0?s[name]:null;var batch=s=>s.batches>0?s.batch_rows/s.batches:null;var fact=name=>s=>s[name]??null;var plots=[{name:"or\
-ders",counts:true,series:[{name:"durable",value:durable},{name:"accepted",value:accepted}]},{name:"refusals",counts:true,
-stacked:true,series:codes.map(code=>({name:code,value:s=>refused(s,code)}))},{name:"stock",series:[{name:"database",value:fact(
-"stock")},{name:"gate",value:fact("gate"),queue:true}]},{name:"latency",series:[{name:"p50",value:latency("p50_ms")},{name:"\
-p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",value:batch}]},{name:"lag",queue:true,series:[
-{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="queue"||!item.queue);var columns2=[
-{name:"durable",value:durable},{name:"accepted",value:accepted},{name:"refused",value:refusals},{name:"database",value:fact(
-"stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},{name:"lag",value:fact("lag"),queue:true},
-{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
+0?s[name]:null;var batch=s=>s.batches>0?s.batch_rows/s.batches:null;var fact=name=>s=>s[name]??null;var soldPlot={name:"\
+sold",series:[{name:"sold",value:p=>p.sold}]};var hourPlots=[{name:"rate",counts:true,series:[{name:"ok",value:p=>p.orders},
+{name:"refused",value:p=>p.refused}]},{name:"left",dots:"sparse",series:[{name:"left",value:p=>p.stock}]}];var plots=[{name:"\
+orders",counts:true,series:[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true}]},{name:"refusals",
+counts:true,stacked:true,series:codes.map(code=>({name:code,value:s=>refused(s,code)}))},{name:"stock",series:[{name:"da\
+tabase",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true}]},{name:"latency",series:[{name:"p50",value:latency(
+"p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",value:batch}]},{name:"\
+lag",queue:true,series:[{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="queue"||!item.
+queue);var columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true},{name:"refused",value:refusals},
+{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},{name:"lag",
+value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
 headers:own,lastID="",most=MOST,onEvent,onProblem,done}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
 let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.abort();
 signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
@@ -659,18 +597,25 @@ getReader();let timer2=setTimeout(stop,MUTE);let rest="";let event={event:"messa
 done}=await reader.read().catch(()=>({done:true}));if(done)return;hear();clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);
 const lines=(rest+value).split("\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"m\
 essage",id:"",data:""}}else if(!line.startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(
-colon+2)}}}}finally{clearTimeout(timer2);reader.cancel().catch(()=>{})}}var KEEP=600;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;const abort=new AbortController;
-let stats=null;let received=performance.now();let receivedAt=null;let problem=null;function add(latest){stats=latest;received=
-performance.now();receivedAt=new Date;for(const second of stats.seconds)history2.set(Date.parse(second.at)/1e3,second);const last=Math.
-max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}function update(){
-onUpdate({stats,seconds:withoutGaps(history2),stale:performance.now()-received>STALE2,receivedAt,problem})}const timer2=setInterval(
-update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){const onEvent=event=>event.event==="stats"&&
-add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem})){
-for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){const[latest,failed]=await getMine(
-`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(
-failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();clearInterval(timer2)}}function withoutGaps(history2){
-if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.min(...history2.keys());at<=
-last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
+colon+2)}}}}finally{clearTimeout(timer2);reader.cancel().catch(()=>{})}}var KEEP=3600;var SECONDS=600;var PERIOD=10;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;
+const periods=new Map;const abort=new AbortController;let stats=null;let received=performance.now();let receivedAt=null;
+let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second of stats.
+seconds)history2.set(Date.parse(second.at)/1e3,second);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,p);
+const last=Math.max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}function update(){
+onUpdate({stats,seconds:withoutGaps(history2),hour:hourOf(history2,periods),stale:performance.now()-received>STALE2,receivedAt,
+problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){const onEvent=event=>event.
+event==="stats"&&add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,
+onProblem:setProblem})){for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){
+const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.
+signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();clearInterval(timer2)}}
+function hourOf(history2,periods){if(history2.size===0&&periods.size===0)return[];const hour2=new Map;const first=Math.ceil(
+Math.min(...history2.keys())/PERIOD)*PERIOD;for(const[at,p]of periods)if(!(at>=first))hour2.set(at,p);for(const[at,second]of history2){
+const begin=at-at%PERIOD;if(begin<first)continue;const p=hour2.get(begin)??nothingAt(begin);hour2.set(begin,{...p,orders:p.
+orders+durable(second),refused:p.refused+refusals(second),stock:second.stock??p.stock})}const last=Math.max(...hour2.keys());
+const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);return begins.map(at=>hour2.get(at)??nothingAt(
+at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});function withoutGaps(history2){
+if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.max(Math.min(...history2.
+keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
 "wrap";var UNDER=pre+"under";var OVER=pre+"over";var AXIS=pre+"axis";var OFF=pre+"off";var SELECT=pre+"select";var CURSOR_X=pre+
 "cursor-x";var CURSOR_Y=pre+"cursor-y";var CURSOR_PT=pre+"cursor-pt";var LEGEND=pre+"legend";var LEGEND_LIVE=pre+"live";
 var LEGEND_INLINE=pre+"inline";var LEGEND_SERIES=pre+"series";var LEGEND_MARKER=pre+"marker";var LEGEND_LABEL=pre+"label";
@@ -1449,18 +1394,55 @@ name}`)} ${round2(n)}`).join(", ");attr(canvas,"aria-label",t(counts?"plot.sums"
 columns3[i]=columns3[i].map((n,at)=>n===null?null:n+columns3[i-1][at]);columns3.reverse()}return[seconds.map(s=>Date.parse(
 s.at)/1e3),...columns3]}function options(){const axis={stroke:color("--soft"),grid:{stroke:color("--line"),width:1},ticks:{
 show:false},font:"11px system-ui, sans-serif"};const lines=series.map((_2,i)=>{const stroke=color(`--s${i+1}`);if(stacked)
-return{stroke,fill:stroke,width:1,points:{show:false}};const first=i===0;return{stroke,width:2,fill:first&&series.length>
-1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{show:dots,size:4}}});return{width:Math.max(200,canvas.clientWidth),
-height:HEIGHT2,legend:{show:false},series:[{},...stacked?lines.reverse():lines],scales:{x:{range:(_2,min2,max2)=>[Math.min(
-min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[0,Math.max(1,max2??0)*1.08]}},axes:[{...axis,space:80,values:(_2,splits)=>splits.
-map(at=>clockTime(at*1e3))},{...axis,size:56,values:(_2,splits)=>splits.map(n=>Number.isInteger(n)?number(n):"")}],cursor:{
-y:false,drag:{x:false,y:false},sync:{key:"sale"},points:{show:!stacked}},hooks:{setCursor:[legend]}}}function draw(){frame=
-0;if(seconds.length===0||canvas.clientWidth===0)return;if(chart)chart.setData(data());else chart=new uPlot(options(),data(),
-canvas);legend();describe()}const schedule=()=>{if(!frame)frame=requestAnimationFrame(draw)};const redraw=()=>{chart?.destroy();
-chart=null;schedule()};const size=new ResizeObserver(()=>{if(chart&&canvas.clientWidth>0)chart.setSize({width:canvas.clientWidth,
-height:HEIGHT2});else schedule()});size.observe(canvas);dark.addEventListener("change",redraw);return{element,show(all2){
-seconds=all2;schedule()},end(){cancelAnimationFrame(frame);size.disconnect();dark.removeEventListener("change",redraw);chart?.
-destroy()}}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
+return{stroke,fill:stroke,width:1,points:{show:false}};const first=i===0;return{stroke,width:2,spanGaps:dots==="sparse",
+fill:first&&series.length>1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{...dots!=="sparse"&&{show:dots},size:4}}});
+return{width:Math.max(200,canvas.clientWidth),height:HEIGHT2,legend:{show:false},series:[{},...stacked?lines.reverse():lines],
+scales:{x:{range:(_2,min2,max2)=>[Math.min(min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[0,Math.max(1,max2??0)*1.08]}},
+axes:[{...axis,space:80,values:(_2,splits)=>splits.map(at=>clockTime(at*1e3))},{...axis,size:56,values:(_2,splits)=>splits.
+map(n=>Number.isInteger(n)?number(n):"")}],cursor:{y:false,drag:{x:false,y:false},sync:{key:"sale"},points:{show:!stacked}},
+hooks:{setCursor:[legend]}}}function draw(){frame=0;if(seconds.length===0||canvas.clientWidth===0)return;if(chart)chart.
+setData(data());else chart=new uPlot(options(),data(),canvas);legend();describe()}const schedule=()=>{if(!frame)frame=requestAnimationFrame(
+draw)};const redraw=()=>{chart?.destroy();chart=null;schedule()};const size=new ResizeObserver(()=>{if(chart&&canvas.clientWidth>
+0)chart.setSize({width:canvas.clientWidth,height:HEIGHT2});else schedule()});size.observe(canvas);dark.addEventListener(
+"change",redraw);return{element,show(all2){seconds=all2;schedule()},end(){cancelAnimationFrame(frame);size.disconnect();
+dark.removeEventListener("change",redraw);chart?.destroy()}}}var tabs=["running","upcoming","drafts","ended","all"];function stateOf(v){if(v.status!=="on")return[t(`voucher.${v.status}`),
+"ended"];return v.type==="seckill"?[t(`state.${v.state}`),v.state]:[t("voucher.plain"),"ended"]}function units(v){const all2=v.
+initial_stock+(v.added_stock??0);return{sold:all2-v.stock,all:all2}}function soldBar(v){if(v.stock===void 0)return null;
+const{sold,all:all2}=units(v);if(all2===0)return null;const words2=t("sales.soldOf",{n:number(sold),all:number(all2)});return h(
+"span",{class:"sold"},h("progress",{value:sold,max:Math.max(all2,1),"aria-label":words2}),h("span",{},words2))}var thumbnail=v=>v.
+image_url?h("img",{src:v.image_url,alt:"",class:"thumb",loading:"lazy"}):h("span",{class:"thumb blank","aria-hidden":"tr\
+ue"},[...v.title][0]);function list2(root2){const query2=new URLSearchParams(location.search);const search=query2.get("s\
+earch")??"";let chosen=tabs.includes(query2.get("tab"))?query2.get("tab"):"";const path=tab2=>`/console/sales?${new URLSearchParams(
+{tab:tab2,...search&&{search}})}`;const counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})]));const links2=new Map(
+tabs.map(tab2=>[tab2,h("a",{href:path(tab2),"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))]));const bar=h("nav",
+{class:"tabs","aria-label":t("sales.tabs")},[...links2.values()]);const id2=newID("search");const input=h("input",{id:id2,
+type:"search",name:"search",value:search,autocomplete:"off",maxlength:255});const find2=h("form",{role:"search","data-fo\
+rm":"sales",onsubmit:event=>{event.preventDefault();const words2=input.value.trim();go(`/console/sales?${new URLSearchParams(
+{tab:words2?"all":chosen||"all",...words2&&{search:words2}})}`)}},h("label",{for:id2,class:"sr"},t("sales.search")),input,
+h("button",{type:"submit",class:"quiet"},t("sales.find")));attr(input,"placeholder",t("sales.search"));const all2=listing(
+{caption:t("sales.title"),empty:t("sales.none"),columns:[{label:t("voucher.title"),cell:v=>h("span",{class:"titled"},thumbnail(
+v),named(h("a",{href:`/console/sales/${v.id}`},v.title),v.id))},{label:t("voucher.state"),cell:v=>h("span",{},chip(...stateOf(
+v)),violated(v.id)?[" ",chip(t("alerts.badge"),"bad")]:null)},{label:t("sales.sold"),cell:v=>soldBar(v)??"–"},{label:t(
+"voucher.pay_value"),number:true,cell:v=>v.status==="draft"&&v.pay_value===0?"–":money(v.pay_value,v.currency)},...["b\
+egin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(v[at]):"–"}))],read});async function read(cursor){
+const page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,tab:tab2,...search&&{search},...cursor&&{cursor}})}`);
+let answer=await page2(chosen||tabs[0]);if(!chosen){chosen=tabs.find(tab2=>answer.counts[tab2]>0)??tabs[0];if(chosen!==tabs[0])
+answer=await page2(chosen)}for(const[tab2,link3]of links2){text(counts.get(tab2),number(answer.counts[tab2])+(answer.complete?
+"":"+"));attr(link3,"aria-current",tab2===chosen?"page":null)}return answer}root2.replaceChildren(head(t("sales.title"),
+session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,
+find2),all2.element);all2.load();const onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilityc\
+hange",onVisible);const unsubscribe=onChange(all2.refresh);return()=>{unsubscribe();document.removeEventListener("visibi\
+litychange",onVisible)}}function make2(root2){const post=intents({lasting:true});const from=new URLSearchParams(location.
+search).get("from");const out=errorBox();const place=h("div",{},h("p",{class:"empty"},t("loading")));root2.replaceChildren(
+head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",class:"link"},t("sales.back"))),out.element,
+place);let unmounted=false;Promise.all([all(),from&&getMine(`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)
+return;const values=copied?copyOf(copied):{};const f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),
+fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{
+const voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))
+return;const created=await post("/admin/vouchers",voucher);f.clear();go(`/console/sales/${created.id}`)}});const card=preview(
+f,shops,{currency:()=>f.value("currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t(
+"sales.details"),f.element),card.element))},problem=>{if(!problem.code)throw problem;place.replaceChildren();out.show(problem)});
+return()=>{unmounted=true}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
 "div",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){
 const element=h("ul",{class:"invariants"});const announced=new Map;return{element,set(all2){if(element.children.length!==
 all2.length)element.replaceChildren(...all2.map(empty));all2.forEach((v,i)=>{const li=element.children[i];const word=v.ok===
@@ -1469,40 +1451,215 @@ variant",v.id);attr(li,"data-ok",word);text(li.querySelector(".sign"),signs[word
 id} ${name}`);text(li.querySelector(".word"),t(`invariant.${word}`));text(li.querySelector(".note"),has(`invariant.${v.id}\
 .means`)?t(`invariant.${v.id}.means`):"");const[detail,lang]=detailOf(v.detail??"");text(li.querySelector(".detail"),detail);
 attr(li.querySelector(".detail"),"lang",lang);if(announced.has(v.id)&&announced.get(v.id)!==word)announce(`${name}: ${t(
-`invariant.${word}`)}`);announced.set(v.id,word)})}}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled"];var ROWS=10;var round3=n=>n==null?
-"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function panel(id2,onStats){const stale=h(
-"p",{class:"banner","data-stale":true});const staleStatus=h("p",{class:"sr",role:"status"});const out=errorBox();const figures2=factList();
-const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",{class:"plots"});const lastPlace=h("\
-div",{});let pictures=[];let last=null;const element=h("div",{class:"live","data-live":id2},stale,staleStatus,out.element,
-section(t("live.now"),figures2.element),section(t("live.invariants"),invariants.element,checked),section(t("live.plots"),
-grid2),section(t("live.table"),lastPlace));let shown2=null;show(stale,false);function render2({stats,seconds,stale:old,receivedAt,
-problem}){const sentence=!old?"":stats?t("live.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);
-text(staleStatus,sentence);show(stale,old&&!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-st\
-ate",!stats?"waiting":old?"stale":"live");if(stats)invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||
-stats===shown2)return;shown2=stats;if(!last)draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"d\
-ata-holes",seconds.filter(s=>!s.outcomes).length);showFigures(stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(
-stats.checked_at)}):"");if(!document.hidden)for(const p of pictures)p.show(seconds);last.set(seconds.slice(-ROWS).reverse());
-onStats?.(stats)}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(lane,p.series)}));grid2.
-replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(Date.parse(
-s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(s))}))]);
-lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){const entries2=[
-["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.
-lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],
-["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses2.
-filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
-{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render2);return{element,end(){stop();for(const p of pictures)
-p.end()}}}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
-number(Math.round(n*10)/10);function mount7(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
+`invariant.${word}`)}`);announced.set(v.id,word)})}}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled"];var ROWS=10;var CURVE=1e4;var round3=n=>n==
+null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function takings(){const revenue=h(
+"strong",{"data-fact":"revenue"});const bar=h("dd",{});const list4=factList();const element=h("div",{class:"takings"},h(
+"dl",{},h("div",{class:"revenue"},h("dt",{},t("money.revenue")),h("dd",{},revenue)),h("div",{},h("dt",{},t("sales.sold")),
+bar)),list4.element);let shown2="";return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):
+"–");const key=[v.initial_stock,v.added_stock,v.stock].join();if(key!==shown2)bar.replaceChildren(soldBar(v)??"");shown2=
+key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";
+list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}\
+ %`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,
+name:t(`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
+"p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.
+map(plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",
+{class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fol\
+d","data-technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,
+h("h3",{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},stale,staleStatus,out.element,
+section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),
+section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;let curveAt=-CURVE;show(
+stale,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?"":stats?t("l\
+ive.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);text(staleStatus,sentence);show(stale,old&&
+!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-state",!stats?"waiting":old?"stale":"live");if(stats)
+invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||stats===shown2)return;shown2=stats;if(!last)
+draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.outcomes).length);
+takes.show(stats.voucher,stats.figures);showFigures(stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(stats.
+checked_at)}):"");if(!document.hidden){for(const p of pictures)p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(
+stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,voucher}){if(!figures3||
+figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
+const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);let sum=0;const points3=(all2?.curve??[]).map(p=>({at:p.
+at,sold:sum+=p.orders}));sold.show(points3.length>0?[{at:voucher.begin_at<points3[0].at?voucher.begin_at:points3[0].at,sold:0},
+...points3]:[])}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).
+map(p=>plot({...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("liv\
+e.table"),[{label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(
+`series.${name}`),number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({
+stock:stock2,orders,queue,totals,lane,instances}){const entries2=[["database",stock2.database],["gate",stock2.gate],["in\
+itial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",
+queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(
+`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status\
+.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(
+id2,render3);return{element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+"a",{href:`/console/sales/${v.id}`},v.title);function mount5(root2){const out=errorBox();const waiting=h("p",{class:"emp\
+ty"},t("loading"));const running=h("div",{class:"running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"\
+briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(t("home.upcoming"),next);const ended=section(t("h\
+ome.ended"),past);const page2=h("div",{"data-home":true},running,h("div",{class:"forms"},section(t("home.todo"),todo),h(
+"div",{},upcoming,ended)));let drafts=[];let timer2=0;let unmounted=false;show(page2,false);async function sale(v){const takes=takings();
+const{voucher,figures:figures2}=await getMine(`/admin/vouchers/${v.id}/stats`);takes.show(voucher,figures2);const panel2=section(
+v.title,takes.element);panel2.dataset.voucher=v.id;panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(
+v)));panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"\
+pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),
+soldBar(v));async function draft(v){const{problems}=await getMine(`/admin/vouchers/${v.id}/checklist`);const lacks=[...new Set(
+problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lack\
+s",{lacks}):t("home.ready"))}function showTodo(){const all2=[...sentences(),...drafts];todo.replaceChildren(...(all2.length>
+0?all2:[t("home.nothing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.
+all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+all(saved.items.map(draft));if(unmounted)return;const none=h("div",{class:"panel empty"},t("home.none")," ",session.may(
+"operate")?h("a",{href:"/console/new"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.
+replaceChildren(...soon.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>
+0);past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.
+length>0);drafts=unfinished;showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(
+timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}
+if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"\
+/console/new",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(
+showTodo);return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
+"a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
+mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
+contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;
+if(event.key==="Escape"&&inside)menu.querySelector("summary").focus()}group();session.on(group);onLanguage(group);document.
+addEventListener("click",close);document.addEventListener("keydown",close)}function mount6(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
+"notices.title"),empty:t("notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t(
+"notices.reason"),cell:n=>n.reason},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
+{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.order_id?h("a",{href:`/con\
+sole/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:true,cell:n=>n.times},{label:t("notices.\
+body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?[{label:t(
+"notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"open",limit:50,
+...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notice\
+s.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,max:255}],work:async values=>{status.clear();
+try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(t("notices.closed"))}finally{await all2.load()}}});
+return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(head(t(
+"notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.
+element,out.element,all2.element);all2.load();return()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
+paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
+{},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
+/console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",
+"title","from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){const[year,month2,date]=day3.
+split("-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{
+...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){const query2=new URLSearchParams(
+location.search);const phone=session.may("phones")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(
+name=>query2.get(name)).map(name=>[name,query2.get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[
+{name:"phone",kind:"text",max:20,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},
+{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"text",max:255},{name:"status",kind:"choice",options:[
+["",t("orders.any")],...statuses2.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].
+map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&
+!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),
+work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams(
+{...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={phone_end:"phone",created_from:"from",
+created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h(
+"a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(
+o.created_at)},{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.title)},{label:t("voucher.shop_id"),cell:o=>o.
+shop_name||"–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:true,
+cell:amount2}],read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?
+postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.
+errors.length>0)finder.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.r\
+efused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
+const finder=h("details",{class:"panel fold",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("\
+orders.find"))),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?
+{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(...[head(t("orders.title")),finder,found.element,
+h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element]);found.load();return()=>{}}
+var amount2=o=>o.currency?money(o.amount,o.currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-
+Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.u\
+ndo"),fields:[{name:"reason",kind:"text",label:t("redeem.undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});
+return h("details",{"data-undo":true},h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){const post=intents();
+const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(
+location.search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
+async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
+if(!unmounted)render3(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
+"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
+phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
+await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
+s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
+`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
+vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
+orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
+const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
+{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
+ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
+{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
+const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
+paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
+ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
+tside.lead")),f.element)}function render3(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
+provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
+.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
+"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
+{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);
+payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",
+{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("o\
+rders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],
+[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","e\
+xpires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("or\
+ders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.
+length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":
+"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(
+t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.
+replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",
+{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.
+code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
+refresh"),out},async()=>render3(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
+y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render3(await post(
+"/admin/reconcile",{}),true)});function render3(answer,applied){const found=answer.reports.flatMap(r=>r.findings);const repaired=found.
+filter(f=>f.repaired).length;const left2=found.length-repaired;text(summary,[applied?t("reconcile.repaired",{n:number(repaired)}):
+"",left2===0?t("reconcile.clean",{n:number(answer.reports.length)}):t("reconcile.found",{n:number(left2)}),answer.left_out>
+0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].filter(Boolean).join(" "));show(repair,session.may("administer")&&
+found.some(f=>f.repairable&&!f.repaired));reports.replaceChildren(...answer.reports.filter(r=>r.findings.length>0).map(report))}
+function report(r){const rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("cod\
+e",{},f.kind)},{label:t("reconcile.what"),cell:f=>{const[detail,lang]=findingOf(f);return h("span",{lang},detail)}},{label:t(
+"reconcile.count"),number:true,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(f)},{label:t("reconc\
+ile.state"),cell:f=>state(f)}]);rows.set(r.findings);const sale=section("",h("p",{class:"note"},t("reconcile.at",{at:stamp(
+r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);sale.querySelector("h2").replaceChildren(saleLink(r.voucher_id));
+return sale}const orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/orders/${o.order_id}`},o.order_id),
+" "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):[]);function state(f){const word=f.
+repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),f.repaired?"good":"bad")}show(repair,
+false);root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),
+out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning")));refresh.click();return()=>{}}var EVERY2=200;function camera(found){const status=statusLine();const video=h("video",{muted:true,playsinline:true,"aria\
+-label":t("camera.picture")});const start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},
+scan);const stop=h("button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop"));const element=h(
+"div",{class:"camera"},start4,video,stop,status.element);let stream=null;let ended=false;for(const el of[start4,video,stop])
+show(el,false);available().then(yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia(
+{video:{facingMode:"environment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=
+stream;await video.play();for(const el of[video,stop])show(el,true);show(start4,false);look(new globalThis.BarcodeDetector(
+{formats:["qr_code"]}))}async function look(detector){for(;stream;await sleep(EVERY2)){const[code]=await detector.detect(
+video).catch(()=>[]);if(!code||!stream)continue;end();found(code.rawValue)}}function end(){for(const track of stream?.getTracks()??
+[])track.stop();if(stream)show(start4,true);stream=null;video.srcObject=null;for(const el of[video,stop])show(el,false)}
+return{element,end(){ended=true;end()}}}async function available(){if(!("BarcodeDetector"in globalThis)||!navigator.mediaDevices?.
+enumerateDevices)return false;try{const formats=await globalThis.BarcodeDetector.getSupportedFormats();const devices=await navigator.
+mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.some(d=>d.kind==="videoinput")}catch{return false}}function refusal(order,by){const who=by?by.phone||by.user_id:"";if(order.status==="redeemed")return t(who?"redeem.usedBy":
+"redeem.used",{at:stamp(order.redeemed_at),who});if(order.status!=="paid")return t("redeem.not",{status:t(`status.${order.
+status}`)});if(order.valid_from&&now()<Date.parse(order.valid_from))return t("redeem.early",{at:stamp(order.valid_from)});
+if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late",{at:stamp(order.valid_until)});return""}
+function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
+redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
+deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))});async function preview2(code){
+try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(problem.code!=="forbidden")throw problem;
+attr(shown2,"data-verdict","no");shown2.replaceChildren(h("strong",{class:"verdict"},t("redeem.otherShop")),h("p",{role:"\
+alert"},problem.detail??""));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button(
+{name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){
+if(problem.code!=="invalid_state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.
+replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector(
+"input").focus()});const no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"\
+shop"},order.shop_name),h("div",{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"\
+alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.
+currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("vou\
+cher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.
+paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("vo\
+ucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(
+shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t(
+"redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(
+code)}});const scanner=camera(code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(
+t("redeem.title"),f.element,scanner.element,out.element,shown2,status.element);attr(counter,"data-counter",true);root2.replaceChildren(
+head(t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
+number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
 "progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});const results=verdicts();
-const link2=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine(
-"/admin/rush");await poll()});const last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link2),state),
-progress,list4.element,detail,results.element,h("div",{class:"actions"},stop));const panelPlace=h("div",{});const start3=form(
+const link3=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine(
+"/admin/rush");await poll()});const last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),
+progress,list4.element,detail,results.element,h("div",{class:"actions"},stop));const panelPlace=h("div",{});const start4=form(
 {name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:true,min:1,max:BUYERS,
-value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,value:100}],work:async values=>render2(
-await post("/admin/rush",values))});let live=null;let shown2="";let was="";let unmounted=false;let timer2=0;function render2(r){
+value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,value:100}],work:async values=>render3(
+await post("/admin/rush",values))});let live=null;let shown2="";let was="";let unmounted=false;let timer2=0;function render3(r){
 if(unmounted)return;const running=r.state==="running";show(last,r.state!=="idle");attr(last,"data-rush",r.state);setChip(
-state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]);attr(link2,"href",r.voucher_id&&`/c\
-onsole/sales/${r.voucher_id}`);show(link2,r.voucher_id);attr(progress,"max",r.buyers||1);attr(progress,"value",r.answered??
+state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]);attr(link3,"href",r.voucher_id&&`/c\
+onsole/sales/${r.voucher_id}`);show(link3,r.voucher_id);attr(progress,"max",r.buyers||1);attr(progress,"value",r.answered??
 0);list4.set([{id:"answered",name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??0),all:number(r.buyers??0)})},
 {id:"orders",name:t("rush.orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t(
 "rush.took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"\
@@ -1511,105 +1668,92 @@ n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(
 set(r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);if(was&&was!==r.state)
 announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){if(id2===shown2)return;
 shown2=id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){clearTimeout(timer2);
-if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render2(await getMine(
+if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render3(await getMine(
 "/admin/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidd\
 en")return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){const why=problem.
 title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-gate":true},t("acc\
 ess.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why,h("p",{class:"note"},problem.detail??""))}show(last,
-false);root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start3.element),out.element,
+false);root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,
 last,panelPlace);poll();return()=>{unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
 payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};function checklist(id2,{
-fix,unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"status"});const list4=h(
-"ul",{class:"invariants"});const publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>
-0)return;if(unsaved())return text(summary,t("publish.unsaved"));const facts2={price:money(current2.pay_value,current2.currency),
-value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
-begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)};const means=t(current2.type==="seckill"?
-"publish.means":"publish.meansVoucher",facts2);if(!await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),
-means))return;try{if(current2.status==="draft")await post(`/admin/vouchers/${id2}/publish`);else await patchMine(`/admin\
-/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){await load2();throw problem}published()});const element=section(t(
-"publish.title"),summary,list4,out.element,h("div",{class:"actions"},publish));let current2=null;show(element,false);async function load2(){
-const{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`);const on2=current2.status==="on";const shown2=Object.
+fix,actions:actions2,unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",
+role:"status"});const list4=h("ul",{class:"checks"});const publish=button({name:"publish",kind:"primary",label:t("publis\
+h.do"),out},async()=>{if(await load2()>0)return;if(unsaved())return text(summary,t("publish.unsaved"));const facts2={price:money(
+current2.pay_value,current2.currency),value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?
+"":number(current2.stock),begin:current2.begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)};
+const means=t(current2.type==="seckill"?"publish.means":"publish.meansVoucher",facts2);if(!await confirm(t("publish.sure",
+{title:current2.title}),t("publish.do"),means))return;try{if(current2.status==="draft")await post(`/admin/vouchers/${id2}\
+/publish`);else await patchMine(`/admin/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){await load2();throw problem}
+published()});const element=section(t("publish.title"),list4);const bar=h("div",{class:"sticky"},out.element,h("div",{class:"\
+actions"},summary,actions2,publish));let current2=null;show(element,false);show(bar,false);async function load2(){const{
+problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`);const on2=current2.status==="on";const shown2=Object.
 entries(points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name));
 const rows=shown2.map(([name,fields3])=>{const of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(
 problems),warnings:of(warnings)}});const broken=rows.filter(r=>r.problems.length>0).length;list4.replaceChildren(...rows.
 map(row));text(summary,broken>0?t("publish.broken",{n:number(broken)}):t("publish.ready"));show(element,!on2||broken>0);
-show(publish,!on2&&session.may("operate"));return broken}function row({name,problems,warnings}){const state=problems.length>
+show(bar,!on2&&session.may("operate"));return broken}function row({name,problems,warnings}){const state=problems.length>
 0?"broken":warnings.length>0?"warning":"holds";const found=[...problems,...warnings];return h("li",{"data-check":name,"d\
-ata-ok":state},h("span",{class:"sign","aria-hidden":"true"},signs2[state]),h("div",{},h("strong",{},t(`check.${name}`)),
-" ",h("span",{class:"word"},t(`check.is.${state}`)),found.map(p=>sentence(p,problems.includes(p))),found.length>0&&session.
-may("operate")?fix(found[0].field,t(`check.${name}`)):null))}function sentence(p,problem){if(p.field!=="sale")return h("\
-p",{class:"note"},t(`check.${problem?"problem":"warning"}.${p.field}`));const[detail,lang]=detailOf(p.detail);return h("\
-p",{class:"note"},t("check.sale")," ",h("span",{lang},detail))}return{element,render(v){const before=current2;current2=v;
-if(before?.updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!=="on"||before?.status!=="on")load2().catch(
-problem=>out.show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
+ata-ok":state},h("span",{class:"sign","aria-hidden":"true"},signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"\
+word"},t(`check.is.${state}`)),h("div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("o\
+perate")?fix(found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"\
+note"},t(`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"\
+note"},t("check.warning.pay_timeout",{time:formatMinutes(current2.pay_timeout)}));const[detail,lang]=detailOf(p.detail);
+return h("p",{class:"note"},t("check.sale")," ",h("span",{lang},detail))}return{element,bar,render(v){const before=current2;
+current2=v;if(before?.updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!=="on"||before?.status!=="on")
+load2().catch(problem=>out.show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
 const bar=h("progress",{"aria-label":t("refunds.progress")});const words2=h("p",{class:"note"});const progress=h("div",{
-"data-refunds":true},bar,words2);let ended=false;let title="";const start3=button({name:"refund-all",label:t("refunds.do"),
+"data-refunds":true},bar,words2);let ended=false;let title="";const start4=button({name:"refund-all",label:t("refunds.do"),
 out},async()=>{status.clear();const all2=await getMine(path);if(all2.orders===0)return status.show(t("refunds.none"));const sum=money(
 all2.amount,all2.currency);if(!await confirm(t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(
 all2.orders)}),t("refunds.note")))return;let begun=0;const update=n=>{begun+=n;attr(bar,"max",Math.max(all2.orders,begun));
 attr(bar,"value",begun);text(words2,t("refunds.of",{n:number(begun),all:number(Math.max(all2.orders,begun))}))};update(0);
 show(progress,true);for(let more2=true;more2&&!ended;){const answer=await post(path);update(answer.begun);more2=answer.more}
-if(ended)return;show(progress,false);status.show(t("refunds.done",{n:number(begun)}))});show(progress,false);show(start3,
-false);return{start:start3,element:h("div",{},progress,status.element,out.element),render(v){({title}=v);show(start3,session.
-may("operate")&&v.type==="seckill"&&v.status!=="draft"&&(v.status!=="on"||v.state==="ended"))},end(){ended=true}}}var states2=["on_sale","upcoming","sold_out","ended"];var unpublished=["draft","off"];var stateOf=v=>v.status==="on"?[t(
-`state.${v.state}`),v.state]:[t(`voucher.${v.status}`),"ended"];function list3(root2){const chosen=new URLSearchParams(location.
-search).get("state")??"";const id2=newID("state");const choice=h("select",{id:id2,name:"state",onchange:()=>go(choice.value?
-`/console?state=${choice.value}`:"/console")},h("option",{value:""},t("sales.all")),states2.map(s=>h("option",{value:s},
-t(`state.${s}`))),unpublished.map(s=>h("option",{value:s},t(`voucher.${s}`))));choice.value=[...states2,...unpublished].
-includes(chosen)?chosen:"";const all2=listing({caption:t("sales.title"),empty:t("sales.none"),columns:[{label:t("voucher\
-.title"),cell:v=>h("a",{href:`/console/sales/${v.id}`},v.title)},{label:t("voucher.state"),cell:v=>h("span",{},chip(...stateOf(
-v)),violated(v.id)?[" ",chip(t("alerts.badge"),"bad")]:null)},{label:t("voucher.stock"),number:true,cell:v=>v.stock===void 0?
-"–":`${number(v.stock)} / ${number(v.initial_stock+(v.added_stock??0))}`},{label:t("voucher.begin_at"),cell:v=>v.begin_at?
-stamp(v.begin_at):"–"},{label:t("voucher.end_at"),cell:v=>v.end_at?stamp(v.end_at):"–"},{label:t("voucher.pay_value"),
-number:true,cell:v=>money(v.pay_value,v.currency)},{label:t("voucher.id"),number:true,cell:v=>v.id}],read:cursor=>getMine(
-`/vouchers?${new URLSearchParams({limit:30,...choice.value&&{status:choice.value},...cursor&&{cursor}})}`)});root2.replaceChildren(
-head(t("sales.title"),h("p",{},t("sales.lead"))),h("div",{class:"bar"},h("div",{class:"field"},h("label",{for:id2},t("vo\
-ucher.state")),choice),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),all2.
-element);all2.load();const onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilitychange",onVisible);
-const unsubscribe=onChange(all2.refresh);return()=>{unsubscribe();document.removeEventListener("visibilitychange",onVisible)}}
-function make2(root2){const post=intents({lasting:true});const from=new URLSearchParams(location.search).get("from");const out=errorBox();
-const place=h("div",{},h("p",{class:"empty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.\
-newLead")),h("a",{href:"/console",class:"link"},t("sales.back"))),out.element,place);let unmounted=false;Promise.all([all(),
-from&&getMine(`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)return;const values=copied?copyOf(copied):{};const f=form(
-{name:"make",label:t("sales.save"),check:validate(null),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({
-...field2,value:values[field2.name]??field2.value})),work:async values2=>{const voucher={...body(values2,f),status:"draf\
-t"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;const created=await post("/admin/\
-vouchers",voucher);f.clear();go(`/console/sales/${created.id}`)}});place.replaceChildren(section(t("sales.details"),f.element))},
-problem=>{if(!problem.code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}function mount8(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const top=h("header",{class:"lead"},title,h(
-"a",{href:"/console",class:"link"},t("sales.back")));const out=errorBox();const sub=h("p",{class:"sub"});const state=chip(
-"");const list4=factList();const postRoom=intents();const changeRoom=async body2=>update(await postRoom(`/admin/vouchers\
-/${id2}/room`,body2));const waitingRoom=room(changeRoom);const revoked=statusLine();const revoke=button({name:"revoke",label:t(
-"sale.revoke"),out},async()=>{revoked.clear();if(!await confirm(t("sale.sure.revoke",{title:current2.title}),t("sale.rev\
-oke")))return;await changeRoom({revoke:true});revoked.show(t("sale.revoked"))});const unpublish=button({name:"unpublish",
-label:t("sale.unpublish"),out},async()=>{if(!await confirm(t("sale.sure.off",{title:current2.title}),t("sale.unpublish")))
-return;update(await patchMine(`/admin/vouchers/${id2}`,{body:{status:"off"}}))});const refund=refunds(id2);const link2=(path,key,kind="\
-link")=>h("a",{href:path,class:kind},t(key));const editPath=`/console/sales/${id2}/edit`;const change3=[link2(editPath,"\
-sale.change","button primary"),link2(`${editPath}?field=stock`,"sale.stock","button quiet")];const view=h("a",{target:"_\
-blank",class:"button quiet","data-do":"view"});const copy2=link2(`/console/new?from=${id2}`,"sale.clone","button quiet");
-const orders=link2(`/console/orders?voucher_id=${id2}`,"sale.orders");const operates=session.may("operate");const about=h(
-"div",{class:"panel",hidden:true},h("div",{class:"head"},sub,state),h("div",{class:"actions start"},change3,view,operates?
-copy2:null,unpublish,refund.start,revoke),revoked.element,refund.element,list4.element,h("div",{class:"actions"},orders,
-link2(`/console/audit?voucher_id=${id2}`,"sale.audit")));const publishing=checklist(id2,{fix:(field2,point)=>{const lead=()=>edit?
-edit.focus(field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","data-do":"fix","aria\
--label":t("publish.fixOf",{point}),onclick:lead},t("publish.fix"))},unsaved:()=>edit?.edited(),published:()=>{go(`/conso\
-le/sales/${id2}`);announce(t("publish.done"))}});const place=h("div",{});let live=null;let edit=null;let unmounted=false;
-let current2=null;function render2(v){current2=v;text(title,v.title);text(sub,v.sub_title);setChip(state,...stateOf(v));
-attr(about,"data-state",v.state);show(about,true);const values={id:v.id,begin_at:v.begin_at&&stamp(v.begin_at),end_at:v.
-end_at&&stamp(v.end_at),pay_value:money(v.pay_value,v.currency),actual_value:money(v.actual_value,v.currency),stock:v.stock===
-void 0?"":number(v.stock),limit_per_user:v.limit_per_user,"entry.mode":v.entry&&t(`voucher.entry.${v.entry.mode}`),"entr\
-y.opens_at":v.entry?.opens_at&&stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,"entry.challenge":v.entry?.challenge&&
-t(`voucher.entry.challenge.${v.entry.challenge}`),pay_timeout:v.pay_timeout,unpaid_limit:v.unpaid_limit,segments:v.segments,
-rules:v.rules};for(const el of change3)show(el,operates&&v.status!=="draft");show(unpublish,operates&&v.status==="on");show(
-orders,v.status!=="draft");show(copy2,v.type==="seckill");show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.mode!==
-"open");show(view,v.type==="seckill");attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?preview`);text(view,
-t(v.status==="on"?"sale.view":"sale.preview"));show(list4.element,v.status!=="draft"||!operates);refund.render(v);waitingRoom.
-render(v);list4.set(Object.entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(
-v);publishing.render(v)}async function update(v){if(unmounted)return;const first=current2===null;render2(v);if(!first)return;
-if(v.status==="draft"){if(!operates)return;const shops=await all();if(unmounted)return;edit=forms2(v,shops,update);place.
-append(edit.element);return}if(v.type!=="seckill")return;live=panel(id2,({voucher,room:room2})=>{waitingRoom.showFigures(
-room2);if(Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at))render2(voucher)});place.append(waitingRoom.element,
-live.element)}root2.replaceChildren(top,out.element,about,publishing.element,place);getMine(`/vouchers/${id2}`).then(update).
-catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+if(ended)return;show(progress,false);status.show(t("refunds.done",{n:number(begun)}))});show(progress,false);show(start4,
+false);return{start:start4,element:h("div",{},progress,status.element,out.element),render(v){({title}=v);show(start4,session.
+may("operate")&&v.type==="seckill"&&v.status!=="draft"&&(v.status!=="on"||v.state==="ended"))},end(){ended=true}}}function mount10(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const state=chip("");const top=h("header",
+{class:"lead"},h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back")));const out=errorBox();
+const sub=h("p",{class:"sub"});const list4=factList();const postRoom=intents();const changeRoom=async body2=>update(await postRoom(
+`/admin/vouchers/${id2}/room`,body2));const waitingRoom=room(changeRoom);const revoked=statusLine();const revoke=button(
+{name:"revoke",label:t("sale.revoke"),out},async()=>{revoked.clear();if(!await confirm(t("sale.sure.revoke",{title:current2.
+title}),t("sale.revoke")))return;await changeRoom({revoke:true});revoked.show(t("sale.revoked"))});const unpublish=button(
+{name:"unpublish",label:t("sale.unpublish"),out},async()=>{if(!await confirm(await offQuestion(),t("sale.unpublish"),t("\
+sale.offNote")))return;update(await patchMine(`/admin/vouchers/${id2}`,{body:{status:"off"}}))});const remove=button({name:"\
+delete",label:t("sale.delete"),out},async()=>{if(!await confirm(t("sale.sure.delete",{title:current2.title}),t("sale.del\
+ete"),t("sale.deleteNote")))return;await deleteMine(`/admin/vouchers/${id2}`);go("/console/sales?tab=drafts");announce(t(
+"sale.deleted",{title:current2.title}))});const refund=refunds(id2);const link3=(path,key,kind="link")=>h("a",{href:path,
+class:kind},t(key));const editPath=`/console/sales/${id2}/edit`;const change3=[link3(editPath,"sale.change","button prim\
+ary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")];const view=h("a",{target:"_blank",class:"button quie\
+t","data-do":"view"});const copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet");const orders=link3(`/con\
+sole/orders?voucher_id=${id2}`,"sale.orders","button quiet");const operates=session.may("operate");const about=h("div",{
+class:"about",hidden:true},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.
+start,revoke),revoked.element,refund.element);const terms=section(t("sales.details"),list4.element,h("div",{class:"actio\
+ns start"},link3(`/console/audit?voucher_id=${id2}`,"sale.audit")));const publishing=checklist(id2,{fix:(field2,point)=>{
+const lead=()=>edit?edit.focus(field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","\
+data-do":"fix","aria-label":t("publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{
+href:`/sales/${id2}?preview`,target:"_blank",class:"button quiet","data-do":"preview"},t("sale.preview"))]:[],unsaved:()=>edit?.
+edited(),published:()=>{go(`/console/sales/${id2}`);announce(t("publish.done"))}});const place=h("div",{});let live=null;
+let edit=null;let unmounted=false;let current2=null;function render3(v){current2=v;text(title,v.title);text(sub,v.sub_title);
+setChip(state,...stateOf(v));attr(about,"data-state",v.state);const values={id:v.id,begin_at:v.begin_at<v.end_at&&stamp(
+v.begin_at),end_at:v.begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,v.currency),actual_value:money(v.actual_value,
+v.currency),stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,valid_from:v.valid_from&&stamp(v.valid_from),
+valid_until:v.valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`voucher.entry.${v.entry.mode}`),"entry.opens_at":v.
+entry?.opens_at&&stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,"entry.challenge":v.entry?.challenge&&t(`vou\
+cher.entry.challenge.${v.entry.challenge}`),pay_timeout:v.pay_timeout&&formatMinutes(v.pay_timeout),unpaid_limit:v.unpaid_limit,
+segments:v.segments,rules:v.rules};for(const el of change3)show(el,operates&&v.status!=="draft");show(unpublish,operates&&
+v.status==="on");show(orders,v.status!=="draft");show(copy2,v.type==="seckill");show(revoke,operates&&v.status==="on"&&v.
+entry&&v.entry.mode!=="open");show(view,v.type==="seckill");show(remove,v.status==="draft");show(about,v.status!=="draft"||
+!operates);attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?preview`);text(view,t(v.status==="on"?"sale.v\
+iew":"sale.preview"));show(terms,v.status!=="draft"||!operates);refund.render(v);waitingRoom.render(v);list4.set(Object.
+entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(v);publishing.render(v)}async function update(v){
+if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v.status==="draft"){if(!operates)return;const shops=await all();
+if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
+id2,({voucher,room:room2})=>{waitingRoom.showFigures(room2);if(Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at))
+render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){const{title:title2}=current2;
+if(current2.type!=="seckill")return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=await getMine(`/admin/v\
+ouchers/${id2}/stats`);const[unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("s\
+ale.sure.off",{title:title2,unpaid,paid})}show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,
+place,terms,publishing.bar);getMine(`/vouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.
+show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
 ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
 conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
@@ -1674,315 +1818,359 @@ totp_required":"请输入身份验证器应用上的六位数字。","error.unpa
 "error.internal":"系统出了点问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。",
 "error.other":"操作失败，请重试。","error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,
 ...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
-Currently on sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that ha\
-s a role.","access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Yo\
-ur role does not include this page.","access.shop":"Storefront","form.required":"Please fill this in.","form.whole":"Ent\
-er a whole number.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} characters.","form.id":"\
-An ID is a number.","form.amount":"Enter an amount, such as 99.90.","form.decimals":"This currency has {places} decimals\
-.","form.time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.o\
-rder":"The end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"Thi\
-s time is over.","form.price":"Must not be more than the face value.","form.currency":"The code of a currency, such as C\
-NY.","form.zero":"Must not be 0.","form.refused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"\
-1 to 255 printable characters.","invalid.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 pr\
-intable characters.","invalid.reason":"1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image\
-_id":"This picture is not stored. Upload it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At m\
-ost 128 printable characters.","invalid.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 pr\
-intable characters.","invalid.currency":"An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 \
-to 1,000,000,000.","invalid.actual_value":"An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is o\
-ut of range.","invalid.limit_per_user":"From 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry\
-.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From \
-1 to 10,000 customers per second.","invalid.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,0\
-00 customers per second.","invalid.message":"At most 255 printable characters.","invalid.pay_timeout":"From 1 to 86,400 \
-seconds.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 20\
-01, at most 100 years ahead.","invalid.end_at":"A time after the start, between 2002 and 9998.","invalid.delta":"A numbe\
-r of units other than 0, within the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number of buy\
-ers is out of range.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes eff\
-ect twice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one a\
-s well?","open.do":"Submit this one as well","sales.nav":"Sales","sales.title":"Sales","sales.lead":"Newest first. Draft\
-s and unpublished sales have states of their own.","sales.all":"Published","sales.none":"No sales match.","sales.new":"N\
-ew sale","sales.newLead":"It is saved as a draft, which customers do not see.","sales.save":"Save draft","sales.details":"\
-Sale details","sales.back":"All sales","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher\
-.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Cr\
-eate one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNot\
-e":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 42\
-17 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","vouc\
-her.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher\
-.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room",
-"voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. \
-Waiting room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (sec\
-onds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens \
-at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","vou\
-cher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","vouche\
-r.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser\
- solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (seconds)","voucher.pay_timeou\
-tNote":"Unpaid orders are cancelled after it. Empty: the server's default. Once set, it can be changed but not removed.",
-"voucher.unpaid_limit":"Unpaid limit","voucher.segments":"Segments (advanced)","voucher.segmentsNote":"Lane queue on a R\
-edis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be chan\
-ged until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a custome\
-r cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit. Once set, it can be chang\
-ed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.zone":"In your time zone: {zone}\
-.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Unpublished","voucher.expired":"\
-Expired","sale.title":"Sale","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.b\
-ack":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"\
-Unpublish","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.s\
-ame":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers\
- can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.",
-"sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.\
-reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated:\
- {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again\
- to find out; it is never applied twice.","sale.free":"Only {n} units are free. Units of active orders cannot be removed\
-.","sale.do.end":"End the sale","sale.sure.off":"Unpublish “{title}”? It can no longer be bought.","sale.sure.end":"\
-End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} units from “{titl\
-e}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?",
-"refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This can\
-not be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No paid orders are left.","refunds.progress":"Refunds \
-requested","refunds.of":"{n} of {all} refunds requested. Keep this page open.","refunds.done":"All refunds have been req\
-uested: {n}.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","aler\
-ts.violation":"Sale {id} violates an invariant: {invariant}","alerts.more":"{n} more violations","alerts.deadLetters":"D\
-ead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} tries: {error}","alerts.moreRefunds":"\
-{n} more refunds that fail","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order e\
-vents that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverCh\
-ecked":"The invariants have not been checked yet.","alerts.badge":"Invariant violated","list.all":"{n} in total","list.m\
-ore":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Downlo\
-ad as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Nothin\
-g prevents publishing.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them fir\
-st.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{\
-stock} units at {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.m\
-eansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"S\
-hop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Sale settings","check.p\
-icture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"\
-The shop does not exist. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth\
- in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"No\
-thing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Ch\
-oose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the\
- face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The\
- start has passed, so the sale begins when it is published.","check.sale":"The sale","picture.alt":"Picture of the sale",
-"picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading\
- the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","pi\
-cture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accep\
-ted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print \
-(CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"\
-Where vouchers are redeemed.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops",
-"shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop\
-.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room",
-"room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","ro\
-om.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","ro\
-om.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid pass\
-es, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"\
-Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to waiting customers",
-"room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waitin\
-g customers see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data y\
-et. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.now":"Curren\
-t figures","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.plots":"Last ten minutes","live.tab\
-le":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable\
- stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.old\
-est":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","l\
-ive.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.\
-I2":"One order per user","invariant.I3":"Stock balance","invariant.I4":"Responses match orders","invariant.I5":"No under\
-sell","invariant.I6":"Unique order IDs","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2\
-.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active or\
-ders add up to the total stock.","invariant.I4.means":"Each response to a buyer matches the buyer's order.","invariant.I\
-5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"Pa\
-ss","invariant.broken":"VIOLATED","invariant.unknown":"Not checked","plot.orders":"Orders per second","plot.refusals":"R\
-ejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per tran\
-saction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}. Figures are in the table bel\
-ow.","plot.last":"Plot: {title}. Now: {figures}. Figures are in the table below.","series.ok":"Orders","series.queued":"\
-Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
-e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
-9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
-"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
-Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
-l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
-rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
-er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"User","o\
-rders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","order\
-s.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.st\
-atus":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last fo\
-ur digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it,\
- or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.w\
-rong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Pa\
-yment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.re\
-funded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","mo\
-ve.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"No action is available for this order.","\
-move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {\
-id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemptio\
-n code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"\
-Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redeem by code","redee\
-m.code":"Redemption code","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.che\
-ck":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at\
-} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"\
-What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"\
-The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","pay\
-ments.none":"No payments.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider",
-"payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The \
-provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.out\
-side.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.ou\
-tside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.creat\
-ed_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.fa\
-iled":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"\
-Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answe\
-rs to queries, that could not be read or matched. They changed nothing, but money may have moved: compare each with the \
-provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notice\
-s.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.r\
-ef":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notic\
-es.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Events","events.title":"Order e\
-vents","events.lead":"Calls of SECKILL_EVENTS_URL: one per order placed or changed, retried for three days.","events.non\
-e":"No events.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending",
-"events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Cre\
-ated at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","e\
-vents.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a sec\
-ond.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed \
-after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadL\
-etters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User",
-"deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","de\
-adLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","\
-deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"\
-Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reco\
-nciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.r\
-efresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? \
-They are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A\
- repair makes the admission gate and the queue match it and never changes the database. Problems in the database must be\
- fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.found":"\
-Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","recon\
-cile.sale":"Sale {id}","reconcile.see":"View sale","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived d\
-uring the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","r\
-econcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.mo\
-re":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","rec\
-oncile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"Changes by staff\
-, buyers and the system, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of\
- sales and orders","audit.kind.request":"Requests of staff","audit.request":"Request","audit.target":"Object ID","audit.\
-status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","a\
-udit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.\
-actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.\
-field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeou\
-t":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paus\
-ed","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"D\
-raft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.adm\
-in":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled",
-"action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refun\
-ded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","act\
-ion.change_voucher":"Sale changed","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","actio\
-n.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"D\
-ead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned",
-"action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned\
- outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","\
-rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"B\
-uyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale",
-"rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","ru\
-sh.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"\
-Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush”\
- from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refre\
-sh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.",
+"access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role doe\
+s not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.\
+whole":"Enter a whole number.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} characters.",
+"form.id":"An ID is a number.","form.amount":"Enter an amount, such as 99.90.","form.minutes":"Enter minutes, such as 15\
+ or 1:30.","form.decimals":"This currency has {places} decimals.","form.time":"Enter a date and a time.","form.noTime":"\
+Clocks skip this time when summer time begins: {zone}.","form.order":"The end must be after the start.","form.opens":"Th\
+e waiting room must not open after the start.","form.over":"This time is over.","form.price":"Must not be more than the \
+face value.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not acc\
+epted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"A\
+t most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printa\
+ble characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","i\
+nvalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At m\
+ost 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 c\
+urrency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount f\
+rom 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.",
+"invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.ope\
+ns_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challe\
+nge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255\
+ printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","inva\
+lid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time \
+after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after t\
+he beginning.","invalid.delta":"A number of units other than 0, within the allowed range.","invalid.code":"Code not foun\
+d.","invalid.buyers":"The number of buyers is out of range.","open.unknown":"The request may have taken effect. Submit i\
+t again to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not confirmed and m\
+ay have taken effect. Submit this one as well?","open.do":"Submit this one as well","home.nav":"Home","home.title":"Home",
+"home.none":"No sale is running.","home.until":"Until {at}","home.starts":"From {at}","home.todo":"To do","home.nothing":"\
+Nothing needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"l\
+acks {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_val\
+ue":"a price below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"u\
+nits","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue","money.paid":"Paid","money.conversion":"\
+Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled",
+"preview.stock":"{n} units","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.wh\
+en":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","ta\
+b.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales \
+match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to\
+ begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state",
+"sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.\
+id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","vouche\
+r.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownSho\
+p":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is show\
+n in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later\
+.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","vouch\
+er.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open",
+"voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases \
+need a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pa\
+ss when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, o\
+r 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minut\
+es before the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers a\
+re admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.chall\
+enge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down b\
+ots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a ha\
+lf. Unpaid orders are cancelled after it. Empty: the server's default. Once set, it can be changed but not removed.","vo\
+ucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis \
+Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed u\
+ntil a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer can\
+not order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit. Once set, it can be changed bu\
+t not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.val\
+id_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a\
+ sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Publish\
+ed","voucher.off":"Off sale","voucher.expired":"Expired","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"\
+Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.",
+"sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale\
+.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"\
+Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was change\
+d.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get new ones.","sal\
+e.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust\
+ stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sa\
+le.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.op\
+en":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to find out; it is \
+never applied twice.","sale.free":"Only {n} units are free. Units of active orders cannot be removed.","sale.do.end":"En\
+d the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid and {paid} paid orders stay valid.","sale.sure\
+.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, a\
+nd paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{t\
+itle}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","s\
+ale.priceNote":"It is on sale. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end ti\
+me that you entered has already passed.","sale.sure.take":"Remove {n} units from “{title}”?","refunds.do":"Refund al\
+l paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?","refunds.note":"Redemption code\
+s of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"\
+Refund {n} orders","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of\
+ {all} refunds requested. Keep this page open.","refunds.done":"{n} refunds requested.","alerts.stale":"No answer from t\
+he server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {invariant} is broke\
+n. See what to do →","alerts.more":"{n} more broken invariants","alerts.deadLetters":"Dead letters: {n}","alerts.refun\
+d":"The provider has not refunded order {id} in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","a\
+lerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: \
+{n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have no\
+t been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more",
+"files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Down\
+load as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To\
+ be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"\
+Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units at {price} instead of {value}, o\
+n sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Cus\
+tomers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"St\
+art and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.\
+is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does not exist. Choose one.","check\
+.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"Th\
+e price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone th\
+e sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"Th\
+ere are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","chec\
+k.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when i\
+t is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.",
+"check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Repla\
+ce","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded\
+.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","\
+picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an u\
+ndamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels small\
+er.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New \
+shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"\
+“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hour\
+s":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause ad\
+missions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admiss\
+ions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"\
+Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","r\
+oom.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per secon\
+d.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showM\
+essage":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"T\
+he message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may b\
+e out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.\
+checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold s\
+tock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.\
+lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all \
+sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode",
+"invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers a\
+re true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never e\
+xceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"\
+Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches\
+ the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have th\
+e same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Order\
+s per second","plot.sold":"Units sold","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plo\
+t.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"O\
+rders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"\
+Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Sold","series.left":"Left","series.queued":"Queued",
+"series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","seri\
+es.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 \
+(ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series\
+.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other",
+"orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All order\
+s","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"\
+Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is sh\
+own. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","order\
+s.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.fi\
+nd.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"\
+Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digi\
+ts.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the\
+ last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.ti\
+tle":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment d\
+ue","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_\
+at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.canc\
+el":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.",
+"move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","mov\
+e.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.\
+sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id\
+} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.don\
+e.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"\
+This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.sta\
+rt":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is\
+ not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","re\
+deem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"\
+Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status\
+: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption o\
+f order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belongs to the buy\
+er. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} \
+tries: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If the provider cannot\
+ refund a payment, pay the buyer in another way, and record it here. The provider is not requested again.","payments.out\
+side.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has \
+the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Referen\
+ce","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated",
+"payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","p\
+ayment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread paymen\
+t notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or matche\
+d. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","notice\
+s.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","\
+notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","not\
+ices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done",
+"notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries\
+ to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting there are none.","\
+events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pend\
+ing":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.c\
+reated_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answ\
+er":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be se\
+nt within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orde\
+rs that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead l\
+etters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters\
+.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.rep\
+lay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if \
+stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLette\
+rs.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","recon\
+cile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the que\
+ue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gat\
+e and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database is\
+ authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems in the\
+ database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","r\
+econcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not chec\
+ked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures co\
+uld not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"\
+Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"St\
+atus","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action",
+"audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all reques\
+ts of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"\
+Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.\
+system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"C\
+hanges by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.or\
+der_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"\
+Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"\
+Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"\
+User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_v\
+alue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to\
+ pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.\
+field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audi\
+t.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff",
+"actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expi\
+re":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action\
+.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_v\
+oucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_pas\
+ses":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","ac\
+tion.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money\
+_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","acti\
+on.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rus\
+h.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New \
+simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simula\
+tion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
+"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
+ne":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. R\
+un the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {\
-min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如\
- 99.90。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"\
-夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.ope\
-ns":"等候室的开放时间不能晚于开始时间。","form.over":"该时间已过。","form.price":"售价不能高于面值。",
-"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
-"form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
-"invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
-请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
-"invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最\
-多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0\
- 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。",
-"invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.ent\
-ry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rat\
-e":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 到 86,400 秒之间。",
-"invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须\
-不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。",
-"invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
-buyers":"人数超出允许范围。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
-"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","sales.nav":"活动","sales.title":"秒杀活动","sales.lead":"最新的在前。草稿和已下架的活动请按状态筛选。",
-"sales.all":"已上架","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿\
-，顾客不可见。","sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","voucher.i\
-d":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
-店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
-"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
-，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
-"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
-oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
-直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
-带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
-"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
-"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
-.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
-ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
-.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
-支付时限（秒）","voucher.pay_timeoutNote":"超时未付的订单自动取消。留空则使用服务器的默认值；设置后可以修改，不能清空。",
-"voucher.unpaid_limit":"超时未付上限","voucher.segments":"库存分段（高级）","voucher.segmentsNote":"仅用于 qu\
-eue 模式和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
+"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
+"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
+mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
+e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
+paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
+且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
+出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","open.unkno\
+wn":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次提交的内容（{open}）未收到\
+响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交","home.nav":"首页","home.titl\
+e":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束","home.starts":"{at} 开抢","home\
+.todo":"待办","home.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.\
+ready":"可以发布","home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_val\
+ue":"面值","home.lacks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间",
+"home.lacks.stock":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","m\
+oney.paid":"已支付","money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","pre\
+view.title":"预览","preview.untitled":"未命名","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.\
+what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高\
+级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab.al\
+l":"全部","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"\
+新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿",
+"sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索",
+"sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题",
+"voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺",
+"voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","vou\
+cher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","vouche\
+r.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay\
+_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"\
+库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
+"voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
+才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
+"voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
+"voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
+rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
+enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
+"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值；设置\
+后可以修改，不能清空。","voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","\
+voucher.segmentsNote":"仅用于 queue 模式和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。设置后可以修改，不能清空。",
-"voucher.begin_at":"开始时间","voucher.end_at":"结束时间","voucher.zone":"你所在的时区：{zone}。","vouch\
-er.state":"状态","voucher.draft":"草稿","voucher.on":"上架","voucher.off":"下架","voucher.expired":"已过期","\
-sale.title":"活动","sale.orders":"查看订单","sale.audit":"查看审计日志","sale.change":"修改活动","sale.b\
-ack":"返回活动","sale.clone":"复制活动","sale.view":"查看前台页面","sale.preview":"预览","sale.unpublish":"\
-下架","sale.save":"保存","sale.saved":"已保存，所有页面将在一秒内更新。","sale.savedDraft":"已保存。",
-"sale.same":"没有改动。","sale.revoke":"作废入场凭证","sale.revoked":"所有入场凭证在一秒内失效，用户可以重新领取。",
+"voucher.begin_at":"开始时间","voucher.end_at":"结束时间","voucher.valid_from":"生效时间","voucher.valid_unt\
+il":"失效时间","voucher.validNote":"可到店使用的时间，留空为不限。","voucher.plain":"普通券（非秒杀）",
+"voucher.zone":"你所在的时区：{zone}。","voucher.state":"状态","voucher.draft":"草稿","voucher.on":"上架",
+"voucher.off":"下架","voucher.expired":"已过期","sale.title":"活动","sale.untitled":"活动 {id}","sale.delete":"\
+删除草稿","sale.deleted":"已删除“{title}”。","sale.deleteNote":"草稿从未对外展示。删除后无法恢复。",
+"sale.orders":"查看订单","sale.audit":"查看审计日志","sale.change":"修改活动","sale.back":"返回活动","\
+sale.clone":"复制活动","sale.view":"查看前台页面","sale.preview":"预览","sale.unpublish":"下架","sale.save":"\
+保存","sale.saved":"已保存，所有页面将在一秒内更新。","sale.savedDraft":"已保存。","sale.same":"没有\
+改动。","sale.revoke":"作废入场凭证","sale.revoked":"所有入场凭证在一秒内失效，用户可以重新领取。",
 "sale.sure.revoke":"作废“{title}”的所有入场凭证？正在抢购的用户需要重新领取。","sale.stock":"\
 调整库存","sale.delta":"数量","sale.deltaNote":"输入负数可减少未售出的库存。","sale.reason":"原因",
 "sale.reasonNote":"会记入审计日志。","sale.apply":"确认调整","sale.stockUpdated":"库存已更新，剩余 {n} 份。",
 "sale.open":"库存调整 {delta}（“{reason}”）未收到响应，可能已经生效。原样重新提交即可确认，不会重复执行。",
 "sale.free":"仅有 {n} 份未售库存；有效订单占用的库存不能减少。","sale.do.end":"立即结束","sale\
-.sure.off":"确定下架“{title}”吗？下架后无法购买。","sale.sure.end":"确定立即结束“{title}”吗？填写的结束时间已过。",
-"sale.sure.take":"确定从“{title}”减少 {n} 份库存吗？","refunds.do":"全部退款","refunds.sure":"为“{title\
-}”的 {n} 笔已支付订单退款，共 {sum}？","refunds.note":"这些订单的核销码将失效；已核销的订单不退款。此操作无法撤销。",
-"refunds.yes":"退款 {n} 笔","refunds.none":"没有已支付的订单。","refunds.progress":"已发起的退款","ref\
-unds.of":"已发起 {n} / {all} 笔退款，请勿离开此页面。","refunds.done":"退款已全部发起，共 {n} 笔。",
-"alerts.stale":"自 {at} 起服务器没有响应，页面数据可能已过时，正在重新连接…","alerts.violati\
-on":"活动 {id} 一致性检查异常：{invariant}","alerts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} \
-条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{error}","alerts.moreRefunds":"另有 {n\
-} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.events":"未送达的订单事件：{n} 条",
-"alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neverChecked":"尚未进行一致性检查。","\
-alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n} 条，还有更多","files.orders":"\
-导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","files.requests":"导出 CSV","publish.\
-title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"需修改 {n} 项\
-。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fixOf":"去修改：{point}",
-"publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {value}），{begin} 开抢，{end} 结束\
-。发布后一秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {value}）。发布后一秒内顾客可见。",
-"publish.done":"已发布。","check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.stock":"\
-库存","check.payment":"活动设置","check.picture":"图片","check.is.holds":"通过","check.is.warning":"提示","c\
-heck.is.broken":"需修改","check.problem.shop_id":"店铺不存在，请重新选择。","check.problem.actual_value":"\
-面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售价。",
-"check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.end_at":"\
-活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check.warning.\
-pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warning.begin_\
-at":"开始时间已过，发布后立即开抢。","check.sale":"活动","picture.alt":"活动图片","picture.upload":"\
-上传图片","picture.replace":"更换","picture.remove":"移除","picture.uploading":"图片上传中…","picture.upl\
-oaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或\
- GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 J\
-PEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
-"shops.nav":"店铺","shops.title":"店铺","shops.lead":"优惠券在这些店铺核销。","shops.none":"还没有店铺。",
+.sure.off":"确定下架“{title}”吗？{unpaid} 笔待支付和 {paid} 笔已支付的订单仍然有效。","sale.s\
+ure.offPlain":"确定下架“{title}”吗？下架后无法购买。","sale.offNote":"待支付订单仍可支付，已支付订单仍可核销。下架后可在本页为所有已支\
+付订单退款。","sale.sure.delete":"确定删除草稿“{title}”吗？","sale.sure.price":"将“{title}”的售价由 {was} 改\
+为 {is}？","sale.do.price":"改为 {is}","sale.priceNote":"活动已上架。已下的订单价格不变。","sale.sur\
+e.end":"确定立即结束“{title}”吗？填写的结束时间已过。","sale.sure.take":"确定从“{title}”减少 {n} 份库存吗？",
+"refunds.do":"全部退款","refunds.sure":"为“{title}”的 {n} 笔已支付订单退款，共 {sum}？","refunds.no\
+te":"这些订单的核销码将失效；已核销的订单不退款。此操作无法撤销。","refunds.yes":"退款 {n} 笔",
+"refunds.none":"没有已支付的订单。","refunds.progress":"已发起的退款","refunds.of":"已发起 {n} / {all} 笔退款，请\
+勿离开此页面。","refunds.done":"已发起 {n} 笔退款。","alerts.stale":"自 {at} 起服务器没有响应，页面数据可能已过时，正在重新连接…",
+"alerts.violation":"“{title}”未通过一致性检查：{invariant}。查看处理方法 →","alerts.more":"另有 {n} \
+项异常","alerts.deadLetters":"死信：{n} 条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{error}",
+"alerts.moreRefunds":"另有 {n} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.events":"\
+未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neverChecked":"\
+尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n} 条，还有更多",
+"files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","files.requests":"导出 CS\
+V","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"\
+需修改 {n} 项。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fix\
+Of":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {v\
+alue}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {val\
+ue}）。发布后一秒内顾客可见。","publish.done":"已发布。","check.shop":"店铺","check.price":"价格","\
+check.window":"活动时间","check.stock":"库存","check.payment":"支付时限","check.picture":"图片","check.is.ho\
+lds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"店铺不存在，请重新选择。",
+"check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售\
+价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.\
+end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check\
+.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warni\
+ng.begin_at":"开始时间已过，发布后立即开抢。","check.warning.pay_timeout":"支付时限 {time} 分钟太短，多数付款会因超时被退回。",
+"check.sale":"活动","picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.r\
+emove":"移除","picture.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，\
+请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 1\
+0 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
+"shops.nav":"店铺","shops.title":"店铺","shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。",
 "shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"\
 新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈",
 "shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaus\
-ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，用户的位置保留。",
+ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，排队位次保留。",
 "room.resumed":"已恢复放行。","room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线",
 "room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）",
 "room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。",
 "room.message":"给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告",
 "room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
 g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
-"live.now":"当前数据","live.invariants":"一致性检查","live.checked":"上次检查：{at}。","live.plots":"最近十分\
-钟","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）","live.gate":"可预扣\
-库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动）",
+"live.course":"销售走势","live.technical":"技术指标","live.invariants":"一致性检查","live.checked":"上次检查：{a\
+t}。","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）","live.gate":"可\
+预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动）",
 "live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"p50\
  延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式","\
 invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结果与订单一致",
-"invariant.I5":"不少卖","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
+"invariant.I5":"库存不滞留","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
 "invariant.I2.means":"每位用户的有效订单数不超过限购数量。","invariant.I3.means":"未售库存与有效订单占用的库存之和等于总库\
 存。","invariant.I4.means":"返回给买家的结果与其订单一致。","invariant.I5.means":"未售出的库存均可购买。",
 "invariant.I6.means":"订单号各不相同。","invariant.holds":"通过","invariant.broken":"异常","invariant.unknow\
-n":"未检查","plot.orders":"每秒订单","plot.refusals":"每秒拒绝","plot.stock":"剩余库存","plot.latency":"响\
-应时间（毫秒）","plot.batches":"单事务订单数","plot.lag":"队列积压（全部活动）","plot.sums":"图表：{\
-title}。合计：{figures}。详细数据见下方表格。","plot.last":"图表：{title}。当前：{figures}。详细数据见下方表格。",
-"series.ok":"订单","series.queued":"排队","series.durable":"已入库","series.accepted":"已受理","series.refused":"\
-已拒绝","series.database":"数据库","series.gate":"Redis","series.batch":"单事务订单数","series.lag":"队列（全部活动\
-）","series.p50":"p50（毫秒）","series.p99":"p99（毫秒）","series.sold_out":"已抢光","series.duplicate_order":"\
-重复下单","series.order_in_progress":"处理中","series.rate_limited":"请求过于频繁","series.overloaded":"过载",
-"series.unavailable":"不可用","series.other":"其他","orders.nav":"订单","orders.title":"订单","orders.one":"订单",
+n":"未检查","plot.orders":"每秒订单","plot.sold":"累计售出","plot.rate":"最近一小时（每十秒）","plo\
+t.left":"最近一小时剩余库存","plot.refusals":"每秒拒绝","plot.stock":"剩余库存","plot.latency":"响应时间（毫秒\
+）","plot.batches":"单事务订单数","plot.lag":"队列积压（全部活动）","plot.sums":"图表：{title}。合计：{figures\
+}。","plot.last":"图表：{title}。当前：{figures}。","series.ok":"订单","series.sold":"已售","series.left":"\
+剩余","series.queued":"排队","series.durable":"已入库","series.accepted":"已受理","series.refused":"已拒绝",
+"series.database":"数据库","series.gate":"Redis","series.batch":"单事务订单数","series.lag":"队列（全部活动）",
+"series.p50":"p50（毫秒）","series.p99":"p99（毫秒）","series.sold_out":"已抢光","series.duplicate_order":"重复\
+下单","series.order_in_progress":"处理中","series.rate_limited":"请求过于频繁","series.overloaded":"过载","\
+series.unavailable":"不可用","series.other":"其他","orders.nav":"订单","orders.title":"订单","orders.one":"订单",
 "orders.number":"订单 {id}","orders.back":"全部订单","orders.find":"查找订单","orders.search":"查找","orders\
 .any":"不限","orders.none":"没有符合条件的订单。","orders.id":"订单号","orders.status":"状态","orders.p\
 hone":"手机号","orders.reveal":"显示完整号码","orders.revealed":"已显示完整号码，此次查看已记入审计日志。",
@@ -1995,17 +2183,20 @@ orders.wrong.phone_end":"匹配的用户超过 1,000 个，请输入完整手机
  个，请输入更多标题文字。","orders.created_at":"下单时间","orders.expires_at":"支付截止","orders.pai\
 d_at":"支付时间","orders.redeemed_at":"核销时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间",
 "orders.disputed":"已拒付","orders.ahead":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消",
-"move.refund":"退款","move.redeem":"核销","move.none":"该订单当前没有可执行的操作。","move.yes.cancel":"\
-取消订单","move.yes.refund":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即\
-重新开售。","move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.\
-sure.redeem":"确定不凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","mov\
-e.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.title":"凭码核销","redeem.code":"核销码",
-"redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","redeem.paid":"实\
-付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。","redeem.not":"无\
-法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤销原因","redeem.undone":"\
-订单 {id} 的核销已撤销，核销码恢复有效。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
-"payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error}","\
-payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
+"move.refund":"退款","move.redeem":"核销","move.none":"该状态的订单没有可执行的操作。","move.noneRede\
+emed":"已核销的订单不能更改。","move.yes.cancel":"取消订单","move.yes.refund":"退款","move.yes.redeem":"\
+核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即重新开售。","move.sur\
+e.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.sure.redeem":"确定不凭核销码，直接核销\
+ {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","move.done.refund":"已发起退款。","move.done.red\
+eem":"已核销。","redeem.title":"核销码","redeem.nav":"核销","redeem.page":"核销","redeem.otherShop":"这是其他店铺的券\
+。","redeem.early":"{at} 起才能使用。","redeem.late":"已于 {at} 过期。","camera.start":"用摄像头扫码",
+"camera.stop":"停止","camera.picture":"摄像头画面","camera.refused":"无法使用摄像头，请在浏览器中允许，或手动输入核销码。",
+"redeem.code":"顾客的核销码","redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","rede\
+em.check":"查验","redeem.paid":"实付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who}\
+ 核销。","redeem.not":"无法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤\
+销原因","redeem.undone":"订单 {id} 的核销已撤销，核销码恢复有效。","redeem.note":"核销码可证明订单属于该买家，请尽量凭\
+码核销。","payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error\
+}","payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
 "payments.outside.ref":"支付","payments.outside.reason":"退款方式与原因","payments.outside.do":"登记","paymen\
 ts.outside.sure":"买家已经收到 {amount} 了吗？登记后无法撤销。","payments.outside.done":"已登记。",
 "payments.ref":"流水号","payments.status":"状态","payments.amount":"金额","payments.created_at":"发起时间","p\
@@ -2015,69 +2206,76 @@ ayments.updated_at":"更新时间","payment.pending":"处理中","payment.succee
 关闭。","notices.none":"没有未处理的通知。","notices.received_at":"首次收到","notices.reason":"问题","\
 notices.source":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.ref":"流水号","not\
 ices.order_id":"订单","notices.times":"次数","notices.body":"内容","notices.do":"操作","notices.close":"关闭",
-"notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"事件","events.title":"订单事件","events\
-.lead":"对 SECKILL_EVENTS_URL 的调用：订单创建或变更时各发送一次，失败后重试三天。","events.n\
-one":"没有事件。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.status.pendi\
-ng":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"订单","\
-events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试",
-"events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","events.rep\
-eated":"一秒内会重新发送。","deadLetters.nav":"死信","deadLetters.title":"死信","deadLetters.lead":"多次重试后仍未\
-能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetters.none":"没有死信。","de\
-adLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.voucher_id":"活动","deadLetters.user_\
-id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLetters.do":"操作","deadLetters.rep\
-lay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣一份。",
-"deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.done.replay":"\
-已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"对账","reconcile.title":"对账",
-"reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查","reconcile.app\
-ly":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+"notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"回调记录","events.title":"回调记录","\
+events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该地址时没有记录。",
+"events.none":"没有回调。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.sta\
+tus.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"\
+订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次\
+尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","ev\
+ents.repeated":"一秒内会重新发送。","deadLetters.nav":"死信队列","deadLetters.title":"死信队列","deadLe\
+tters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadL\
+etters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.vouch\
+er_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLet\
+ters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单\
+ {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。",
+"deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"数据核对",
+"reconcile.title":"数据核对","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refre\
+sh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
 "reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
-concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.sale":"活动 {i\
-d}","reconcile.see":"查看活动","reconcile.at":"比对时间：{at}。","reconcile.busy":"比对期间仍有订单产生，部分数据无法精确比对。",
-"reconcile.findings":"活动 {id} 的差异","reconcile.kind":"类型","reconcile.what":"说明","reconcile.count":"数量",
-"reconcile.orders":"订单","reconcile.more":"等另外 {n} 个","reconcile.state":"状态","reconcile.is.done":"已修复",
-"reconcile.is.repairable":"可修复","reconcile.is.manual":"需人工处理","audit.nav":"审计日志","audit.title":"\
-审计日志","audit.lead":"工作人员、买家和系统的变更记录，或工作人员的全部请求，最新的在前。",
-"audit.kind":"记录类型","audit.kind.change":"活动和订单的变更","audit.kind.request":"工作人员的请求",
-"audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","audit.network":"\
-网络","audit.none":"没有记录。","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.action":"\
-操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","audit.detail":"详情","audit.c\
-hange":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
+concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.at":"比对时间：{a\
+t}。","reconcile.busy":"比对期间仍有订单产生，部分数据无法精确比对。","reconcile.findings":"活动 {i\
+d} 的差异","reconcile.kind":"类型","reconcile.what":"说明","reconcile.count":"数量","reconcile.orders":"订单",
+"reconcile.more":"等另外 {n} 个","reconcile.state":"状态","reconcile.is.done":"已修复","reconcile.is.repairable":"\
+可修复","reconcile.is.manual":"需人工处理","audit.nav":"审计日志","audit.title":"审计日志","audit.lead":"\
+工作人员、买家和系统的变更，或工作人员的全部请求，最新的在前。","audit.kind":"记录类型",
+"audit.kind.change":"活动和订单的变更","audit.kind.request":"工作人员的请求","audit.by.admin":"工作人员",
+"audit.by.buyer":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit.by.any":"所有人","audi\
+t.anyAction":"不限","audit.find.kind":"记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audi\
+t.find.actor_id":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"\
+对象编号","audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","a\
+udit.network":"网络","audit.none":"没有记录。","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者",
+"audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","audit.detail":"\
+详情","audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
 "audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
 入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
 "audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已过期",
 "audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"工作人员","actor.provider":"\
 支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","action.expire":"超时未付","act\
 ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","action.create_voucher":"新建活动",
-"action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.c\
-hange_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.r\
-eplay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款",
-"action.money_returned":"款项已退回","action.close_notice":"关闭支付通知","action.undo_redeem":"撤销核销",
-"action.return_outside":"渠道外退款","action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购",
-"rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起模拟抢购","rush.buye\
-rs":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
-查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
-n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
-成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
-var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var guarded=(title,mount9,permissions2)=>(root2,...args)=>{if(location.pathname!==shown)
-forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))return mount9(root2,...args);
-const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",class:"primary","data-do":"en\
-ter",onclick:()=>login()},t("login.title"));text(notice,user2?.permissions?t("access.role"):user2?t("access.buyer"):sessionKnown?
-t("access.guest"):t("loading"));show(enter,sessionKnown&&!user2);root2.replaceChildren(head(t(title)),notice,h("div",{class:"\
-center"},enter,user2?h("a",{href:"/",class:"button primary"},t("access.shop")):null));return()=>{}};var permissions={"/c\
-onsole":["read"],"/console/shops":["read"],"/console/orders":["read","redeem"],"/console/dead-letters":["read"],"/consol\
-e/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":[
-"administer"]};var page=(path,title,mount9,nav3,needed=permissions[nav3])=>({path,title,nav:nav3,mount:guarded(title,mount9,
-needed)});start({texts:texts_default,pages:[page(/^\/console$/,"sales.title",list3,"/console"),page(/^\/console\/new$/,"\
-sales.new",make2,"/console",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount8,"/console"),page(/^\/console\/sales\/(\d+)\/edit$/,
-"sale.change",mount3,"/console",["operate"]),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
-"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/orders$/,"orders.title",list2,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,
-"orders.one",one2,"/console/orders",["read"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console\
+"action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.d\
+elete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.c\
+hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信",
+"action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回","action.close_notice":"关闭支\
+付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款","action.dispute":"银行拒付",
+"rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
+"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.start":"开始","rush.stop":"停止",
+"rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应",
+"rush.orders":"订单","rush.of":"{n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.runn\
+ing":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 secki\
+ll rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
+if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
+return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
+class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff=user2?.permissions?.length>0;text(notice,
+staff||!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);root2.replaceChildren(
+head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff?h("a",{href:"/",class:"button primary"},t("access.sho\
+p")):null));if(staff&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(reload)}return()=>{}};
+var permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":["read"],"/console/redeem":["redeem"],"\
+/console/shops":["read"]};var system={"/console/dead-letters":["read"],"/console/events":["read"],"/console/notices":["r\
+ead"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??
+system[nav4])=>({path,title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,account:account2,pages:[
+page(/^\/console$/,"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(
+/^\/console\/new$/,"sales.new",make2,"/console/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,
+"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,
+"orders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
+"redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
+"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console\
 /dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices\
-.title",mount5,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount6,"/console/reconcile"),page(/^\/console\/audit$/,
-"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount7,"/console/rush")],links:user2=>[["/co\
-nsole","sales.nav"],["/console/shops","shops.nav"],["/console/orders","orders.nav"],["/console/dead-letters","deadLetter\
-s.nav"],["/console/events","events.nav"],["/console/notices","notices.nav"],["/console/reconcile","reconcile.nav"],["/co\
-nsole/audit","audit.nav"],["/console/rush","rush.nav"],["/","access.shop"]].filter(([path])=>!user2?.permissions||!permissions[path]||
-permissions[path].some(session.may)),foot:()=>t("foot",{zone:zone()})});session.on(reload);start2();session.start().finally(
-()=>{sessionKnown=true;if(!session.user())reload()});
+.title",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
+"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],links:user2=>[["/co\
+nsole","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/c\
+onsole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notic\
+es","notices.nav"],["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(
+([path])=>user2?.permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});
+start3(Object.keys(system));session.on(reload);start2();session.start().finally(()=>{sessionKnown=true;if(!session.user())
+reload()});

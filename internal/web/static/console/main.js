@@ -5,16 +5,20 @@ import * as frame from "../lib/frame.js";
 import { t, zone } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import { account } from "./account.js";
 import * as alerts from "./alerts.js";
 import * as audit from "./audit.js";
 import * as deadLetters from "./dead_letters.js";
 import * as edit from "./edit.js";
 import * as events from "./events.js";
 import { forget } from "./form.js";
+import * as home from "./home.js";
+import * as menu from "./menu.js";
 import * as notices from "./notices.js";
 import * as orders from "./orders.js";
 import { head } from "./parts.js";
 import * as reconcile from "./reconcile.js";
+import * as redeem from "./redeem.js";
 import * as rush from "./rush.js";
 import * as sale from "./sale.js";
 import * as sales from "./sales.js";
@@ -24,8 +28,11 @@ import texts from "./texts.js";
 let sessionKnown = false;
 let shown = ""; // path of the current page
 
-// guarded shows a page to users with one of the permissions. Others get a login button or a hint instead of a page of
-// rejected requests; the access check itself is the server's.
+// landing returns the page on which the user's role begins.
+const landing = () => (session.may("read") ? "/console" : "/console/redeem");
+
+// guarded shows a page to users with one of the permissions. Guests and buyers get a login button or a hint instead of a page
+// of rejected requests, and staff without the permission the page of their role; the access check itself is the server's.
 const guarded = (title, mount, permissions) => (root, ...args) => {
   if (location.pathname !== shown) forget();
   shown = location.pathname;
@@ -33,32 +40,42 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
   if (permissions.some(session.may)) return mount(root, ...args);
   const notice = h("p", { class: "empty", "data-gate": true });
   const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login.title"));
-  text(notice, user?.permissions ? t("access.role") : user ? t("access.buyer") : sessionKnown ? t("access.guest") : t("loading"));
+  const staff = user?.permissions?.length > 0;
+  text(notice, staff || !sessionKnown ? t("loading") : user ? t("access.buyer") : t("access.guest"));
   show(enter, sessionKnown && !user);
   root.replaceChildren(head(t(title)), notice, h("div", { class: "center" }, enter,
-    user ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
+    user && !staff ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
+  if (staff && location.pathname !== landing()) {
+    history.replaceState(null, "", landing());
+    queueMicrotask(frame.reload); // this page is still being shown
+  }
   return () => {};
 };
 
-// The permissions of each page by its path in the navigation.
+// The navigation: the permissions of each page by its path. System groups what engineers look at.
 const permissions = {
-  "/console": ["read"], "/console/shops": ["read"], "/console/orders": ["read", "redeem"], "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/notices": ["read"], "/console/reconcile": ["read"],
-  "/console/audit": ["read"], "/console/rush": ["administer"],
+  "/console": ["read"], "/console/sales": ["read"], "/console/orders": ["read"], "/console/redeem": ["redeem"], "/console/shops": ["read"],
+};
+const system = {
+  "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/notices": ["read"], "/console/reconcile": ["read"], "/console/audit": ["read"],
+  "/console/rush": ["administer"],
 };
 
-const page = (path, title, mount, nav, needed = permissions[nav]) => ({ path, title, nav, mount: guarded(title, mount, needed) });
+const page = (path, title, mount, nav, needed = permissions[nav] ?? system[nav]) => ({ path, title, nav, mount: guarded(title, mount, needed) });
 
 frame.start({
-  texts,
+  texts, account,
   pages: [
-    page(/^\/console$/, "sales.title", sales.list, "/console"),
-    page(/^\/console\/new$/, "sales.new", sales.make, "/console", ["operate"]),
-    page(/^\/console\/sales\/(\d+)$/, "sale.title", sale.mount, "/console"),
-    page(/^\/console\/sales\/(\d+)\/edit$/, "sale.change", edit.mount, "/console", ["operate"]),
+    page(/^\/console$/, "home.title", home.mount, "/console"),
+    page(/^\/console\/sales$/, "sales.title", sales.list, "/console/sales"),
+    page(/^\/console\/new$/, "sales.new", sales.make, "/console/sales", ["operate"]),
+    page(/^\/console\/sales\/(\d+)$/, "sale.title", sale.mount, "/console/sales"),
+    page(/^\/console\/sales\/(\d+)\/edit$/, "sale.change", edit.mount, "/console/sales", ["operate"]),
+    page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
+    page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders"),
+    page(/^\/console\/redeem$/, "redeem.page", redeem.mount, "/console/redeem"),
     page(/^\/console\/shops$/, "shops.title", shops.list, "/console/shops"),
     page(/^\/console\/shops\/(\d+)$/, "shops.one", shops.one, "/console/shops", ["operate"]),
-    page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
-    page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders", ["read"]),
     page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
     page(/^\/console\/events$/, "events.title", events.mount, "/console/events"),
     page(/^\/console\/notices$/, "notices.title", notices.mount, "/console/notices"),
@@ -67,12 +84,14 @@ frame.start({
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
   links: (user) => [
-    ["/console", "sales.nav"], ["/console/shops", "shops.nav"], ["/console/orders", "orders.nav"], ["/console/dead-letters", "deadLetters.nav"],
-    ["/console/events", "events.nav"], ["/console/notices", "notices.nav"], ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"], ["/", "access.shop"],
-  ].filter(([path]) => !user?.permissions || !permissions[path] || permissions[path].some(session.may)),
+    ["/console", "home.nav"], ["/console/sales", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/redeem", "redeem.nav"], ["/console/shops", "shops.nav"],
+    ["/console/dead-letters", "deadLetters.nav"], ["/console/events", "events.nav"], ["/console/notices", "notices.nav"],
+    ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"],
+  ].filter(([path]) => user?.permissions?.length > 0 && (permissions[path] ?? system[path]).some(session.may)),
   foot: () => t("foot", { zone: zone() }),
 });
 
+menu.start(Object.keys(system));
 session.on(frame.reload);
 alerts.start();
 session.start().finally(() => {

@@ -1,4 +1,4 @@
-// The orders of all buyers: search, actions on one order, and redeeming by the buyer's code.
+// The orders of all buyers: search, and actions on one order.
 
 import { getMine, postMine } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
@@ -12,15 +12,16 @@ import { session } from "../lib/session.js";
 import * as audit from "./audit.js";
 import { download } from "./files.js";
 import { form } from "./form.js";
+import { named, saleLink } from "./names.js";
 import { button, chip, errorBox, facts, head, listing, section, statusLine, table } from "./parts.js";
 
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
 const kindOf = (status) => ({ paid: "good", redeemed: "good", pending_payment: "on_sale", queued: "on_sale", failed: "bad" })[status];
-const statusChip = (o) => h("span", {}, chip(t(`status.${o.status}`), kindOf(o.status)), o.disputed ? [" ", chip(t("orders.disputed"), "bad")] : null);
+export const statusChip = (o) => h("span", {}, chip(t(`status.${o.status}`), kindOf(o.status)), o.disputed ? [" ", chip(t("orders.disputed"), "bad")] : null);
 
 // pathOf returns the page of an order. An order that is not in the database is found only together with its user.
-const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
+export const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;
 
 const names = ["phone_end", "id", "title", "from", "to", "payment_ref", "status", "voucher_id", "user_id"];
 
@@ -38,10 +39,6 @@ function queryOf({ from, to, ...filter }) {
 // list shows the order search. Filters live in the URL, except a whole phone number: URLs end up in proxy logs and browser
 // history.
 export function list(root) {
-  if (!session.may("read")) {
-    root.replaceChildren(head(t("orders.title")), ...(session.may("redeem") ? [redeem(() => {})] : []));
-    return () => {};
-  }
   const query = new URLSearchParams(location.search);
   const phone = (session.may("phones") && history.state?.phone) || "";
   const filter = Object.fromEntries(names.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
@@ -70,10 +67,10 @@ export function list(root) {
       { label: t("orders.id"), cell: (o) => h("a", { href: pathOf(o), "data-order": o.id }, o.id) },
       { label: t("orders.status"), cell: statusChip },
       { label: t("orders.created_at"), cell: (o) => stamp(o.created_at) },
-      { label: t("orders.phone"), cell: (o) => o.phone || "–" },
+      { label: t("orders.voucher_id"), cell: (o) => saleLink(o.voucher_id, o.title) },
+      { label: t("voucher.shop_id"), cell: (o) => o.shop_name || "–" },
+      { label: t("orders.user_id"), cell: (o) => named(o.phone || "–", o.user_id) },
       { label: t("orders.amount"), number: true, cell: amount },
-      { label: t("orders.voucher_id"), cell: saleOf },
-      { label: t("orders.user_id"), cell: (o) => o.user_id },
     ],
     read: (cursor) => {
       const query = new URLSearchParams({ limit: 50, ...queryOf(filter), ...(cursor && { cursor }) });
@@ -90,100 +87,27 @@ export function list(root) {
   const out = errorBox();
   const file = (name) => download({ path: `/admin/${name}.csv`, query: filter.voucher_id ? { voucher_id: filter.voucher_id } : {}, file: name, out });
   root.replaceChildren(...[
-    head(t("orders.title")), session.may("redeem") ? redeem(found.load) : null, finder, found.element,
+    head(t("orders.title")), finder, found.element,
     h("div", { class: "bar" }, h("div", { class: "actions" }, file("orders"), file("payments"))), out.element,
-  ].filter(Boolean));
+  ]);
   found.load();
   return () => {};
 }
 
-// saleOf returns the link to the sale of an order, with the title that was bought.
-const saleOf = (o) => h("a", { href: `/console/sales/${o.voucher_id}` }, o.title || o.voucher_id);
-
-const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
+export const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
 
 const UNDO_TIME = 3600_000; // ms after a redemption; domain.UndoTime
 
-const canUndo = (o) => o.status === "redeemed" && clock.now() - Date.parse(o.redeemed_at) < UNDO_TIME;
+export const canUndo = (o) => o.status === "redeemed" && clock.now() - Date.parse(o.redeemed_at) < UNDO_TIME;
 
 // undo returns a folded form that takes a redemption back: send(reason) is the request.
-function undo(send) {
+export function undo(send) {
   const f = form({
     name: "undo-redeem", kind: "quiet", label: t("redeem.undo"),
     fields: [{ name: "reason", kind: "text", label: t("redeem.undoReason"), required: true, max: 255 }],
     work: ({ reason }) => send(reason),
   });
   return h("details", { "data-undo": true }, h("summary", {}, t("redeem.undo")), f.element);
-}
-
-// redeem returns the part of the page for a buyer's redemption code: it shows what the code stands for, which one more
-// press redeems. done() is called after the state of the order may have changed.
-function redeem(done) {
-  const post = intents();
-  const status = statusLine();
-  const out = errorBox();
-  const shown = h("div", { class: "redemption", "data-redemption": true });
-
-  const undoOf = (order, code) => undo(async (reason) => {
-    status.clear();
-    try {
-      await post("/admin/redeem/undo", { code, reason });
-      show(shown, false);
-      status.show(t("redeem.undone", { id: order.id }));
-    } finally {
-      done();
-    }
-  });
-
-  const preview = async (code) => render(await postMine("/admin/redeem/preview", { body: { code } }), code);
-
-  function render({ order, voucher, redeemed_by: by }, code) {
-    const use = button({ name: "use-code", kind: "primary", label: t("redeem.do"), out }, async () => {
-      try {
-        await post("/admin/redeem", { code });
-      } catch (problem) {
-        if (problem.code !== "invalid_state") throw problem;
-        await preview(code); // it was used meanwhile: show when
-        done();
-        return;
-      }
-      f.clear();
-      shown.replaceChildren(undoOf(order, code));
-      status.show(t("redeem.done", { title: order.title, id: order.id }));
-      f.element.querySelector("input").focus();
-      done();
-    });
-    const redeemed = order.status === "redeemed";
-    const who = by ? by.phone || by.user_id : "";
-    const verdict = redeemed
-      ? t(who ? "redeem.usedBy" : "redeem.used", { at: stamp(order.redeemed_at), who })
-      : t("redeem.not", { status: t(`status.${order.status}`) });
-    shown.replaceChildren(
-      h("div", { class: "head" }, h("strong", {}, order.title), statusChip(order)),
-      facts([
-        [t("voucher.sub_title"), order.sub_title], [t("voucher.actual_value"), money(voucher.actual_value, voucher.currency)],
-        [t("redeem.paid"), amount(order)], [t("voucher.shop_id"), order.shop_name],
-        [t("orders.phone"), order.phone], [t("orders.paid_at"), order.paid_at && stamp(order.paid_at)],
-        [t("orders.id"), session.may("read") ? h("a", { href: pathOf(order) }, order.id) : order.id], [t("voucher.rules"), order.rules],
-      ]),
-      order.status === "paid" ? h("div", { class: "actions" }, use) : h("p", { class: "error", role: "alert" }, verdict),
-      ...(canUndo(order) ? [undoOf(order, code)] : []));
-    show(shown, true);
-    if (order.status === "paid") use.focus();
-  }
-
-  const f = form({
-    name: "redeem", label: t("redeem.check"),
-    fields: [{ name: "code", kind: "text", label: t("redeem.code"), required: true, max: 64 }],
-    work: async ({ code }) => {
-      status.clear();
-      out.clear();
-      show(shown, false);
-      await preview(code);
-    },
-  });
-  show(shown, false);
-  return section(t("redeem.title"), f.element, shown, out.element, status.element);
 }
 
 // one shows an order.
@@ -274,14 +198,14 @@ export function one(root, id) {
     payments.set(o.payments);
     about.replaceChildren(
       h("div", { class: "panel", "data-order": o.id, "data-status": o.status },
-        h("div", { class: "head" }, h("strong", {}, amount(o)), statusChip(o)),
+        h("div", { class: "head" }, h("strong", {}, saleLink(o.voucher_id, o.title)), statusChip(o)),
         facts([
-          [t("orders.phone"), phoneOf(o)], [t("orders.user_id"), h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)],
-          [t("orders.voucher_id"), saleOf(o)], [t("voucher.sub_title"), o.sub_title], [t("voucher.shop_id"), o.shop_name], [t("voucher.rules"), o.rules],
+          [t("orders.amount"), amount(o)], [t("orders.user_id"), h("span", {}, phoneOf(o), " ", h("small", {}, h("a", { href: `/console/orders?user_id=${o.user_id}` }, o.user_id)))],
+          [t("voucher.sub_title"), o.sub_title], [t("voucher.shop_id"), o.shop_name], [t("voucher.rules"), o.rules],
           ...["created_at", "expires_at", "paid_at", "redeemed_at", "cancelled_at", "refunded_at"].map((at) => [t(`orders.${at}`), o[at] && stamp(o[at])]),
           [t("orders.ahead"), o.ahead == null ? "" : number(o.ahead)], [t("orders.reason"), o.reason && explain({ code: o.reason, status: 500 })],
         ]),
-        o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t("move.none")),
+        o.moves.length > 0 ? h("div", { class: "actions" }, o.moves.map(move(o))) : h("p", { class: "note" }, t(o.status === "redeemed" ? "move.noneRedeemed" : "move.none")),
         o.moves.includes("redeem") ? redeemNote : null,
         canUndo(o) && session.may("operate") ? undo(undoHere) : null),
       section(t("payments.title"), o.payments.length > 0 ? payments.element : h("p", { class: "note" }, t("payments.none"))),

@@ -51,6 +51,8 @@ export function head(title, ...more) {
   return h("header", { class: "lead" }, h("h1", { tabindex: -1 }, title), ...more);
 }
 
+const LONG = 60; // characters; a longer value has a row of its own
+
 // factList shows names and values. set takes {name, value, id} entries; values are text or nodes, empty ones are left
 // out, `id` becomes the data-fact of the value. Unchanged entries are not touched, so set may be called every second.
 export function factList() {
@@ -59,12 +61,13 @@ export function factList() {
   return {
     element,
     set(entries) {
-      const given = entries.filter((e) => e.value != null && e.value !== "");
+      const given = entries.filter((e) => e.value != null && e.value !== "" && e.value !== false);
       const names = JSON.stringify(given.map((e) => e.name));
       if (names !== shown) element.replaceChildren(...given.map((e) => h("div", {}, h("dt", {}, e.name), h("dd", { "data-fact": e.id }))));
       shown = names;
       given.forEach(({ value }, i) => {
         const dd = element.children[i].lastChild;
+        attr(element.children[i], "class", typeof value === "string" && value.length > LONG ? "long" : null);
         if (value instanceof Node) dd.replaceChildren(value);
         else text(dd, String(value));
       });

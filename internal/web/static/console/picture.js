@@ -124,6 +124,7 @@ export function picture(input, showError) {
   show(input, false);
 
   function refresh() {
+    input.dispatchEvent(new Event("input", { bubbles: true })); // for the preview
     attr(image, "src", input.value === "" ? null : `${BASE}/images/${input.value}`);
     show(image, input.value);
     show(remove, input.value);

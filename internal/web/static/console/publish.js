@@ -7,6 +7,7 @@ import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { detailOf } from "./details.js";
+import { formatMinutes } from "./form.js";
 import { button, errorBox, section } from "./parts.js";
 
 // The points of the list, with the fields of the voucher that they are about. The first of those is the one to change.
@@ -18,13 +19,13 @@ const offer = ["shop", "price"]; // what is wrong even when the sale is on
 const signs = { holds: "✓", warning: "!", broken: "✕" };
 
 // checklist returns the panel of a sale. render(voucher) shows it, with the state of the list as the server has it;
-// fix(field, point) returns the button that leads to a field, unsaved() reports whether the page has unsaved changes,
+// fix(field, point) returns the button that leads to a field, `actions` are shown beside the button that publishes, unsaved() reports whether the page has unsaved changes,
 // and published() is called when the sale is published.
-export function checklist(id, { fix, unsaved, published }) {
+export function checklist(id, { fix, actions, unsaved, published }) {
   const post = intents();
   const out = errorBox();
   const summary = h("p", { class: "summary", role: "status" });
-  const list = h("ul", { class: "invariants" });
+  const list = h("ul", { class: "checks" });
   const publish = button({ name: "publish", kind: "primary", label: t("publish.do"), out }, async () => {
     if ((await load()) > 0) return;
     if (unsaved()) return text(summary, t("publish.unsaved"));
@@ -43,9 +44,11 @@ export function checklist(id, { fix, unsaved, published }) {
     }
     published();
   });
-  const element = section(t("publish.title"), summary, list, out.element, h("div", { class: "actions" }, publish));
+  const element = section(t("publish.title"), list);
+  const bar = h("div", { class: "sticky" }, out.element, h("div", { class: "actions" }, summary, actions, publish));
   let current = null;
   show(element, false);
+  show(bar, false);
 
   // load reads the list and returns the number of its problems.
   async function load() {
@@ -60,7 +63,7 @@ export function checklist(id, { fix, unsaved, published }) {
     list.replaceChildren(...rows.map(row));
     text(summary, broken > 0 ? t("publish.broken", { n: number(broken) }) : t("publish.ready"));
     show(element, !on || broken > 0);
-    show(publish, !on && session.may("operate"));
+    show(bar, !on && session.may("operate"));
     return broken;
   }
 
@@ -69,18 +72,20 @@ export function checklist(id, { fix, unsaved, published }) {
     const found = [...problems, ...warnings];
     return h("li", { "data-check": name, "data-ok": state },
       h("span", { class: "sign", "aria-hidden": "true" }, signs[state]),
-      h("div", {}, h("strong", {}, t(`check.${name}`)), " ", h("span", { class: "word" }, t(`check.is.${state}`)),
-        found.map((p) => sentence(p, problems.includes(p))), found.length > 0 && session.may("operate") ? fix(found[0].field, t(`check.${name}`)) : null));
+      h("strong", {}, t(`check.${name}`)), h("span", { class: "word" }, t(`check.is.${state}`)),
+      h("div", {}, found.map((p) => sentence(p, problems.includes(p)))),
+      found.length > 0 && session.may("operate") ? fix(found[0].field, t(`check.${name}`)) : null);
   }
 
   function sentence(p, problem) {
     if (p.field !== "sale") return h("p", { class: "note" }, t(`check.${problem ? "problem" : "warning"}.${p.field}`));
+    if (p.detail.startsWith("has a pay_timeout")) return h("p", { class: "note" }, t("check.warning.pay_timeout", { time: formatMinutes(current.pay_timeout) }));
     const [detail, lang] = detailOf(p.detail);
     return h("p", { class: "note" }, t("check.sale"), " ", h("span", { lang }, detail));
   }
 
   return {
-    element,
+    element, bar,
     render(v) {
       const before = current;
       current = v;

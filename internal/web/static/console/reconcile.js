@@ -7,6 +7,7 @@ import { number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { findingOf } from "./details.js";
+import { saleLink } from "./names.js";
 import { button, chip, errorBox, head, section, table } from "./parts.js";
 
 const LISTED = 5; // orders per finding
@@ -44,9 +45,11 @@ export function mount(root) {
       { label: t("reconcile.state"), cell: (f) => state(f) },
     ]);
     rows.set(r.findings);
-    return section(t("reconcile.sale", { id: r.voucher_id }),
+    const sale = section("",
       h("p", { class: "note" }, t("reconcile.at", { at: stamp(r.checked_at) }), r.busy ? ` ${t("reconcile.busy")}` : ""),
-      rows.element, h("a", { href: `/console/sales/${r.voucher_id}`, class: "link" }, t("reconcile.see")));
+      rows.element);
+    sale.querySelector("h2").replaceChildren(saleLink(r.voucher_id));
+    return sale;
   }
 
   const orders = (f) => f.orders.slice(0, LISTED).flatMap((o) => [h("a", { href: `/console/orders/${o.order_id}` }, o.order_id), " "])

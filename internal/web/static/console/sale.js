@@ -1,6 +1,6 @@
 // The page of one sale: its facts and live figures; of a draft, the forms to finish and publish it.
 
-import { getMine, patchMine } from "../lib/api.js";
+import { deleteMine, getMine, patchMine } from "../lib/api.js";
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, show, text } from "../lib/dom.js";
@@ -10,7 +10,8 @@ import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { forms } from "./edit.js";
 import { panel } from "./panel.js";
-import { button, chip, errorBox, factList, setChip, statusLine } from "./parts.js";
+import { formatMinutes } from "./form.js";
+import { button, chip, errorBox, factList, section, setChip, statusLine } from "./parts.js";
 import { checklist } from "./publish.js";
 import { refunds } from "./refunds.js";
 import { room } from "./room.js";
@@ -20,10 +21,10 @@ import { all as allShops } from "./shops.js";
 // mount shows the sale of the id.
 export function mount(root, id) {
   const title = h("h1", { tabindex: -1 }, t("sale.title"));
-  const top = h("header", { class: "lead" }, title, h("a", { href: "/console", class: "link" }, t("sales.back")));
+  const state = chip("");
+  const top = h("header", { class: "lead" }, h("div", { class: "head" }, title, state), h("a", { href: "/console/sales", class: "link" }, t("sales.back")));
   const out = errorBox();
   const sub = h("p", { class: "sub" });
-  const state = chip("");
   const list = factList();
   const postRoom = intents();
   const changeRoom = async (body) => update(await postRoom(`/admin/vouchers/${id}/room`, body));
@@ -36,8 +37,14 @@ export function mount(root, id) {
     revoked.show(t("sale.revoked"));
   });
   const unpublish = button({ name: "unpublish", label: t("sale.unpublish"), out }, async () => {
-    if (!(await confirm(t("sale.sure.off", { title: current.title }), t("sale.unpublish")))) return;
+    if (!(await confirm(await offQuestion(), t("sale.unpublish"), t("sale.offNote")))) return;
     update(await patchMine(`/admin/vouchers/${id}`, { body: { status: "off" } }));
+  });
+  const remove = button({ name: "delete", label: t("sale.delete"), out }, async () => {
+    if (!(await confirm(t("sale.sure.delete", { title: current.title }), t("sale.delete"), t("sale.deleteNote")))) return;
+    await deleteMine(`/admin/vouchers/${id}`);
+    go("/console/sales?tab=drafts");
+    announce(t("sale.deleted", { title: current.title }));
   });
   const refund = refunds(id);
   const link = (path, key, kind = "link") => h("a", { href: path, class: kind }, t(key));
@@ -45,16 +52,17 @@ export function mount(root, id) {
   const change = [link(editPath, "sale.change", "button primary"), link(`${editPath}?field=stock`, "sale.stock", "button quiet")];
   const view = h("a", { target: "_blank", class: "button quiet", "data-do": "view" });
   const copy = link(`/console/new?from=${id}`, "sale.clone", "button quiet");
-  const orders = link(`/console/orders?voucher_id=${id}`, "sale.orders");
+  const orders = link(`/console/orders?voucher_id=${id}`, "sale.orders", "button quiet");
   const operates = session.may("operate");
-  const about = h("div", { class: "panel", hidden: true }, h("div", { class: "head" }, sub, state),
-    h("div", { class: "actions start" }, change, view, operates ? copy : null, unpublish, refund.start, revoke), revoked.element, refund.element, list.element,
-    h("div", { class: "actions" }, orders, link(`/console/audit?voucher_id=${id}`, "sale.audit")));
+  const about = h("div", { class: "about", hidden: true }, sub,
+    h("div", { class: "actions start" }, change, orders, view, operates ? copy : null, unpublish, refund.start, revoke), revoked.element, refund.element);
+  const terms = section(t("sales.details"), list.element, h("div", { class: "actions start" }, link(`/console/audit?voucher_id=${id}`, "sale.audit")));
   const publishing = checklist(id, {
     fix: (field, point) => {
       const lead = () => (edit ? edit.focus(field) : go(`${editPath}?field=${field}`));
       return h("button", { type: "button", class: "link", "data-do": "fix", "aria-label": t("publish.fixOf", { point }), onclick: lead }, t("publish.fix"));
     },
+    actions: operates ? [remove, h("a", { href: `/sales/${id}?preview`, target: "_blank", class: "button quiet", "data-do": "preview" }, t("sale.preview"))] : [],
     unsaved: () => edit?.edited(),
     published: () => {
       go(`/console/sales/${id}`);
@@ -73,14 +81,14 @@ export function mount(root, id) {
     text(sub, v.sub_title);
     setChip(state, ...stateOf(v));
     attr(about, "data-state", v.state);
-    show(about, true);
     const values = {
-      id: v.id, begin_at: v.begin_at && stamp(v.begin_at), end_at: v.end_at && stamp(v.end_at),
+      id: v.id, begin_at: v.begin_at < v.end_at && stamp(v.begin_at), end_at: v.begin_at < v.end_at && stamp(v.end_at),
       pay_value: money(v.pay_value, v.currency), actual_value: money(v.actual_value, v.currency),
       stock: v.stock === undefined ? "" : number(v.stock), limit_per_user: v.limit_per_user,
+      valid_from: v.valid_from && stamp(v.valid_from), valid_until: v.valid_until && stamp(v.valid_until),
       "entry.mode": v.entry && t(`voucher.entry.${v.entry.mode}`), "entry.opens_at": v.entry?.opens_at && stamp(v.entry.opens_at),
       "entry.pass_ttl": v.entry?.pass_ttl, "entry.challenge": v.entry?.challenge && t(`voucher.entry.challenge.${v.entry.challenge}`),
-      pay_timeout: v.pay_timeout, unpaid_limit: v.unpaid_limit, segments: v.segments, rules: v.rules,
+      pay_timeout: v.pay_timeout && formatMinutes(v.pay_timeout), unpaid_limit: v.unpaid_limit, segments: v.segments, rules: v.rules,
     };
     for (const el of change) show(el, operates && v.status !== "draft"); // the page of a draft has the forms
     show(unpublish, operates && v.status === "on");
@@ -88,9 +96,11 @@ export function mount(root, id) {
     show(copy, v.type === "seckill");
     show(revoke, operates && v.status === "on" && v.entry && v.entry.mode !== "open");
     show(view, v.type === "seckill");
+    show(remove, v.status === "draft");
+    show(about, v.status !== "draft" || !operates);
     attr(view, "href", v.status === "on" ? `/sales/${id}` : `/sales/${id}?preview`);
     text(view, t(v.status === "on" ? "sale.view" : "sale.preview"));
-    show(list.element, v.status !== "draft" || !operates);
+    show(terms, v.status !== "draft" || !operates);
     refund.render(v);
     waitingRoom.render(v);
     list.set(Object.entries(values).map(([name, value]) => ({ id: name, name: t(`voucher.${name}`), value })));
@@ -121,7 +131,17 @@ export function mount(root, id) {
     place.append(waitingRoom.element, live.element);
   }
 
-  root.replaceChildren(top, out.element, about, publishing.element, place);
+  // offQuestion says what becomes of the orders of the sale.
+  async function offQuestion() {
+    const { title } = current;
+    if (current.type !== "seckill") return t("sale.sure.offPlain", { title });
+    const { orders } = await getMine(`/admin/vouchers/${id}/stats`);
+    const [unpaid, paid] = ["pending_payment", "paid"].map((status) => number(orders[status] ?? 0));
+    return t("sale.sure.off", { title, unpaid, paid });
+  }
+
+  show(terms, false);
+  root.replaceChildren(top, out.element, about, publishing.element, place, terms, publishing.bar);
   getMine(`/vouchers/${id}`).then(update).catch((problem) => {
     if (!problem.code) throw problem;
     out.show(problem);

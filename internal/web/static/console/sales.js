@@ -1,49 +1,94 @@
 // The list of sales, and the form of a new one.
 
 import { getMine } from "../lib/api.js";
-import { h, newID } from "../lib/dom.js";
+import { attr, h, newID, text } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import { form } from "./form.js";
+import { named } from "./names.js";
 import { chip, confirmAnother, errorBox, head, listing, section } from "./parts.js";
+import { beside, preview } from "./preview.js";
 import { all as allShops } from "./shops.js";
-import { body, copyOf, fields, validate } from "./voucher.js";
+import { body, copyOf, fields, groups, validate } from "./voucher.js";
 
-const states = ["on_sale", "upcoming", "sold_out", "ended"];
-const unpublished = ["draft", "off"];
+const tabs = ["running", "upcoming", "drafts", "ended", "all"];
 
-// stateOf returns the text and kind of a voucher's chip: its status if it is not published, else its state.
-export const stateOf = (v) => (v.status === "on" ? [t(`state.${v.state}`), v.state] : [t(`voucher.${v.status}`), "ended"]);
+// stateOf returns the text and kind of a voucher's chip: its status if it is not published, else its state. A voucher without
+// a sale is never on sale.
+export function stateOf(v) {
+  if (v.status !== "on") return [t(`voucher.${v.status}`), "ended"];
+  return v.type === "seckill" ? [t(`state.${v.state}`), v.state] : [t("voucher.plain"), "ended"];
+}
 
-// list shows the sales of one state, or all.
+// units returns the units of a sale: those held by orders, and all.
+export function units(v) {
+  const all = v.initial_stock + (v.added_stock ?? 0);
+  return { sold: all - v.stock, all };
+}
+
+// soldBar returns the sold units of all as a bar with words; null without units.
+export function soldBar(v) {
+  if (v.stock === undefined) return null;
+  const { sold, all } = units(v);
+  if (all === 0) return null;
+  const words = t("sales.soldOf", { n: number(sold), all: number(all) });
+  return h("span", { class: "sold" }, h("progress", { value: sold, max: Math.max(all, 1), "aria-label": words }), h("span", {}, words));
+}
+
+// thumbnail returns the picture of a voucher, or the first letter of its title.
+export const thumbnail = (v) => (v.image_url
+  ? h("img", { src: v.image_url, alt: "", class: "thumb", loading: "lazy" })
+  : h("span", { class: "thumb blank", "aria-hidden": "true" }, [...v.title][0]));
+
+// list shows the sales of a tab that match the search. Both are in the URL; the page begins with the first tab that has any.
 export function list(root) {
-  const chosen = new URLSearchParams(location.search).get("state") ?? "";
-  const id = newID("state");
-  const choice = h("select", { id, name: "state", onchange: () => go(choice.value ? `/console?state=${choice.value}` : "/console") },
-    h("option", { value: "" }, t("sales.all")), states.map((s) => h("option", { value: s }, t(`state.${s}`))),
-    unpublished.map((s) => h("option", { value: s }, t(`voucher.${s}`))));
-  choice.value = [...states, ...unpublished].includes(chosen) ? chosen : "";
+  const query = new URLSearchParams(location.search);
+  const search = query.get("search") ?? "";
+  let chosen = tabs.includes(query.get("tab")) ? query.get("tab") : "";
+  const path = (tab) => `/console/sales?${new URLSearchParams({ tab, ...(search && { search }) })}`;
+  const counts = new Map(tabs.map((tab) => [tab, h("span", { class: "count" })]));
+  const links = new Map(tabs.map((tab) => [tab, h("a", { href: path(tab), "data-tab": tab }, t(`tab.${tab}`), " ", counts.get(tab))]));
+  const bar = h("nav", { class: "tabs", "aria-label": t("sales.tabs") }, [...links.values()]);
+  const id = newID("search");
+  const input = h("input", { id, type: "search", name: "search", value: search, autocomplete: "off", maxlength: 255 });
+  const find = h("form", { role: "search", "data-form": "sales", onsubmit: (event) => {
+    event.preventDefault();
+    const words = input.value.trim();
+    go(`/console/sales?${new URLSearchParams({ tab: words ? "all" : chosen || "all", ...(words && { search: words }) })}`);
+  } }, h("label", { for: id, class: "sr" }, t("sales.search")), input, h("button", { type: "submit", class: "quiet" }, t("sales.find")));
+  attr(input, "placeholder", t("sales.search"));
+
   const all = listing({
     caption: t("sales.title"), empty: t("sales.none"),
     columns: [
-      { label: t("voucher.title"), cell: (v) => h("a", { href: `/console/sales/${v.id}` }, v.title) },
+      { label: t("voucher.title"), cell: (v) => h("span", { class: "titled" }, thumbnail(v), named(h("a", { href: `/console/sales/${v.id}` }, v.title), v.id)) },
       { label: t("voucher.state"), cell: (v) => h("span", {}, chip(...stateOf(v)), alerts.violated(v.id) ? [" ", chip(t("alerts.badge"), "bad")] : null) },
-      { label: t("voucher.stock"), number: true, cell: (v) => (v.stock === undefined ? "–" : `${number(v.stock)} / ${number(v.initial_stock + (v.added_stock ?? 0))}`) },
-      { label: t("voucher.begin_at"), cell: (v) => (v.begin_at ? stamp(v.begin_at) : "–") },
-      { label: t("voucher.end_at"), cell: (v) => (v.end_at ? stamp(v.end_at) : "–") },
-      { label: t("voucher.pay_value"), number: true, cell: (v) => money(v.pay_value, v.currency) },
-      { label: t("voucher.id"), number: true, cell: (v) => v.id },
+      { label: t("sales.sold"), cell: (v) => soldBar(v) ?? "–" },
+      { label: t("voucher.pay_value"), number: true, cell: (v) => (v.status === "draft" && v.pay_value === 0 ? "–" : money(v.pay_value, v.currency)) },
+      ...["begin_at", "end_at"].map((at) => ({ label: t(`voucher.${at}`), cell: (v) => (v.begin_at < v.end_at ? stamp(v[at]) : "–") })), // a draft may have no window
     ],
-    read: (cursor) => getMine(`/vouchers?${new URLSearchParams({ limit: 30, ...(choice.value && { status: choice.value }), ...(cursor && { cursor }) })}`),
+    read,
   });
-  root.replaceChildren(head(t("sales.title"), h("p", {}, t("sales.lead"))),
-    h("div", { class: "bar" },
-      h("div", { class: "field" }, h("label", { for: id }, t("voucher.state")), choice),
-      session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),
-    all.element);
+
+  async function read(cursor) {
+    const page = (tab) => getMine(`/admin/vouchers?${new URLSearchParams({ limit: 30, tab, ...(search && { search }), ...(cursor && { cursor }) })}`);
+    let answer = await page(chosen || tabs[0]);
+    if (!chosen) {
+      chosen = tabs.find((tab) => answer.counts[tab] > 0) ?? tabs[0];
+      if (chosen !== tabs[0]) answer = await page(chosen);
+    }
+    for (const [tab, link] of links) {
+      text(counts.get(tab), number(answer.counts[tab]) + (answer.complete ? "" : "+"));
+      attr(link, "aria-current", tab === chosen ? "page" : null);
+    }
+    return answer;
+  }
+
+  root.replaceChildren(head(t("sales.title"), session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),
+    h("div", { class: "bar" }, bar, find), all.element);
   all.load();
   const onVisible = () => document.hidden || all.load();
   document.addEventListener("visibilitychange", onVisible);
@@ -60,13 +105,13 @@ export function make(root) {
   const from = new URLSearchParams(location.search).get("from");
   const out = errorBox();
   const place = h("div", {}, h("p", { class: "empty" }, t("loading")));
-  root.replaceChildren(head(t("sales.new"), h("p", {}, t("sales.newLead")), h("a", { href: "/console", class: "link" }, t("sales.back"))), out.element, place);
+  root.replaceChildren(head(t("sales.new"), h("p", {}, t("sales.newLead")), h("a", { href: "/console/sales", class: "link" }, t("sales.back"))), out.element, place);
   let unmounted = false;
   Promise.all([allShops(), from && getMine(`/vouchers/${from}`)]).then(([shops, copied]) => {
     if (unmounted) return;
     const values = copied ? copyOf(copied) : {};
     const f = form({
-      name: "make", label: t("sales.save"), check: validate(null),
+      name: "make", label: t("sales.save"), check: validate(null), groups: groups(),
       fields: fields(null, shops, () => f.value("currency")).map((field) => ({ ...field, value: values[field.name] ?? field.value })),
       work: async (values) => {
         const voucher = { ...body(values, f), status: "draft" };
@@ -76,7 +121,8 @@ export function make(root) {
         go(`/console/sales/${created.id}`);
       },
     });
-    place.replaceChildren(section(t("sales.details"), f.element));
+    const card = preview(f, shops, { currency: () => f.value("currency"), stock: () => Number(f.value("stock")) || 0 });
+    place.replaceChildren(beside(section(t("sales.details"), f.element), card.element));
   }, (problem) => {
     if (!problem.code) throw problem;
     place.replaceChildren();

@@ -2,46 +2,54 @@
 
 import { now } from "../lib/clock.js";
 import { t, zone } from "../lib/i18n.js";
-import { formatAmount, localTime } from "./form.js";
+import { formatAmount, formatMinutes, localTime } from "./form.js";
 import { MAX_RATE } from "./room.js";
 
 export const MAX_UNITS = 1_000_000_000;
 const LOBBY = 600_000; // ms; the default of entry.opens_at is so long before the start
 const PASS_TTL = { pass: 10, room: 120 }; // the defaults
 const RATE = 100; // the default
+const NO_SHOP = "0"; // of a draft
 const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
 
+// groups returns the groups of the fields, in their order on the page.
+export const groups = () => ["what", "price", "when", "fairness", "advanced"].map((name) => ({ name, title: t(`group.${name}`), folded: name === "advanced" }));
+
 // fields returns the form fields of a voucher; `v` is the voucher to change, or null for a new one, `shops` are all shops.
+// A draft needs a title only.
 export function fields(v, shops, currency) {
+  const required = v !== null && v.status !== "draft";
   const sale = !v || v.type === "seckill";
   const at = (hours) => localTime(Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
   const note = (value) => t("voucher.zone", { zone: zone(Number.isNaN(Date.parse(value)) ? undefined : new Date(value)) }); // its offset varies with summer time
   const withPass = (value) => value("entry.mode") !== "open";
   const withRoom = (value) => value("entry.mode") === "room";
   const all = [
-    { name: "title", kind: "text", required: true, max: 255 },
-    { name: "sub_title", kind: "text", max: 255, empty: "" },
-    { name: "shop_id", kind: "choice", required: true, options: shopOptions(v, shops), note: shops.length === 0 && t("voucher.noShop") },
-    { name: "rules", kind: "area", max: 1024, empty: "" },
-    { name: "image_id", kind: "picture", note: t("voucher.image_idNote"), empty: v ? "" : undefined },
-    !v && { name: "currency", kind: "currency", required: true, value: "CNY", note: t("voucher.currencyNote") },
-    { name: "pay_value", kind: "amount", required: true, currency },
-    { name: "actual_value", kind: "amount", required: true, currency, note: t("voucher.faceValueNote") },
-    !v && { name: "stock", kind: "whole", required: true, min: 0, max: MAX_UNITS },
-    sale && { name: "begin_at", kind: "time", required: true, note, value: at(1) },
-    sale && { name: "end_at", kind: "time", required: true, note, value: at(3) },
-    sale && { name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: 1 },
-    sale && { name: "entry.mode", kind: "choice", value: "open", note: t("voucher.entry.modeNote"), options: ["open", "pass", "room"].map((m) => [m, t(`voucher.entry.${m}`)]) },
-    sale && { name: "entry.opens_at", kind: "time", empty: "", note: t("voucher.entry.opens_atNote"), shown: withRoom },
-    sale && { name: "entry.rate", kind: "whole", min: 1, max: MAX_RATE, empty: "", note: t("voucher.entry.rateNote"), shown: withRoom },
-    sale && { name: "entry.pass_ttl", kind: "whole", min: 1, max: 3600, empty: "", note: t("voucher.entry.pass_ttlNote"), shown: withPass },
+    { group: "what", name: "title", kind: "text", required: true, max: 255 },
+    { group: "what", name: "sub_title", kind: "text", max: 255, empty: "" },
+    { group: "what", name: "shop_id", kind: "choice", required, options: shopOptions(v, shops), note: shops.length === 0 && t("voucher.noShop") },
+    { group: "what", name: "image_id", kind: "picture", note: t("voucher.image_idNote"), empty: v ? "" : undefined },
+    { group: "what", name: "rules", kind: "area", max: 1024, empty: "" },
+    { group: "price", name: "pay_value", kind: "amount", required, currency },
+    { group: "price", name: "actual_value", kind: "amount", required, currency, note: t("voucher.faceValueNote") },
+    !v && { group: "price", name: "currency", kind: "currency", required: true, value: "CNY", note: t("voucher.currencyNote") },
+    !v && { group: "price", name: "stock", kind: "whole", min: 0, max: MAX_UNITS },
+    sale && { group: "when", name: "begin_at", kind: "time", required, note, value: at(1) },
+    sale && { group: "when", name: "end_at", kind: "time", required, note, value: at(3) },
+    sale && { group: "when", name: "pay_timeout", kind: "minutes", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
+    { group: "when", name: "valid_from", kind: "time", empty: v ? null : undefined, note: t("voucher.validNote") },
+    { group: "when", name: "valid_until", kind: "time", empty: v ? null : undefined, note },
+    sale && { group: "fairness", name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: 1 },
+    sale && { group: "fairness", name: "entry.mode", kind: "choice", value: "open", note: t("voucher.entry.modeNote"), options: ["open", "pass", "room"].map((m) => [m, t(`voucher.entry.${m}`)]) },
+    sale && { group: "fairness", name: "entry.opens_at", kind: "time", empty: "", note: t("voucher.entry.opens_atNote"), shown: withRoom },
+    sale && { group: "fairness", name: "entry.rate", kind: "whole", min: 1, max: MAX_RATE, empty: "", note: t("voucher.entry.rateNote"), shown: withRoom },
+    sale && { group: "advanced", name: "entry.pass_ttl", kind: "whole", min: 1, max: 3600, empty: "", note: t("voucher.entry.pass_ttlNote"), shown: withPass },
     sale && {
-      name: "entry.challenge", kind: "choice", value: "off", note: t("voucher.entry.challengeNote"), shown: withPass,
+      group: "fairness", name: "entry.challenge", kind: "choice", value: "off", note: t("voucher.entry.challengeNote"), shown: withPass,
       options: ["off", "on"].map((c) => [c, t(`voucher.entry.challenge.${c}`)]),
     },
-    sale && { name: "pay_timeout", kind: "whole", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
-    sale && { name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
-    sale && { name: "segments", kind: "whole", required: true, min: 1, max: 16, value: 1, note: t("voucher.segmentsNote") },
+    sale && { group: "advanced", name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
+    sale && { group: "advanced", name: "segments", kind: "whole", required: true, min: 1, max: 16, value: 1, note: t("voucher.segmentsNote") },
   ];
   const own = v ? valuesOf(v) : {};
   return all.filter(Boolean).map((f) => ({ label: t(`voucher.${f.name}`), ...f, value: own[f.name] ?? f.value ?? "" }));
@@ -50,17 +58,22 @@ export function fields(v, shops, currency) {
 // shopOptions are the options of the shop picker. A shop that does not exist stays chosen until another one is.
 function shopOptions(v, shops) {
   const options = shops.map((s) => [s.id, [s.name, s.area].filter(Boolean).join(" · ")]);
-  if (!v) return [["", t("voucher.chooseShop")], ...options];
+  if (!v || v.shop_id === NO_SHOP) return [["", t("voucher.chooseShop")], ...options];
   return shops.some((s) => s.id === v.shop_id) ? options : [[v.shop_id, t("voucher.unknownShop", { id: v.shop_id })], ...options];
 }
 
 // valuesOf returns a voucher's values as its form shows them. Defaults that follow other fields are shown as empty.
 export function valuesOf(v) {
-  const all = { ...v, pay_value: formatAmount(v.pay_value, v.currency), actual_value: formatAmount(v.actual_value, v.currency), limit_per_user: String(v.limit_per_user) };
-  for (const name of ["pay_timeout", "unpaid_limit"]) all[name] = String(v[name] ?? "");
+  const amount = (n) => (n === 0 && v.status === "draft" ? "" : formatAmount(n, v.currency)); // not entered yet
+  const all = { ...v, pay_value: amount(v.pay_value), actual_value: amount(v.actual_value), limit_per_user: String(v.limit_per_user) };
+  all.unpaid_limit = String(v.unpaid_limit ?? "");
+  all.pay_timeout = v.pay_timeout === undefined ? "" : formatMinutes(v.pay_timeout);
+  if (v.shop_id === NO_SHOP) all.shop_id = "";
   all.image_id = v.image_id ?? "";
   all.segments = String(v.segments ?? 1);
-  for (const at of ["begin_at", "end_at"]) if (v[at]) all[at] = localTime(v[at]);
+  const window = v.begin_at < v.end_at ? ["begin_at", "end_at"] : []; // that of a draft may not have been chosen
+  for (const at of [...window, "valid_from", "valid_until"]) all[at] = v[at] ? localTime(v[at]) : "";
+  if (window.length === 0) all.begin_at = all.end_at = "";
   if (v.entry) {
     const { mode, opens_at: opens, rate = "", pass_ttl: ttl, challenge = "off" } = v.entry;
     all["entry.mode"] = mode;
@@ -114,6 +127,7 @@ export const validate = (v) => (values, form) => {
   else if ((!v || v.status === "draft") && new Date(end) <= now()) errors.end_at = t("form.over");
   if (form.value("entry.mode") === "room" && new Date(form.value("entry.opens_at")) > new Date(begin)) errors["entry.opens_at"] = t("form.opens");
   if (values.pay_value > values.actual_value) errors.pay_value = t("form.price");
+  if (values.valid_from && values.valid_until && values.valid_until <= values.valid_from) errors.valid_until = t("form.order");
   if (NO_CURRENCY.includes(values.currency)) errors.currency = t("form.currency");
   return errors;
 };

@@ -1,0 +1,100 @@
+// Home: the sales that run, what they have brought, and what is to be done.
+
+import { getMine } from "../lib/api.js";
+import { h, show } from "../lib/dom.js";
+import { stamp, t } from "../lib/i18n.js";
+import { session } from "../lib/session.js";
+import * as alerts from "./alerts.js";
+import { takings } from "./panel.js";
+import { chip, errorBox, head, section } from "./parts.js";
+import { soldBar, stateOf, thumbnail } from "./sales.js";
+
+const EVERY = 10_000; // ms
+const LISTED = 5; // sales and drafts
+
+const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: LISTED })}`);
+const link = (v) => h("a", { href: `/console/sales/${v.id}` }, v.title);
+
+// mount shows the page, and reads it again while it is visible.
+export function mount(root) {
+  const out = errorBox();
+  const waiting = h("p", { class: "empty" }, t("loading"));
+  const running = h("div", { class: "running" });
+  const todo = h("ul", { class: "todo" });
+  const next = h("ul", { class: "briefly" });
+  const past = h("ul", { class: "briefly" });
+  const upcoming = section(t("home.upcoming"), next);
+  const ended = section(t("home.ended"), past);
+  const page = h("div", { "data-home": true }, running, h("div", { class: "forms" }, section(t("home.todo"), todo), h("div", {}, upcoming, ended)));
+  let drafts = [];
+  let timer = 0;
+  let unmounted = false;
+  show(page, false);
+
+  // sale returns the panel of a running sale.
+  async function sale(v) {
+    const takes = takings();
+    const { voucher, figures } = await getMine(`/admin/vouchers/${v.id}/stats`);
+    takes.show(voucher, figures);
+    const panel = section(v.title, takes.element);
+    panel.dataset.voucher = v.id;
+    panel.querySelector("h2").replaceChildren(link(v), " ", chip(...stateOf(v)));
+    panel.querySelector("h2").after(h("p", { class: "sub" }, t("home.until", { at: stamp(v.end_at) })));
+    return h("div", { class: "pictured" }, thumbnail(v), panel);
+  }
+
+  // brief returns a line about a sale that does not run.
+  const brief = (v, words) => h("li", {}, thumbnail(v), h("div", {}, link(v), h("p", { class: "sub" }, words)), soldBar(v));
+
+  // draft returns what a draft lacks.
+  async function draft(v) {
+    const { problems } = await getMine(`/admin/vouchers/${v.id}/checklist`);
+    const lacks = [...new Set(problems.map((p) => t(`home.lacks.${p.field}`)))].join(t("home.and"));
+    return h("span", {}, link(v), " – ", lacks ? t("home.lacks", { lacks }) : t("home.ready"));
+  }
+
+  function showTodo() {
+    const all = [...alerts.sentences(), ...drafts];
+    todo.replaceChildren(...(all.length > 0 ? all : [t("home.nothing")]).map((line) => h("li", {}, line)));
+  }
+
+  async function load() {
+    const [now, soon, saved, over] = await Promise.all(["running", "upcoming", "drafts", "ended"].map(tab));
+    const panels = await Promise.all(now.items.map(sale));
+    const unfinished = await Promise.all(saved.items.map(draft));
+    if (unmounted) return;
+    const none = h("div", { class: "panel empty" }, t("home.none"), " ",
+      session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
+    running.replaceChildren(...(panels.length > 0 ? panels : [none]));
+    next.replaceChildren(...soon.items.map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
+    show(upcoming, soon.items.length > 0);
+    past.replaceChildren(...over.items.filter((v) => v.type === "seckill").map((v) => brief(v, stateOf(v)[0])));
+    show(ended, past.children.length > 0);
+    drafts = unfinished;
+    showTodo();
+    show(waiting, false);
+    show(page, true);
+    out.clear();
+  }
+
+  async function poll() {
+    clearTimeout(timer);
+    try {
+      if (!document.hidden) await load();
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      if (!unmounted) out.show(problem);
+    }
+    if (!unmounted) timer = setTimeout(poll, EVERY);
+  }
+
+  root.replaceChildren(head(t("home.title"), session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),
+    out.element, waiting, page);
+  poll();
+  const unsubscribe = alerts.onChange(showTodo);
+  return () => {
+    unmounted = true;
+    clearTimeout(timer);
+    unsubscribe();
+  };
+}

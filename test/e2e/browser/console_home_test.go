@@ -1,0 +1,141 @@
+package browser
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"seckill/test/e2e/rig"
+)
+
+// advanced opens the folded fields of a voucher's form.
+const advanced = `[data-group="advanced"] summary`
+
+// redeemerPhone is the redeemer of a demo.
+const redeemerPhone = "13800000012"
+
+// system follows a link of the menu System.
+func (b *tab) system(path string) {
+	b.t.Helper()
+	b.click("#nav summary")
+	b.click(fmt.Sprintf(`#nav a[href=%q]`, path))
+}
+
+// homeFigures: the first page has the money of the running sales, and what is to be done.
+func homeFigures(t *testing.T, c *consoleTest) {
+	s := c.Stack.Fresh(t).WithAdmins()
+	p := s.Serve(t).Shop(t)
+	sale := p.Publish(t, rig.Offer{Title: "Two coffees", Stock: 8, PayValue: 1250, ActualValue: 2000})
+	for i, token := range s.Tokens(t, 3) {
+		o := p.Buy(t, token, sale)
+		if i > 0 {
+			require.Equal(t, http.StatusOK, p.Do(t, rig.Pay(o.ID, token)).Status)
+			p.WaitFor(t, token, o.ID, "paid")
+		}
+	}
+	draft := p.Must(t, rig.Post("/admin/vouchers", p.Token, map[string]any{"status": "draft", "title": "Breakfast", "limit_per_user": 1}))["id"].(string)
+
+	v := c.visit(p.URL, "en")
+	v.enter("/console", c.phone)
+	running := fmt.Sprintf(`.running [data-voucher=%q]`, sale)
+	v.reads(running, "Two coffees", "CN¥25", "3 of 8")
+	v.reads(running+` [data-fact="money.paid"]`, "2")
+	v.reads(running+` [data-fact="money.unpaid"]`, "1")
+	v.reads(running+` [data-fact="money.conversion"]`, "66.7 %")
+	v.reads(".todo", "Breakfast – lacks a shop, a face value, a time, units")
+	v.legible(t, "home")
+
+	// The same figures are the first of the sale's page.
+	v.click(running + " a")
+	v.reads("h1", "Two coffees")
+	v.reads(".live .panel", "CN¥25", "3 of 8")
+	v.click(`[data-do="unpublish"]`)
+	v.reads(dialog, "1 unpaid and 2 paid orders stay valid")
+	v.dismiss()
+	v.click(`#nav a[href="/console"]`)
+	v.click(fmt.Sprintf(`.todo a[href="/console/sales/%s"]`, draft))
+	v.checks("shop", "broken")
+}
+
+// draftsInBrowser: a title is enough for a draft, which the list shows at once, and which can be deleted.
+func draftsInBrowser(t *testing.T, c *consoleTest) {
+	title := "An idea " + rig.NewPhone()
+	v := c.visit(c.URL, "en")
+	v.enter("/console/sales", c.phone)
+	v.click(`a[href="/console/new"]`)
+	v.send("make", "title", title)
+	v.reads("main .head .chip", "Draft")
+	v.reads("[data-preview]", title)
+	for _, point := range []string{"shop", "price", "stock"} {
+		v.checks(point, "broken")
+	}
+	draft := v.at()[len("/console/sales/"):]
+
+	// The preview follows the form.
+	v.fill("change", "pay_value", "6")
+	v.fill("change", "actual_value", "12")
+	v.choose(`form[data-form="change"] [name="shop_id"]`, "1")
+	v.reads("[data-preview]", "CN¥6", "CN¥12", "−50 %")
+	v.submit("change")
+	v.reads("form[data-form=change]", "Saved.")
+	v.checks("price", "holds")
+
+	v.goTo("/console/sales?tab=drafts")
+	v.until(`document.querySelector('tbody a[href="/console/sales/%s"]')`, draft)
+	v.goTo("/console/sales/" + draft)
+	v.click(`[data-do="delete"]`)
+	v.reads(dialog, title)
+	v.dismiss()
+	v.click(`[data-do="delete"]`)
+	v.confirm()
+	v.until(`location.search === "?tab=drafts" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, draft)
+	require.Equal(t, http.StatusNotFound, c.Do(t, rig.Get("/vouchers/"+draft, c.Token)).Status)
+	v.goTo("/console/audit")
+	v.reads("table", "Draft deleted", title)
+}
+
+// cashierLands: the only page of a cashier is the first one, whatever address is opened, and reads codes by the camera.
+func cashierLands(t *testing.T, c *consoleTest) {
+	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
+	o, token := c.paidOrder(t, rig.NewPhone(), sale)
+	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
+	shop := c.Must(t, rig.Get("/orders/"+o.ID, token))["shop_name"].(string)
+	v := c.visit(c.URL, "en")
+	v.before(fmt.Sprintf(`{
+		window.BarcodeDetector = class {
+			static getSupportedFormats = async () => ["qr_code"];
+			detect = async () => [{ rawValue: %q }];
+		};
+		Object.defineProperty(navigator, "mediaDevices", { value: {
+			enumerateDevices: async () => [{ kind: "videoinput" }],
+			getUserMedia: async () => { // as a camera, with a picture that moves
+				const canvas = Object.assign(document.createElement("canvas"), { width: 16, height: 9 });
+				const brush = canvas.getContext("2d");
+				setInterval(() => brush.fillRect(0, 0, 16, 9), 50);
+				return (window.stream = canvas.captureStream());
+			},
+		} });
+	}`, code))
+	v.enter("/console", redeemerPhone)
+	v.reads("h1", "Redeem")
+	require.Equal(t, "/console/redeem", v.at())
+	require.Equal(t, "Redeem", v.text("#nav"))
+	v.goTo("/console/audit")
+	v.until(`location.pathname === "/console/redeem" && document.querySelector("form[data-form=redeem]")`)
+	v.legible(t, "redeem")
+	v.fitsPhone(t, "redeem")
+
+	v.click(`[data-do="scan"]`)
+	v.reads("[data-redemption] .shop", shop)
+	v.reads("[data-redemption]", "Soup", "Paid")
+	require.True(t, evaluate[bool](v.tab, `stream.getTracks().every((track) => track.readyState === "ended")`), "the camera is off again")
+	v.until(`document.activeElement?.dataset.do === "use-code"`)
+	v.key("\r")
+	v.reads("main", "“Soup” has been redeemed")
+	c.WaitFor(t, token, o.ID, "redeemed")
+	v.send("redeem", "code", strings.ToLower(code))
+	v.reads("[data-redemption] .verdict", "Already redeemed on")
+}
