@@ -1893,10 +1893,10 @@ d the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid and {p
 .offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, a\
 nd paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{t\
 itle}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","s\
-ale.priceNote":"It is on sale. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end ti\
-me that you entered has already passed.","sale.sure.take":"Remove {n} units from “{title}”?","refunds.do":"Refund al\
-l paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?","refunds.note":"Redemption code\
-s of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"\
+ale.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end \
+time that you entered has already passed.","sale.sure.take":"Remove {n} units from “{title}”?","refunds.do":"Refund \
+all paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?","refunds.note":"Redemption co\
+des of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"\
 Refund {n} orders","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of\
  {all} refunds requested. Keep this page open.","refunds.done":"{n} refunds requested.","alerts.stale":"No answer from t\
 he server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {invariant} is broke\

@@ -210,7 +210,7 @@ const en = {
   "sale.sure.delete": "Delete the draft “{title}”?",
   "sale.sure.price": "Change the price of “{title}” from {was} to {is}?",
   "sale.do.price": "Change to {is}",
-  "sale.priceNote": "It is on sale. Orders that were placed keep their price.",
+  "sale.priceNote": "It is published. Orders that were placed keep their price.",
   "sale.sure.end": "End “{title}” now? The end time that you entered has already passed.",
   "sale.sure.take": "Remove {n} units from “{title}”?",
 
