@@ -40,7 +40,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 		const found = [];
 		while (walk.nextNode()) {
 			const el = walk.currentNode.parentElement;
-			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-home] a, [data-do=language], code, .error-box .note, .invariants .detail, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+			if (el.checkVisibility() && !el.closest("noscript, td, tbody, dd, [data-home] a, [data-preview], [data-do=language], code, .error-box .note, .invariants .detail, .reference") && /[a-z]{4}/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
 		}
 		// The demo's shops have names in both languages.
 		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|Redis|^p(50|99)|\p{Script=Han} · [A-Z]/u.test(text));
