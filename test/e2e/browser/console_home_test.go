@@ -139,3 +139,37 @@ func cashierLands(t *testing.T, c *consoleTest) {
 	v.send("redeem", "code", strings.ToLower(code))
 	v.reads("[data-redemption] .verdict", "Already redeemed on")
 }
+
+// counterRefuses: a code of another shop, and one that is not valid yet or any more, are refused with the reason.
+func counterRefuses(t *testing.T, c *consoleTest) {
+	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
+	o, token := c.paidOrder(t, rig.NewPhone(), sale)
+	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
+	v := c.visit(c.URL, "en")
+	v.before(`{
+		const original = window.fetch;
+		window.fetch = async (url, options) => {
+			const answer = await original(url, options);
+			if (!url.endsWith("/admin/redeem/preview")) return answer;
+			if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, detail: "this is a voucher of another shop: Tea: house" }), { status: 403 });
+			const body = await answer.json();
+			Object.assign(body.order, window.validity);
+			return new Response(JSON.stringify(body));
+		};
+	}`)
+	v.enter("/console/redeem", redeemerPhone)
+	check := func(js string, want ...string) {
+		t.Helper()
+		v.run("%s", js)
+		v.send("redeem", "code", code)
+		v.reads("[data-redemption]", want...)
+		v.until(`document.querySelector("[data-redemption]").dataset.verdict === "no" && !document.querySelector('[data-do="use-code"]')`)
+	}
+	check(`window.elsewhere = true`, "Tea: house", "This is a voucher of another shop.")
+	check(`window.elsewhere = false; window.validity = { valid_from: "2098-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`, "Soup", "Not valid before", "2098", "2099")
+	check(`window.validity = { valid_until: "2020-05-01T00:00:00Z" }`, "Soup", "Expired on", "2020")
+	v.legible(t, "refused")
+	v.run(`window.validity = { valid_from: "2020-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`)
+	v.send("redeem", "code", code)
+	v.until(`document.activeElement?.dataset.do === "use-code"`)
+}

@@ -141,6 +141,7 @@ func TestConsole(t *testing.T) {
 		{"home", homeFigures, true},
 		{"cashier", cashierLands, true},
 		{"drafts", draftsInBrowser, true},
+		{"counter refuses", counterRefuses, false},
 		{"unconfirmed stock change", unconfirmedStockChange, false},
 		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},

@@ -11,6 +11,9 @@ import { form } from "./form.js";
 import { amount, canUndo, pathOf, statusChip, undo } from "./orders.js";
 import { button, errorBox, facts, head, section, statusLine } from "./parts.js";
 
+// OTHER_SHOP finds the name in the detail of a refusal (domain.OtherShopError).
+const OTHER_SHOP = /^this is a voucher of another shop: (.*)$/;
+
 // refusal returns why an order cannot be redeemed now; "" if it can.
 function refusal(order, by) {
   const who = by ? by.phone || by.user_id : "";
@@ -41,7 +44,8 @@ export function mount(root) {
     } catch (problem) {
       if (problem.code !== "forbidden") throw problem;
       attr(shown, "data-verdict", "no");
-      shown.replaceChildren(h("strong", { class: "verdict" }, t("redeem.otherShop")), h("p", { role: "alert" }, problem.detail ?? "")); // it names the shop
+      const detail = problem.detail ?? "";
+      shown.replaceChildren(h("p", { class: "shop" }, OTHER_SHOP.exec(detail)?.[1] ?? detail), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
       show(shown, true);
     }
   }
