@@ -161,8 +161,11 @@ func TestRedeemerOfShops(t *testing.T) {
 
 	before := e.dump()
 	for _, path := range []string{redeem + "/preview", redeem} {
-		p := cashier.post(path, codes[noodles.ID]).problem(http.StatusForbidden, "forbidden")
-		require.Equal(t, "this is a voucher of another shop: Noodles", p.Detail)
+		a := cashier.post(path, codes[noodles.ID])
+		require.Equal(t, "this is a voucher of another shop: Noodles", a.problem(http.StatusForbidden, "forbidden").Detail)
+		require.Equal(t, "Noodles", decode[struct {
+			ShopName string `json:"shop_name"`
+		}](a).ShopName)
 	}
 	require.Equal(t, before, e.dump())
 	cashier.post(redeem+"/preview", codes[tea.ID]).want(http.StatusOK)

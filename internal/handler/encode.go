@@ -130,6 +130,11 @@ func appendProblem(b []byte, p *problem) []byte {
 	}
 
 	b = appendTime(b, "redeemed_at", p.RedeemedAt)
+	if p.ShopName != "" {
+		b = append(b, `,"shop_name":`...)
+		b = appendString(b, p.ShopName)
+	}
+
 	if len(p.Challenge) > 0 {
 		b = append(b, `,"challenge":`...)
 		b = append(b, p.Challenge...)

@@ -279,7 +279,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 
 		p := problem{
 			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
-			RequestID: text.Draw(t, "request"),
+			RequestID: text.Draw(t, "request"), ShopName: text.Draw(t, "shop of a code"),
 		}
 		if rapid.Bool().Draw(t, "with order") {
 			order := ID(o.ID)

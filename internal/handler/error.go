@@ -86,8 +86,10 @@ type problem struct {
 	// duplicate_order, and invalid_state of an order that cannot be redeemed.
 	OrderID *ID `json:"order_id,omitempty"`
 	// invalid_state of a redeemed order.
-	RedeemedAt *time.Time      `json:"redeemed_at,omitempty"`
-	Challenge  json.RawMessage `json:"challenge,omitempty"` // challenge_required
+	RedeemedAt *time.Time `json:"redeemed_at,omitempty"`
+	// forbidden to redeem for another shop: the shop of the code.
+	ShopName  string          `json:"shop_name,omitempty"`
+	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
 	// invalid_request, and invalid_state of a draft.
 	Errors []problemField `json:"errors,omitempty"`
 }
@@ -189,6 +191,7 @@ func problemOf(err error) (problem, time.Duration) {
 	var otherShop *domain.OtherShopError
 	if errors.As(err, &otherShop) {
 		p.Detail = otherShop.Error()
+		p.ShopName = otherShop.Name
 	}
 
 	var unfinished *domain.ChecklistError

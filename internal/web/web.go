@@ -196,6 +196,7 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.policy = s.cfg.Shop.allow(p.policy)
 
 	in := struct {
 		Assets, Home, Main string
@@ -223,7 +224,7 @@ func (s *site) renderer(root fs.FS, p page) (renderer, error) {
 			return nil, err
 		}
 
-		f, err := newFile(appFrame, text.Bytes(), s.cfg.Shop.allow(p.policy))
+		f, err := newFile(appFrame, text.Bytes(), p.policy)
 		if err == nil && p.camera {
 			f.permissions = cameraPermissions
 		}
