@@ -3,6 +3,7 @@ package browser
 import (
 	"testing"
 
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -97,7 +98,22 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 		require.Empty(t, evaluate[[]string](v.tab, unlabelled), page.path)
 		v.fitsPhone(t, page.path)
 	}
+	v.tabTo("#nav summary")
+	v.key("\r")
+	v.until(`document.querySelector('#nav a[href="/console/audit"]').checkVisibility()`)
+	v.legible(t, "menu")
+	v.key(kb.Escape)
+	v.until(`document.activeElement === document.querySelector("#nav summary") && !document.querySelector('#nav a[href="/console/audit"]').checkVisibility()`)
+	v.click(`[data-do="account"]`)
+	v.legible(t, "account")
+	v.dismiss()
+	v.goTo("/console/sales/" + sale)
+	v.click("[data-technical] summary")
+	v.until(`document.querySelectorAll(".plot canvas").length === 8`)
+	v.legible(t, "technical")
+	v.fitsPhone(t, "technical")
 	v.goTo("/console/new")
+	v.click(advanced)
 	v.submit("make")
 	v.legible(t, "errors")
 	require.Equal(t, "true", evaluate[string](v.tab, `document.querySelector("[name=title]").ariaInvalid`))

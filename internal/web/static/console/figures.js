@@ -28,11 +28,21 @@ export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 const fact = (name) => (s) => s[name] ?? null;
 
 // soldPlot shows the units sold since a sale began, by the periods of the curve, and hourPlots the last hour.
-export const soldPlot = { name: "sold", series: [{ name: "sold", value: (p) => p.sold }] };
+export const soldPlot = { name: "sold", stepped: true, series: [{ name: "sold", value: (p) => p.sold }] };
 export const hourPlots = [
   { name: "rate", counts: true, series: [{ name: "ok", value: (p) => p.orders }, { name: "refused", value: (p) => p.refused }] },
-  { name: "left", dots: "sparse", series: [{ name: "left", value: (p) => p.stock }] },
+  { name: "left", dots: "sparse", stepped: true, series: [{ name: "left", value: (p) => p.stock }] },
 ];
+
+// course returns the points of soldPlot from the beginning of a sale until its end, or until the time `at` of the figures.
+export function course(curve, { begin_at: begin, end_at: end }, at) {
+  let sold = 0;
+  const points = curve.map((p) => ({ at: p.at, sold: (sold += p.orders) }));
+  const time = (p) => Date.parse(p.at);
+  const first = { at: begin, sold: 0 };
+  const last = { at: Date.parse(end) < Date.parse(at) ? end : at, sold };
+  return [first, ...points, last].filter((p) => time(p) >= time(first) && time(p) <= Math.max(time(last), time(points.at(-1) ?? first)));
+}
 
 // The technical plots of a sale. A series is {name, value(second)}. `stacked` draws the series as stacked areas. `counts` means that
 // the series count events: the accessible name of the plot then gives their sums instead of their last values.

@@ -570,16 +570,19 @@ function refused(s,code){if(!s.outcomes)return null;const all2=[...Object.entrie
 return all2.reduce((sum,[c,n])=>code===(codes.includes(c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0)}var refusals=s=>s.
 outcomes?codes.reduce((sum,code)=>sum+refused(s,code),0):null;var latency=name=>s=>s.outcomes&&Object.keys(s.outcomes).length>
 0?s[name]:null;var batch=s=>s.batches>0?s.batch_rows/s.batches:null;var fact=name=>s=>s[name]??null;var soldPlot={name:"\
-sold",series:[{name:"sold",value:p=>p.sold}]};var hourPlots=[{name:"rate",counts:true,series:[{name:"ok",value:p=>p.orders},
-{name:"refused",value:p=>p.refused}]},{name:"left",dots:"sparse",series:[{name:"left",value:p=>p.stock}]}];var plots=[{name:"\
-orders",counts:true,series:[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true}]},{name:"refusals",
-counts:true,stacked:true,series:codes.map(code=>({name:code,value:s=>refused(s,code)}))},{name:"stock",series:[{name:"da\
-tabase",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true}]},{name:"latency",series:[{name:"p50",value:latency(
-"p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",value:batch}]},{name:"\
-lag",queue:true,series:[{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="queue"||!item.
-queue);var columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true},{name:"refused",value:refusals},
-{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},{name:"lag",
-value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
+sold",stepped:true,series:[{name:"sold",value:p=>p.sold}]};var hourPlots=[{name:"rate",counts:true,series:[{name:"ok",value:p=>p.
+orders},{name:"refused",value:p=>p.refused}]},{name:"left",dots:"sparse",stepped:true,series:[{name:"left",value:p=>p.stock}]}];
+function course(curve,{begin_at:begin,end_at:end},at){let sold=0;const points3=curve.map(p=>({at:p.at,sold:sold+=p.orders}));
+const time3=p=>Date.parse(p.at);const first={at:begin,sold:0};const last={at:Date.parse(end)<Date.parse(at)?end:at,sold};
+return[first,...points3,last].filter(p=>time3(p)>=time3(first)&&time3(p)<=Math.max(time3(last),time3(points3.at(-1)??first)))}
+var plots=[{name:"orders",counts:true,series:[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true}]},
+{name:"refusals",counts:true,stacked:true,series:codes.map(code=>({name:code,value:s=>refused(s,code)}))},{name:"stock",
+series:[{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true}]},{name:"latency",series:[{name:"\
+p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",value:batch}]},
+{name:"lag",queue:true,series:[{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="que\
+ue"||!item.queue);var columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true},{name:"refuse\
+d",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},
+{name:"lag",value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
 headers:own,lastID="",most=MOST,onEvent,onProblem,done}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
 let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.abort();
 signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
@@ -1382,10 +1385,10 @@ fmtNum;uPlot.rangeNum=rangeNum;uPlot.rangeLog=rangeLog;uPlot.rangeAsinh=rangeAsi
 {uPlot.join=join}{uPlot.fmtDate=fmtDate;uPlot.tzDate=tzDate}uPlot.sync=_sync;{uPlot.addGap=addGap;uPlot.clipGaps=clipGaps;
 let paths2=uPlot.paths={points};paths2.linear=linear;paths2.stepped=stepped;paths2.bars=bars;paths2.spline=monotoneCubic}var HEIGHT2=190;var MIN_SPAN=60;var dark=matchMedia("(prefers-color-scheme: dark)");var color=name=>getComputedStyle(document.
 documentElement).getPropertyValue(name).trim();var round2=n=>n==null?"–":number(Math.round(n*10)/10);function plot({name,
-series,counts,stacked,dots}){const canvas=h("div",{class:"canvas",role:"img","aria-label":t(`plot.${name}`)});const values=series.
-map(()=>h("b",{}));const element=h("figure",{class:"plot","data-plot":name},h("figcaption",{},h("h3",{},t(`plot.${name}`)),
-h("ul",{class:"legend"},series.map((s,i)=>h("li",{},h("span",{class:`swatch s${i+1}`,"aria-hidden":"true"}),` ${t(`serie\
-s.${s.name}`)} `,values[i])))),canvas);let chart=null;let seconds=[];let frame=0;function legend(){const at=seconds[chart?.
+series,counts,stacked,dots,stepped:stepped2}){const canvas=h("div",{class:"canvas",role:"img","aria-label":t(`plot.${name}`)});
+const values=series.map(()=>h("b",{}));const element=h("figure",{class:"plot","data-plot":name},h("figcaption",{},h("h3",
+{},t(`plot.${name}`)),h("ul",{class:"legend"},series.map((s,i)=>h("li",{},h("span",{class:`swatch s${i+1}`,"aria-hidden":"\
+true"}),` ${t(`series.${s.name}`)} `,values[i])))),canvas);let chart=null;let seconds=[];let frame=0;function legend(){const at=seconds[chart?.
 cursor.idx??seconds.length-1];series.forEach((s,i)=>text(values[i],at?round2(s.value(at)):"–"))}function describe(){const each=series.
 map(s=>[s,counts?seconds.reduce((sum,second)=>sum+s.value(second),0):s.value(seconds.at(-1))]);if(stacked)each.forEach(([
 ,n],i)=>show(values[i].parentElement,n>0));const figures2=each.filter(([,n])=>!counts||n>0).map(([s,n])=>`${t(`series.${s.
@@ -1394,18 +1397,18 @@ name}`)} ${round2(n)}`).join(", ");attr(canvas,"aria-label",t(counts?"plot.sums"
 columns3[i]=columns3[i].map((n,at)=>n===null?null:n+columns3[i-1][at]);columns3.reverse()}return[seconds.map(s=>Date.parse(
 s.at)/1e3),...columns3]}function options(){const axis={stroke:color("--soft"),grid:{stroke:color("--line"),width:1},ticks:{
 show:false},font:"11px system-ui, sans-serif"};const lines=series.map((_2,i)=>{const stroke=color(`--s${i+1}`);if(stacked)
-return{stroke,fill:stroke,width:1,points:{show:false}};const first=i===0;return{stroke,width:2,spanGaps:dots==="sparse",
-fill:first&&series.length>1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{...dots!=="sparse"&&{show:dots},size:4}}});
-return{width:Math.max(200,canvas.clientWidth),height:HEIGHT2,legend:{show:false},series:[{},...stacked?lines.reverse():lines],
-scales:{x:{range:(_2,min2,max2)=>[Math.min(min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[0,Math.max(1,max2??0)*1.08]}},
-axes:[{...axis,space:80,values:(_2,splits)=>splits.map(at=>clockTime(at*1e3))},{...axis,size:56,values:(_2,splits)=>splits.
-map(n=>Number.isInteger(n)?number(n):"")}],cursor:{y:false,drag:{x:false,y:false},sync:{key:"sale"},points:{show:!stacked}},
-hooks:{setCursor:[legend]}}}function draw(){frame=0;if(seconds.length===0||canvas.clientWidth===0)return;if(chart)chart.
-setData(data());else chart=new uPlot(options(),data(),canvas);legend();describe()}const schedule=()=>{if(!frame)frame=requestAnimationFrame(
-draw)};const redraw=()=>{chart?.destroy();chart=null;schedule()};const size=new ResizeObserver(()=>{if(chart&&canvas.clientWidth>
-0)chart.setSize({width:canvas.clientWidth,height:HEIGHT2});else schedule()});size.observe(canvas);dark.addEventListener(
-"change",redraw);return{element,show(all2){seconds=all2;schedule()},end(){cancelAnimationFrame(frame);size.disconnect();
-dark.removeEventListener("change",redraw);chart?.destroy()}}}var tabs=["running","upcoming","drafts","ended","all"];function stateOf(v){if(v.status!=="on")return[t(`voucher.${v.status}`),
+return{stroke,fill:stroke,width:1,points:{show:false}};const first=i===0;return{stroke,width:2,paths:stepped2&&uPlot.paths.
+stepped({align:1}),spanGaps:dots==="sparse",fill:first&&series.length>1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{
+...dots!=="sparse"&&{show:dots},size:4}}});return{width:Math.max(200,canvas.clientWidth),height:HEIGHT2,legend:{show:false},
+series:[{},...stacked?lines.reverse():lines],scales:{x:{range:(_2,min2,max2)=>[Math.min(min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[
+0,Math.max(1,max2??0)*1.08]}},axes:[{...axis,space:80,values:(_2,splits)=>splits.map(at=>clockTime(at*1e3))},{...axis,size:56,
+values:(_2,splits)=>splits.map(n=>Number.isInteger(n)?number(n):"")}],cursor:{y:false,drag:{x:false,y:false},sync:{key:"\
+sale"},points:{show:!stacked}},hooks:{setCursor:[legend]}}}function draw(){frame=0;if(seconds.length===0||canvas.clientWidth===
+0)return;if(chart)chart.setData(data());else chart=new uPlot(options(),data(),canvas);legend();describe()}const schedule=()=>{
+if(!frame)frame=requestAnimationFrame(draw)};const redraw=()=>{chart?.destroy();chart=null;schedule()};const size=new ResizeObserver(
+()=>{if(chart&&canvas.clientWidth>0)chart.setSize({width:canvas.clientWidth,height:HEIGHT2});else schedule()});size.observe(
+canvas);dark.addEventListener("change",redraw);return{element,show(all2){seconds=all2;schedule()},end(){cancelAnimationFrame(
+frame);size.disconnect();dark.removeEventListener("change",redraw);chart?.destroy()}}}var tabs=["running","upcoming","drafts","ended","all"];function stateOf(v){if(v.status!=="on")return[t(`voucher.${v.status}`),
 "ended"];return v.type==="seckill"?[t(`state.${v.state}`),v.state]:[t("voucher.plain"),"ended"]}function units(v){const all2=v.
 initial_stock+(v.added_stock??0);return{sold:all2-v.stock,all:all2}}function soldBar(v){if(v.stock===void 0)return null;
 const{sold,all:all2}=units(v);if(all2===0)return null;const words2=t("sales.soldOf",{n:number(sold),all:number(all2)});return h(
@@ -1475,20 +1478,19 @@ invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||s
 draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.outcomes).length);
 takes.show(stats.voucher,stats.figures);showFigures(stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(stats.
 checked_at)}):"");if(!document.hidden){for(const p of pictures)p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(
-stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,voucher}){if(!figures3||
-figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
-const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);let sum=0;const points3=(all2?.curve??[]).map(p=>({at:p.
-at,sold:sum+=p.orders}));sold.show(points3.length>0?[{at:voucher.begin_at<points3[0].at?voucher.begin_at:points3[0].at,sold:0},
-...points3]:[])}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).
-map(p=>plot({...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("liv\
-e.table"),[{label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(
-`series.${name}`),number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({
-stock:stock2,orders,queue,totals,lane,instances}){const entries2=[["database",stock2.database],["gate",stock2.gate],["in\
-itial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",
-queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(
-`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status\
-.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(
-id2,render3);return{element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,voucher,at}){
+if(!figures3||figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.
+orders;try{const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
+if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
+lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
+Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(
+s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
+const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
+[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
+p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
+filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
+{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
+...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
 "a",{href:`/console/sales/${v.id}`},v.title);function mount5(root2){const out=errorBox();const waiting=h("p",{class:"emp\
 ty"},t("loading"));const running=h("div",{class:"running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"\
 briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(t("home.upcoming"),next);const ended=section(t("h\
@@ -1624,32 +1626,31 @@ video).catch(()=>[]);if(!code||!stream)continue;end();found(code.rawValue)}}func
 [])track.stop();if(stream)show(start4,true);stream=null;video.srcObject=null;for(const el of[video,stop])show(el,false)}
 return{element,end(){ended=true;end()}}}async function available(){if(!("BarcodeDetector"in globalThis)||!navigator.mediaDevices?.
 enumerateDevices)return false;try{const formats=await globalThis.BarcodeDetector.getSupportedFormats();const devices=await navigator.
-mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.some(d=>d.kind==="videoinput")}catch{return false}}var OTHER_SHOP=/^this is a voucher of another shop: (.*)$/;function refusal(order,by){const who=by?by.phone||by.user_id:
-"";if(order.status==="redeemed")return t(who?"redeem.usedBy":"redeem.used",{at:stamp(order.redeemed_at),who});if(order.status!==
-"paid")return t("redeem.not",{status:t(`status.${order.status}`)});if(order.valid_from&&now()<Date.parse(order.valid_from))
-return t("redeem.early",{at:stamp(order.valid_from)});if(order.valid_until&&now()>=Date.parse(order.valid_until))return t(
-"redeem.late",{at:stamp(order.valid_until)});return""}function mount8(root2){const post=intents();const status=statusLine();
-const out=errorBox();const shown2=h("div",{class:"redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{
-status.clear();await post("/admin/redeem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.
-id}))});async function preview2(code){try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){
-if(problem.code!=="forbidden")throw problem;attr(shown2,"data-verdict","no");const detail=problem.detail??"";shown2.replaceChildren(
-h("p",{class:"shop"},OTHER_SHOP.exec(detail)?.[1]??detail),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop")));
-show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primar\
-y",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_\
-state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(
-order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector("input").focus()});const no=refusal(
-order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"shop"},order.shop_name),h("div",
-{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("v\
-oucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.\
-paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.
-valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],
-[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?
-"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(!no)use2.focus()}
-const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,
-max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(code)}});const scanner=camera(
-code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.
-element,scanner.element,out.element,shown2,status.element);attr(counter,"data-counter",true);root2.replaceChildren(head(
-t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
+mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.some(d=>d.kind==="videoinput")}catch{return false}}function refusal(order,by){const who=by?by.phone||by.user_id:"";if(order.status==="redeemed")return t(who?"redeem.usedBy":
+"redeem.used",{at:stamp(order.redeemed_at),who});if(order.status!=="paid")return t("redeem.not",{status:t(`status.${order.
+status}`)});if(order.valid_from&&now()<Date.parse(order.valid_from))return t("redeem.early",{at:stamp(order.valid_from)});
+if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late",{at:stamp(order.valid_until)});return""}
+function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
+redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
+deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))});async function preview2(code){
+try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(!problem.shop_name)throw problem;
+attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shop_name),h("p",{class:"verdict",role:"\
+alert"},t("redeem.otherShop")));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button(
+{name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){
+if(problem.code!=="invalid_state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.
+replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector(
+"input").focus()});const no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"\
+shop"},order.shop_name),h("div",{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"\
+alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.
+currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("vou\
+cher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.
+paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("vo\
+ucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(
+shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t(
+"redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(
+code)}});const scanner=camera(code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(
+t("redeem.title"),f.element,scanner.element,out.element,shown2,status.element);attr(counter,"data-counter",true);root2.replaceChildren(
+head(t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var oneDecimal=n=>n==null?"":
 number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");const progress=h(
 "progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});const results=verdicts();
 const link3=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine(

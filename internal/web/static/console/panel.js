@@ -3,7 +3,7 @@
 import { getMine } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, money, number, stamp, t } from "../lib/i18n.js";
-import { columns, hourPlots, inLane, plots, soldPlot } from "./figures.js";
+import { columns, course, hourPlots, inLane, plots, soldPlot } from "./figures.js";
 import { watch } from "./live.js";
 import { errorBox, factList, section, table } from "./parts.js";
 import { plot } from "./plot.js";
@@ -99,15 +99,13 @@ export function panel(id, onStats) {
   }
 
   // readCurve reads the curve again when orders were counted since the last time.
-  async function readCurve({ figures, voucher }) {
+  async function readCurve({ figures, voucher, at }) {
     if (!figures || figures.orders === counted || performance.now() - curveAt < CURVE) return;
     curveAt = performance.now();
     counted = figures.orders;
     try {
       const { figures: all } = await getMine(`/admin/vouchers/${id}/stats`);
-      let sum = 0;
-      const points = (all?.curve ?? []).map((p) => ({ at: p.at, sold: (sum += p.orders) }));
-      sold.show(points.length > 0 ? [{ at: voucher.begin_at < points[0].at ? voucher.begin_at : points[0].at, sold: 0 }, ...points] : []);
+      sold.show(course(all?.curve ?? [], voucher, at));
     } catch (problem) {
       if (!problem.code) throw problem;
       counted = -1; // the stream shows what is wrong

@@ -12,9 +12,9 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const round = (n) => (n == null ? "–" : number(Math.round(n * 10) / 10));
 
-// plot creates a plot of {name, series, counts, stacked, dots} (figures.js), with dots at each value or, if they are "sparse",
+// plot creates a plot of {name, series, counts, stacked, dots, stepped} (figures.js), with dots at each value or, if they are "sparse",
 // where there are few: show(seconds) draws, end() removes it.
-export function plot({ name, series, counts, stacked, dots }) {
+export function plot({ name, series, counts, stacked, dots, stepped }) {
   const canvas = h("div", { class: "canvas", role: "img", "aria-label": t(`plot.${name}`) });
   const values = series.map(() => h("b", {}));
   const element = h("figure", { class: "plot", "data-plot": name },
@@ -55,7 +55,7 @@ export function plot({ name, series, counts, stacked, dots }) {
       const stroke = color(`--s${i + 1}`);
       if (stacked) return { stroke, fill: stroke, width: 1, points: { show: false } };
       const first = i === 0; // overlapping lines stay distinguishable: an area below dashes
-      return { stroke, width: 2, spanGaps: dots === "sparse", fill: first && series.length > 1 ? `${stroke}2b` : undefined, dash: first ? undefined : [6, 4], points: { ...(dots !== "sparse" && { show: dots }), size: 4 } };
+      return { stroke, width: 2, paths: stepped && uPlot.paths.stepped({ align: 1 }), spanGaps: dots === "sparse", fill: first && series.length > 1 ? `${stroke}2b` : undefined, dash: first ? undefined : [6, 4], points: { ...(dots !== "sparse" && { show: dots }), size: 4 } };
     });
     return {
       width: Math.max(200, canvas.clientWidth), height: HEIGHT, legend: { show: false },

@@ -11,9 +11,6 @@ import { form } from "./form.js";
 import { amount, canUndo, pathOf, statusChip, undo } from "./orders.js";
 import { button, errorBox, facts, head, section, statusLine } from "./parts.js";
 
-// OTHER_SHOP finds the name in the detail of a refusal (domain.OtherShopError).
-const OTHER_SHOP = /^this is a voucher of another shop: (.*)$/;
-
 // refusal returns why an order cannot be redeemed now; "" if it can.
 function refusal(order, by) {
   const who = by ? by.phone || by.user_id : "";
@@ -42,10 +39,9 @@ export function mount(root) {
     try {
       render(await postMine("/admin/redeem/preview", { body: { code } }), code);
     } catch (problem) {
-      if (problem.code !== "forbidden") throw problem;
+      if (!problem.shop_name) throw problem;
       attr(shown, "data-verdict", "no");
-      const detail = problem.detail ?? "";
-      shown.replaceChildren(h("p", { class: "shop" }, OTHER_SHOP.exec(detail)?.[1] ?? detail), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
+      shown.replaceChildren(h("p", { class: "shop" }, problem.shop_name), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
       show(shown, true);
     }
   }
