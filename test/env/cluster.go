@@ -53,14 +53,6 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 	return rdb
 }
 
-// WaitFormed returns when every node of the start reports that the cluster is complete.
-func (c *RedisCluster) WaitFormed(tb testing.TB) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	need(tb, c.Formed(ctx))
-}
-
 // AddReplicas starts a replica of each master and returns when all have their master's data.
 func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	tb.Helper()

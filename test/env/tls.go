@@ -8,7 +8,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
 	"math/big"
 	"net"
 	"os"
@@ -19,21 +18,38 @@ import (
 	"seckill/test/env/servers"
 )
 
-// Certificates are a certificate authority, and a certificate for 127.0.0.1 that it signed, in files.
+// Certificates are a certificate for 127.0.0.1, which is its own authority, and its key, in files.
 type Certificates struct {
 	CAFile string // in PEM
 
-	certFile, keyFile string
+	keyFile string
 }
 
-// NewCertificates creates certificates that are removed at cleanup.
+// NewCertificates creates files that are removed at cleanup.
 func NewCertificates(tb testing.TB) Certificates {
 	tb.Helper()
-	dir := tb.TempDir()
-	c := Certificates{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
-	if err := writeCertificates(c.CAFile, c.certFile, c.keyFile); err != nil {
-		tb.Fatalf("create certificates: %v", err)
+	certificate := &x509.Certificate{
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "test Redis"},
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(24 * time.Hour),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		IsCA:                  true,
+		BasicConstraintsValid: true,
 	}
+
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	need(tb, err)
+	certificateDER, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
+	need(tb, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	need(tb, err)
+
+	dir := tb.TempDir()
+	c := Certificates{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "key.pem")}
+	need(tb, os.WriteFile(c.CAFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificateDER}), 0o600))
+	need(tb, os.WriteFile(c.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
 	return c
 }
 
@@ -84,50 +100,7 @@ func (c Certificates) listen(tb testing.TB) (addr string, args []string) {
 	_, port, err := net.SplitHostPort(addr)
 	need(tb, err)
 	return addr, []string{
-		"--tls-port", port, "--tls-cert-file", c.certFile, "--tls-key-file", c.keyFile, "--tls-ca-cert-file", c.CAFile,
+		"--tls-port", port, "--tls-cert-file", c.CAFile, "--tls-key-file", c.keyFile, "--tls-ca-cert-file", c.CAFile,
 		"--tls-auth-clients", "no", "--tls-replication", "yes",
 	}
-}
-
-// writeCertificates creates a certificate authority, and a certificate for 127.0.0.1 with its key.
-func writeCertificates(ca, cert, key string) error {
-	authority := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), KeyUsage: x509.KeyUsageCertSign,
-	}
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test Redis"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
-	}
-
-	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-
-	caDER, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
-	if err != nil {
-		return err
-	}
-	certDER, err := x509.CreateCertificate(rand.Reader, server, authority, serverKey.Public(), authorityKey)
-	if err != nil {
-		return err
-	}
-	keyDER, err := x509.MarshalECPrivateKey(serverKey)
-	if err != nil {
-		return err
-	}
-
-	for path, block := range map[string]*pem.Block{
-		ca: {Type: "CERTIFICATE", Bytes: caDER}, cert: {Type: "CERTIFICATE", Bytes: certDER}, key: {Type: "EC PRIVATE KEY", Bytes: keyDER},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			return fmt.Errorf("write %s: %w", path, err)
-		}
-	}
-	return nil
 }
