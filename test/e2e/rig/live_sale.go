@@ -1,17 +1,12 @@
 package rig
 
 import (
-	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -21,49 +16,12 @@ import (
 	"seckill/internal/sale/admission"
 )
 
-// LiveSale is a sale in lane queue with buyers that purchase and cancel continuously while a test damages the gate, and
-// with other buyers that keep an active order.
+// LiveSale is a sale in lane queue whose gate a test damages.
 type LiveSale struct {
 	*Stack
 	P    *Server
 	Sale string
 	Rdb  redis.UniversalClient
-	// Orders that stay active.
-	Buyers []rush.Order
-	// Tokens of buyers without an order.
-	NewTokens []string
-
-	// Ends the shoppers.
-	Stop func()
-}
-
-// StartLiveSale starts a server and a live sale.
-func StartLiveSale(t *testing.T, s *Stack, shoppers int, pause time.Duration) *LiveSale {
-	t.Helper()
-	l := &LiveSale{Stack: s, P: s.Serve(t)}
-	l.Sale = l.P.Sale(t, liveUnits)
-
-	tokens := s.Tokens(t, liveBuyers+shoppers+2*liveUnits)
-	for _, token := range tokens[:liveBuyers] {
-		l.Buyers = append(l.Buyers, l.Order(t, token))
-	}
-
-	l.Rdb = s.Client(t)
-	l.NewTokens = tokens[liveBuyers+shoppers:]
-
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var wg sync.WaitGroup
-	for _, token := range tokens[liveBuyers : liveBuyers+shoppers] {
-		wg.Go(func() { l.buyAndCancel(ctx, token, pause) })
-	}
-
-	l.Stop = sync.OnceFunc(func() {
-		cancel()
-		wg.Wait()
-	})
-	t.Cleanup(l.Stop)
-
-	return l
 }
 
 // Order places an order and waits until it is committed.
@@ -73,48 +31,10 @@ func (l *LiveSale) Order(t *testing.T, token string) rush.Order {
 	return Answered(t, func() (rush.Order, error) { return l.P.Order(t.Context(), token, o.ID) })
 }
 
-// buyAndCancel repeats a purchase and its cancellation until ctx ends. The answers are not checked because they depend
-// on the damage to the gate.
-func (l *LiveSale) buyAndCancel(ctx context.Context, token string, pause time.Duration) {
-	for ctx.Err() == nil {
-		o, err := l.P.Place(ctx, token, l.Sale)
-		var problem *rush.Problem
-		if errors.As(err, &problem) && problem.Code == "duplicate_order" {
-			o.ID = problem.OrderID
-		}
-
-		if o.ID != "" {
-			_, _ = l.P.Cancel(ctx, token, o.ID)
-		}
-
-		_ = Sleep(ctx, pause)
-	}
-}
-
 // Key returns a Redis key of the sale.
 func (l *LiveSale) Key(name string) string {
 	id, _ := strconv.ParseUint(l.Sale, 10, 64)
 	return strings.TrimSuffix(admission.Streams()[id%16], "orders") + l.Sale + ":" + name
-}
-
-// SellOut sells the remaining units and requires that as many orders are active as there are units, with no findings
-// left.
-func (l *LiveSale) SellOut(t *testing.T) {
-	t.Helper()
-	l.Stop()
-	RequireSettled(t, l.Stack)
-
-	for _, token := range l.NewTokens {
-		_, err := l.P.Place(t.Context(), token, l.Sale)
-		if err != nil && !HasCode(err, "unavailable") && !HasCode(err, "overloaded") {
-			RequireCode(t, "sold_out", err)
-		}
-	}
-
-	RequireSettled(t, l.Stack)
-	RequireStock(t, l.P.Client, l.Sale, 0)
-	l.Verify(t)
-	RequireNoFindings(t, l.Stack)
 }
 
 // WithoutBackgroundRepair returns a stack whose servers do not repair gates by themselves, and whose reconcile command
@@ -122,39 +42,6 @@ func (l *LiveSale) SellOut(t *testing.T) {
 func WithoutBackgroundRepair(s *Stack) *Stack {
 	return s.In("queue").With(EnvEvery+"=1h", EnvMinAge+"=2s", EnvPause+"=500ms", EnvLasting+"=2s")
 }
-
-// RequireSound requires that the sale has no findings and no violations while it goes on. On a busy machine an order may be
-// on its way between the gate and the database for longer than the short waits of the test, so what concerns the gate counts
-// if it stays. The database is right at any moment.
-func (l *LiveSale) RequireSound(t *testing.T) {
-	t.Helper()
-	var code int
-	var out string
-	defer func() {
-		if t.Failed() {
-			t.Log(out)
-		}
-	}()
-
-	Eventually(t, "no findings", func() bool {
-		code, out = l.Run(t, "reconcile")
-		return code == 0 && strings.Contains(out, ": 0 findings repaired, 0 left")
-	})
-
-	Eventually(t, "no violations", func() bool {
-		code, out = l.Run(t, "verify")
-		return code == 0 || regexp.MustCompile(`: I[1-4]: `).MatchString(out)
-	})
-	require.Zero(t, code, "a violation in the database")
-
-	v := Answered(t, func() (rush.Voucher, error) { return l.P.Voucher(t.Context(), l.Sale) })
-	require.GreaterOrEqual(t, v.Stock, int64(0))
-}
-
-const (
-	liveUnits  = 60
-	liveBuyers = 10
-)
 
 // Check is run for a command that checks the state. It repeats one that could not, because a server did not answer in time.
 func (s *Stack) Check(t *testing.T, args ...string) (int, string) {
@@ -168,57 +55,6 @@ func (s *Stack) Check(t *testing.T, args ...string) (int, string) {
 
 	return code, output
 }
-
-// RequireNoFindings requires that reconcile reports no findings.
-func RequireNoFindings(t *testing.T, s *Stack) {
-	t.Helper()
-	code, out := s.Check(t, "reconcile")
-	require.Zero(t, code, out)
-	require.Contains(t, out, ": 0 findings repaired, 0 left", out)
-}
-
-// Damage is a change of Redis that makes the gate of a live sale wrong.
-type Damage struct {
-	Name string
-	// A finding that must be reported, possibly among others.
-	Kind string
-	Want func(l *LiveSale) []string
-	Do   func(t *testing.T, l *LiveSale, rdb redis.UniversalClient)
-}
-
-// RequireNamed requires that reconcile without --apply reports a damage and leaves it in place. Under load it may need
-// several runs: some counters can be compared only while they do not change.
-func (l *LiveSale) RequireNamed(t *testing.T, d Damage) {
-	t.Helper()
-	var out string
-	Eventually(t, d.Name+" is reported", func() bool {
-		var code int
-		code, out = l.Run(t, "reconcile", "--voucher", l.Sale)
-		return code == ExitViolation && Finding(d.Kind).MatchString(out)
-	})
-
-	require.Regexp(t, Finding(d.Kind).String()+".*--apply repairs it", out, d.Name)
-
-	if d.Want != nil {
-		for _, want := range d.Want(l) {
-			require.Contains(t, out, want, d.Name)
-		}
-	}
-}
-
-// RequireRepaired requires that nothing is left of the damages.
-func (l *LiveSale) RequireRepaired(t *testing.T, d Damage) {
-	t.Helper()
-	repaired := false
-	Eventually(t, d.Name+" is repaired", func() bool {
-		code, out := l.Run(t, "reconcile", "--apply")
-		repaired = repaired || regexp.MustCompile(Finding(d.Kind).String()+" .*repaired").MatchString(out)
-		return code == 0 && repaired
-	})
-}
-
-// Finding matches the row of a kind in the output table.
-func Finding(kind string) *regexp.Regexp { return regexp.MustCompile(`(?m)^\d+ +` + kind + ` `) }
 
 // Count returns a number from the database.
 func (s *Stack) Count(t *testing.T, query string) int64 {
