@@ -1,10 +1,18 @@
 package e2e
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ops/rush"
@@ -126,4 +134,133 @@ func requireNotReady(t *testing.T, p *rig.Server) {
 	t.Helper()
 	require.Equal(t, http.StatusServiceUnavailable, rig.Fetch(t, p.URL+"/readyz").Status)
 	require.Equal(t, http.StatusOK, rig.Fetch(t, p.URL+"/healthz").Status)
+}
+
+// TestDatabaseOutOfConnectionsInMidRush: another program takes all connections of the database, and later gives them back.
+// Meanwhile buyers are answered 503 at worst, and no unit is lost.
+func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/mariadb", "queue/mariadb", "lock/mysql").Each(t, func(t *testing.T, s *rig.Stack) {
+		s = s.OwnDatabase(t, "--max-connections=60") // a server uses 48
+		p := s.Serve(t)
+		p.MayRefuse() // while it finds no connection
+		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+
+		release := takeConnections(t, s)
+		done := make(chan *rush.Report, 1)
+		go func() { done <- c.Run(t.Context()) }()
+		rig.Eventually(t, "the server finds no connection", func() bool {
+			p.Scrape(t)
+			return strings.Contains(p.Metrics, `status="503"`) || strings.Contains(p.Log.String(), "Too many connections")
+		})
+		release()
+
+		r := <-done
+		for code := range r.Codes {
+			require.Contains(t, []string{"ok", "sold_out", "duplicate_order", "unavailable", "overloaded", "order_in_progress", rush.Queued}, code)
+		}
+		rig.RequireSoldOut(t, s, c, r)
+		rig.RequireReady(t, p)
+		rig.RequireInvariants(t, s, c, r)
+	})
+}
+
+// takeConnections opens connections until the database has none left, and returns what closes them.
+func takeConnections(t *testing.T, s *rig.Stack) (release func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.Setting("SECKILL_MYSQL_DSN"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = db.Close() })
+
+	var held []*sql.Conn
+	for {
+		conn, err := db.Conn(context.WithoutCancel(t.Context()))
+		var refused *mysql.MySQLError
+		if errors.As(err, &refused) {
+			require.EqualValues(t, 1040, refused.Number) // ER_CON_COUNT_ERROR
+			return func() {
+				for _, conn := range held {
+					require.NoError(t, conn.Close())
+				}
+				require.NoError(t, db.Close())
+			}
+		}
+		require.NoError(t, err)
+		held = append(held, conn)
+	}
+}
+
+// TestClockIsSetInMidRush sets the clock of one of two servers forward over midnight, and back, while buyers arrive. The
+// logins stay valid, every purchase is answered as before, and each order is found on its day.
+func TestClockIsSetInMidRush(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
+		const stock = 200
+		midnight := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
+		beforeMidnight := time.Until(midnight) - 5*time.Minute
+		var servers []*rig.Server
+		var set []func(ahead time.Duration)
+		for range 2 {
+			file := filepath.Join(t.TempDir(), "ahead")
+			set = append(set, func(ahead time.Duration) {
+				require.NoError(t, os.WriteFile(file+".new", []byte(ahead.String()), 0o600))
+				require.NoError(t, os.Rename(file+".new", file))
+			})
+			set[len(servers)](beforeMidnight)
+			servers = append(servers, s.With(rig.EnvClockAhead+"="+file).Serve(t))
+		}
+
+		// A buyer logs in at one server and buys at the other, which has not verified the token before.
+		tokens := make([]string, 2*stock)
+		for i := range tokens {
+			tokens[i] = servers[(i+1)%2].LoginToken(t, rig.NewPhone())
+		}
+		sale := servers[0].Must(t, rig.Post("/admin/vouchers", servers[0].Admin(t), map[string]any{
+			"shop_id": "1", "title": "midnight", "pay_value": 100, "actual_value": 200, "stock": stock,
+			"begin_at": midnight.Add(-48 * time.Hour), "end_at": midnight.Add(48 * time.Hour),
+		}))["id"].(string)
+		c := rig.BuyersOf(sale, stock, tokens, servers...)
+		c.Parallel = 32
+		r := &rush.Report{Codes: map[string]int{}}
+		changes := []time.Duration{10 * time.Minute, -10 * time.Minute, 0}
+		for i, ahead := range changes {
+			part := *c
+			part.Tokens = tokens[i*len(tokens)/len(changes) : (i+1)*len(tokens)/len(changes)]
+			done := make(chan *rush.Report, 1)
+			go func() { done <- part.Run(t.Context()) }()
+			set[0](beforeMidnight + ahead)
+			answers := (<-done).Answers
+			r.Answers = append(r.Answers, answers...)
+		}
+		rig.RequireSoldOut(t, s, c, r)
+		rig.RequireInvariants(t, s, c, r)
+
+		found := ordersBetween(t, servers[1], sale, midnight.Add(-24*time.Hour), midnight)
+		next := ordersBetween(t, servers[1], sale, midnight, midnight.Add(24*time.Hour))
+		require.NotEmpty(t, next, "orders after midnight")
+		require.NotEmpty(t, found, "orders before midnight")
+		require.Len(t, append(found, next...), stock)
+	})
+}
+
+// ordersBetween returns the ids of the orders of a sale that were placed between two times, and requires that they were.
+func ordersBetween(t *testing.T, p *rig.Server, sale string, from, to time.Time) (ids []string) {
+	t.Helper()
+	admin := p.Admin(t)
+	query := url.Values{"voucher_id": {sale}, "created_from": {from.Format(time.RFC3339)}, "created_to": {to.Format(time.RFC3339)}, "limit": {"100"}}
+	for {
+		page := p.Must(t, rig.Get("/admin/orders?"+query.Encode(), admin))
+		for _, item := range page["items"].([]any) {
+			o := item.(map[string]any)
+			created, err := time.Parse(time.RFC3339, o["created_at"].(string))
+			require.NoError(t, err)
+			require.False(t, created.Before(from) || !created.Before(to), "%s was created at %s", o["id"], created)
+			ids = append(ids, o["id"].(string))
+		}
+		cursor, _ := page["next_cursor"].(string)
+		if cursor == "" {
+			return ids
+		}
+		query.Set("cursor", cursor)
+	}
 }

@@ -1,3 +1,5 @@
+// Package sim simulates the order life cycle. Its tests perform random steps on the real packages, with crashes and
+// lost replies, and compare every table with a model after each step.
 package sim
 
 import (
@@ -16,6 +18,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
@@ -226,4 +229,8 @@ func counted(seen map[string]int) string {
 // oneIn draws true with probability 1/n.
 func oneIn(t *rapid.T, label string, n int) bool {
 	return evenly(t, label, append(make([]bool, n-1), true)...)
+}
+
+func TestMain(m *testing.M) {
+	env.Main(m, func() error { return goleak.Find() })
 }
