@@ -49,7 +49,7 @@ func TestForgivenIsCounted(t *testing.T) {
 	f.Add(rig.ForgivenAnswer)
 	f.Add(rig.ForgivenAnswer)
 	f.Add(rig.ForgivenDial)
-	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs, 0 time-outs of pages and 0 commands without an answer in time of 10 servers", f.String())
+	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs and 0 commands without an answer in time of 10 servers", f.String())
 }
 
 // TestPlantedLeaksAreFound: the search at the end of each server finds a secret in its log and in its metrics, even in a

@@ -67,7 +67,6 @@ func JudgeRefusals(metrics string) error {
 const (
 	ForgivenAnswer  = "answers 503"
 	ForgivenDial    = "dial time-outs"
-	ForgivenPage    = "time-outs of pages"
 	ForgivenCommand = "commands without an answer in time"
 )
 
@@ -81,7 +80,7 @@ type Tally struct {
 // forgiven counts for the process of the tests.
 var forgiven Tally
 
-// Forgive counts what a test repeats, such as a click whose answer a page would have given up.
+// Forgive counts what a test repeats.
 func Forgive(kind string) { forgiven.Add(kind) }
 
 // Add counts one of a kind.
@@ -116,8 +115,8 @@ func (f *Tally) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
-	return fmt.Sprintf("rig: forgave %d %s, %d %s, %d %s and %d %s of %d servers", f.counts[ForgivenAnswer], ForgivenAnswer,
-		f.counts[ForgivenDial], ForgivenDial, f.counts[ForgivenPage], ForgivenPage, f.counts[ForgivenCommand], ForgivenCommand, f.servers)
+	return fmt.Sprintf("rig: forgave %d %s, %d %s and %d %s of %d servers", f.counts[ForgivenAnswer], ForgivenAnswer,
+		f.counts[ForgivenDial], ForgivenDial, f.counts[ForgivenCommand], ForgivenCommand, f.servers)
 }
 
 func (f *Tally) report() {
