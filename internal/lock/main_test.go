@@ -212,30 +212,22 @@ func (d *deadServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.P
 	return next
 }
 
-// afterwards is a hook that is called with the commands of each round trip that has ended.
-type afterwards func(cmds []redis.Cmder)
-
-// DialHook implements redis.Hook.
-func (afterwards) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook implements redis.Hook.
-func (f afterwards) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err != nil {
-			cmd.SetErr(err) // as go-redis does after the hooks
-		}
-		f([]redis.Cmder{cmd})
-		return err
-	}
-}
-
-// ProcessPipelineHook implements redis.Hook.
-func (f afterwards) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		f(cmds)
-		return err
+// afterwards returns a hook that calls f with the commands of each round trip that has ended.
+func afterwards(f func(cmds []redis.Cmder)) env.RedisHook {
+	return env.RedisHook{
+		Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			err := next(ctx, cmd)
+			if err != nil {
+				cmd.SetErr(err) // as go-redis does after the hooks
+			}
+			f([]redis.Cmder{cmd})
+			return err
+		},
+		Pipeline: func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			err := next(ctx, cmds)
+			f(cmds)
+			return err
+		},
 	}
 }
 

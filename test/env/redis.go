@@ -118,3 +118,47 @@ func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
 		fn(t, SharedRedis(t).database(t))
 	})
 }
+
+// RedisHook is a hook of a client. Its functions run in place of a command and of a pipeline, which they send with next. A
+// nil function changes nothing.
+type RedisHook struct {
+	Command  func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
+	Pipeline func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error
+}
+
+// EachTrip returns a hook that runs before each command and each pipeline. These are not sent if it returns an error.
+func EachTrip(before func(ctx context.Context, cmds []redis.Cmder) error) RedisHook {
+	return RedisHook{
+		Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			if err := before(ctx, []redis.Cmder{cmd}); err != nil {
+				return err
+			}
+			return next(ctx, cmd)
+		},
+		Pipeline: func(ctx context.Context, cmds []redis.Cmder, next redis.ProcessPipelineHook) error {
+			if err := before(ctx, cmds); err != nil {
+				return err
+			}
+			return next(ctx, cmds)
+		},
+	}
+}
+
+// DialHook implements redis.Hook.
+func (RedisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (h RedisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	if h.Command == nil {
+		return next
+	}
+	return func(ctx context.Context, cmd redis.Cmder) error { return h.Command(ctx, cmd, next) }
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (h RedisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	if h.Pipeline == nil {
+		return next
+	}
+	return func(ctx context.Context, cmds []redis.Cmder) error { return h.Pipeline(ctx, cmds, next) }
+}

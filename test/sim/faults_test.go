@@ -154,46 +154,36 @@ var scripts = func() map[string]string {
 	return hashes
 }()
 
-// redisHook injects faults into the commands that Redis executes: those of the step, and those that are planted.
-type redisHook struct{ w *world }
-
-func (redisHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (redisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h redisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		w, args := h.w, cmd.Args()
-		if w.planted.command != nil {
-			w.planted.command(args)
-		}
-		if cmd.Name() == "xreadgroup" && w.reads.Add(1) > 5 {
-			w.stopReading()
-		}
-		if cmd.Name() != "evalsha" {
-			return next(ctx, cmd)
-		}
-
-		hash, _ := args[1].(string)
-		name := scripts[hash]
-		if name == "borrow" && w.gateFault == gateLosesLoan {
-			cmd.SetErr(errInjected)
-			return errInjected
-		}
-
-		err := next(ctx, cmd)
-		reply, script := cmd.(*redis.Cmd)
-		if err == nil && script && w.planted.script != nil {
-			w.planted.script(w, name, args[3:], reply)
-		}
-
-		// The gate repeats a call without a reply until it gets one.
-		if err == nil && name == "reserve" && w.gateFault == gateRepeats && w.repeats.Add(1) <= 2 {
-			cmd.SetErr(io.ErrUnexpectedEOF)
-			return io.ErrUnexpectedEOF
-		}
-		return err
+// onCommand injects faults into the commands that Redis executes: those of the step, and those that are planted.
+func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	args := cmd.Args()
+	if w.planted.command != nil {
+		w.planted.command(args)
 	}
+	if cmd.Name() == "xreadgroup" && w.reads.Add(1) > 5 {
+		w.stopReading()
+	}
+	if cmd.Name() != "evalsha" {
+		return next(ctx, cmd)
+	}
+
+	hash, _ := args[1].(string)
+	name := scripts[hash]
+	if name == "borrow" && w.gateFault == gateLosesLoan {
+		cmd.SetErr(errInjected)
+		return errInjected
+	}
+
+	err := next(ctx, cmd)
+	reply, script := cmd.(*redis.Cmd)
+	if err == nil && script && w.planted.script != nil {
+		w.planted.script(w, name, args[3:], reply)
+	}
+
+	// The gate repeats a call without a reply until it gets one.
+	if err == nil && name == "reserve" && w.gateFault == gateRepeats && w.repeats.Add(1) <= 2 {
+		cmd.SetErr(io.ErrUnexpectedEOF)
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

@@ -23,6 +23,7 @@ import (
 	"seckill/internal/sale/entry"
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
+	"seckill/test/env"
 )
 
 // world holds the real components and the faults that are injected into them.
@@ -161,7 +162,7 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 	}
 	w.ids, err = idgen.New(w.rdb, "order", ids...)
 	require.NoError(t, err)
-	w.rdb.AddHook(redisHook{w})
+	w.rdb.AddHook(env.RedisHook{Command: w.onCommand})
 	w.gate = admission.New(admission.Config{
 		Redis: w.rdb, Instance: "sim", Log: silent,
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },

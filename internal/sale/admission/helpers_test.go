@@ -318,16 +318,3 @@ func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
 }
 
 func sortedKeys[K ~int64, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-// hook is called instead of each command of a client that is not in a pipeline.
-type hook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
-
-func (hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
-}

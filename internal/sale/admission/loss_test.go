@@ -274,29 +274,16 @@ func TestHoldersFindsLossDuringTheRead(t *testing.T) {
 				defer func() { _ = watched.Close() }()
 				g, _ := withStock(t, watched, 1)
 				require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-				watched.AddHook(beforeScan(func() { lose(t, rdb) }))
+				watched.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
+					if cmds[0].Name() == "hscan" {
+						lose(t, rdb)
+					}
+					return nil
+				}))
 
 				users, err := g.Holders(t.Context(), voucher, 10)
 				require.Error(t, err, "a list of %v", users)
 			})
 		})
-	}
-}
-
-// beforeScan is a hook that calls a function before each HSCAN.
-type beforeScan func()
-
-func (beforeScan) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (beforeScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (do beforeScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "hscan" {
-			do()
-		}
-		return next(ctx, cmd)
 	}
 }

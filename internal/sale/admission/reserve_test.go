@@ -223,14 +223,14 @@ func TestReserveRepeatsAfterLostReply(t *testing.T) {
 		reserve(t, g, admission(9, 9))
 		var lose atomic.Int64 // replies still to drop
 		lose.Store(2)
-		rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		rdb.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			err := next(ctx, cmd)
 			if err == nil && lose.Add(-1) >= 0 {
 				err = &net.OpError{Op: "read", Err: errors.New("connection reset")}
 				cmd.SetErr(err)
 			}
 			return err
-		}))
+		}})
 		require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
 		requireLevel(t, g, Level{Stock: 2, Held: 3, Queued: 3, Backlog: 2})
 

@@ -156,7 +156,7 @@ func TestSegmentsSellEveryUnitOnce(t *testing.T) {
 		const units, users, rounds = 200, 150, 4
 		g, db := segmentsWithStock(t, rdb, 16, units)
 		var admitted, next, lost atomic.Int64
-		rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		rdb.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			if !isLoan(cmd) || rand.IntN(4) > 0 {
 				return next(ctx, cmd)
 			}
@@ -167,7 +167,7 @@ func TestSegmentsSellEveryUnitOnce(t *testing.T) {
 			err := errors.New("reply lost")
 			cmd.SetErr(err)
 			return err
-		}))
+		}})
 		var buyers errgroup.Group
 		for range 8 {
 			buyers.Go(func() error {

@@ -187,29 +187,14 @@ func storeFailed(t *testing.T, rdb *redis.Client, s Shard, a domain.Admission, a
 // counted counts the HMGET commands of a client.
 type counted struct{ commands atomic.Int64 }
 
-func (c *counted) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *counted) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.count(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (c *counted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.count(cmds...)
-		return next(ctx, cmds)
-	}
-}
-
 // count ignores other commands, such as those of a new connection.
-func (c *counted) count(cmds ...redis.Cmder) {
+func (c *counted) count(_ context.Context, cmds []redis.Cmder) error {
 	for _, cmd := range cmds {
 		if cmd.Name() == "hmget" {
 			c.commands.Add(1)
 		}
 	}
+	return nil
 }
 
 // 5,000 buyers of one sale poll their tickets while no worker runs. Together they need fewer than 200 commands per
@@ -227,7 +212,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 	require.NoError(t, rdb.HSet(t.Context(), shard.Queued(), rows...).Err())
 	require.NoError(t, rdb.HSet(t.Context(), shard.Meta(voucher), "line", n, "queued", n).Err())
 	hook := &counted{}
-	rdb.AddHook(hook)
+	rdb.AddHook(env.EachTrip(hook.count))
 	start := time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -264,7 +249,7 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 		store(t, rdb, 7, queuedTicket(1, 10, 7))
 		store(t, rdb, 8, queuedTicket(2, 10, 8))
 		tracker, hook := startTracker(t, rdb), &counted{}
-		rdb.AddHook(hook)
+		rdb.AddHook(env.EachTrip(hook.count))
 		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
 			hook.commands.Store(0)
 			ticket, err := tracker.Ticket(t.Context(), 10, 2)

@@ -206,14 +206,14 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 		away := redis.NewClient(rdb.Options())
 		defer func() { _ = away.Close() }()
 		left := 3 // scripts that fail as if Redis were away
-		away.AddHook(commandHook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		away.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 			if left == 0 || cmd.Name() != "evalsha" {
 				return next(ctx, cmd)
 			}
 			left--
 			cmd.SetErr(io.ErrUnexpectedEOF)
 			return io.ErrUnexpectedEOF
-		}))
+		}})
 
 		a := readerOf(r, "a")
 		a.w.cfg.Redis, a.w.cfg.MinIdle = away, time.Nanosecond
@@ -283,29 +283,16 @@ func TestFirstCommitIsNotLate(t *testing.T) {
 	}
 }
 
-// commandHook is a hook of single commands.
-type commandHook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
-
-func (commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (h commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
-}
-
 // afterReply calls a function once, after the first reply to a command with this name.
-func afterReply(name string, do func()) commandHook {
-	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+func afterReply(name string, do func()) env.RedisHook {
+	return env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		err := next(ctx, cmd)
 		if cmd.Name() == name && do != nil {
 			do()
 			do = nil
 		}
 		return err
-	}
+	}}
 }
 
 // gateWithDeadLetters is a gate that moves no entry to the dead letters, but calls a function.

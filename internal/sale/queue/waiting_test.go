@@ -37,11 +37,17 @@ func TestWaitingBuyersAreAnswered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, server.FlushDB(t.Context()).Err())
 			synctest.Test(t, func(t *testing.T) {
-				redis := &hangingRedis{}
-				orders := newWaitingOrders(t, server, redis, buyers)
-				redis.hangs.Store(tc.hangs == 0)
+				var hangs atomic.Bool
+				orders := newWaitingOrders(t, server, buyers, env.EachTrip(func(ctx context.Context, _ []redis.Cmder) error {
+					if !hangs.Load() {
+						return nil
+					}
+					<-ctx.Done()
+					return ctx.Err()
+				}))
+				hangs.Store(tc.hangs == 0)
 				if tc.hangs > 0 {
-					time.AfterFunc(tc.hangs, func() { redis.hangs.Store(true) })
+					time.AfterFunc(tc.hangs, func() { hangs.Store(true) })
 				}
 				start := time.Now()
 				var waiting sync.WaitGroup
@@ -65,7 +71,7 @@ func TestWaitingBuyersAreAnswered(t *testing.T) {
 }
 
 // newWaitingOrders returns the service in lane queue with units of one sale.
-func newWaitingOrders(t *testing.T, server *redis.Client, hook redis.Hook, units int64) *service.Orders {
+func newWaitingOrders(t *testing.T, server *redis.Client, units int64, hook redis.Hook) *service.Orders {
 	t.Helper()
 	rdb := redis.NewClient(server.Options())
 	rdb.AddHook(hook)
@@ -124,35 +130,3 @@ func (c *counter) NextN(_ context.Context, n int) ([]int64, error) {
 }
 
 func (c *counter) Skip(context.Context, int64) error { return nil }
-
-// hangingRedis is a hook whose commands are not answered while hangs is true.
-type hangingRedis struct{ hangs atomic.Bool }
-
-func (h *hangingRedis) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *hangingRedis) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if err := h.wait(ctx); err != nil {
-			cmd.SetErr(err)
-			return err
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (h *hangingRedis) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if err := h.wait(ctx); err != nil {
-			return err
-		}
-		return next(ctx, cmds)
-	}
-}
-
-func (h *hangingRedis) wait(ctx context.Context) error {
-	if !h.hangs.Load() {
-		return nil
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
