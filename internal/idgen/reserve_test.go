@@ -23,25 +23,12 @@ type outage struct {
 	commands atomic.Int64
 }
 
-func (o *outage) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if o.commands.Add(1); o.lasts.Load() {
-			cmd.SetErr(errDown)
-			return errDown
-		}
-		return next(ctx, cmd)
+func (o *outage) strike(context.Context, []redis.Cmder) error {
+	o.commands.Add(1)
+	if o.lasts.Load() {
+		return errDown
 	}
-}
-
-func (o *outage) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if o.commands.Add(1); o.lasts.Load() {
-			return errDown
-		}
-		return next(ctx, cmds)
-	}
+	return nil
 }
 
 // failingClient returns another client for the database of rdb, and its outage.
@@ -51,7 +38,7 @@ func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 	opts.PushNotificationProcessor = nil // one per client
 	own, o := redis.NewClient(&opts), &outage{}
 	t.Cleanup(func() { _ = own.Close() })
-	own.AddHook(o)
+	own.AddHook(env.EachTrip(o.strike))
 	return own, o
 }
 

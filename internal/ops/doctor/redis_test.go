@@ -187,22 +187,15 @@ func TestClusterOfRedis(t *testing.T) {
 }
 
 // literalKeys answers like a service that looks for KEYS[n] in the text of scripts.
-type literalKeys struct{}
-
-func (literalKeys) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (literalKeys) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-func (literalKeys) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	literal := regexp.MustCompile(`redis\.call\('\w+', KEYS\[`)
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "eval" || literal.MatchString(cmd.Args()[1].(string)) {
-			return next(ctx, cmd)
-		}
-		cmd.SetErr(refusal("ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array"))
-		return cmd.Err()
+func literalKeys(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if cmd.Name() != "eval" || literalKey.MatchString(cmd.Args()[1].(string)) {
+		return next(ctx, cmd)
 	}
+	cmd.SetErr(refusal("ERR bad lua script for redis cluster, all the keys that the script uses should be passed using the KEYS array"))
+	return cmd.Err()
 }
+
+var literalKey = regexp.MustCompile(`redis\.call\('\w+', KEYS\[`)
 
 // refusal is an error reply.
 type refusal string
@@ -217,7 +210,7 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	r := env.StartRedis(t)
 	assert.Equal(t, OK, check(t, r)["redis.scripts"].Status)
 	rdb := r.Client(t)
-	rdb.AddHook(literalKeys{})
+	rdb.AddHook(env.RedisHook{Command: literalKeys})
 	through := func(r *Redis) { r.Client = rdb }
 	want(t, check(t, r, through), map[string]Status{"redis.scripts": Fail})
 	assert.Equal(t, OK, check(t, r, through, locks)["redis.scripts"].Status)
