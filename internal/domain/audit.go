@@ -19,8 +19,8 @@ const (
 
 // Actor is the origin of an audited action. ID is a user id for buyers and admins, otherwise 0.
 type Actor struct {
-	Kind ActorKind `json:"actor"`
-	ID   int64     `json:"actor_id,omitempty,string"`
+	Kind ActorKind `json:"actor" gorm:"column:actor"`
+	ID   int64     `json:"actor_id,omitempty,string" gorm:"column:actor_id"`
 }
 
 // AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists
@@ -34,7 +34,7 @@ type AuditEntry struct {
 	// 0 if a payment names an order that does not exist.
 	VoucherID int64 `json:"voucher_id,omitempty,string"`
 	// 0 for an action on the voucher.
-	OrderID int64  `json:"order_id,omitempty,string"`
+	OrderID int64  `json:"order_id,omitempty,string" gorm:"serializer:optional"`
 	Detail  string `json:"detail"`
 }
 

@@ -13,7 +13,7 @@ type OrderEvent struct {
 	Type      EventType `json:"-"`
 	CreatedAt time.Time `json:"-"`
 	// As the placement or move left it.
-	Order  Order       `json:"-"`
+	Order  Order       `json:"-" gorm:"-"`
 	Status EventStatus `json:"status"`
 	// Deliveries begun since CreatedAt or RepeatedAt.
 	Tries int `json:"tries"`

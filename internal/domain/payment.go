@@ -113,16 +113,16 @@ type PaymentProvider interface {
 
 // PaymentNotice is a provider's report about a payment.
 type PaymentNotice struct {
-	Ref     string
-	OrderID int64
-	Amount  int64
+	Ref     string `gorm:"column:provider_ref"`
+	OrderID int64  `gorm:"serializer:optional"`
+	Amount  int64  `gorm:"-"`
 	// Empty if the provider does not report it.
-	Currency string
+	Currency string `gorm:"-"`
 	// PaymentSucceeded, PaymentFailed, PaymentRefunded or PaymentDisputed.
-	Result PaymentStatus
-	Body   []byte // as received
+	Result PaymentStatus `gorm:"-"`
+	Body   []byte        // as received
 	// The answer to a query.
-	Queried bool
+	Queried bool `gorm:"-"`
 }
 
 // Settled is the result of processing a notice.

@@ -101,10 +101,10 @@ type RoomEvent struct {
 	// By the clock of the database.
 	At time.Time
 	// The last heartbeat before an outage.
-	Since time.Time
+	Since time.Time `gorm:"serializer:optional"`
 	// When the passes expire.
-	ExpiresAt time.Time
+	ExpiresAt time.Time `gorm:"serializer:optional"`
 	// Present buyers at the admission.
 	Present int
-	Numbers []uint32
+	Numbers []uint32 `gorm:"-"`
 }

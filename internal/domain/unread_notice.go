@@ -12,7 +12,7 @@ type UnreadNotice struct {
 	ID       int64
 	Provider string
 	// As far as it could be read, with Body.
-	Notice PaymentNotice
+	Notice PaymentNotice `gorm:"embedded"`
 	// Why it could not be processed.
 	Reason string
 	// How often it arrived.

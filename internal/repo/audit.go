@@ -2,62 +2,20 @@ package repo
 
 import (
 	"context"
-	"time"
+	"slices"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 )
 
-type auditRow struct {
-	ID        int64 `gorm:"primaryKey"`
-	At        time.Time
-	Actor     string
-	ActorID   int64
-	Action    string
-	VoucherID int64
-	OrderID   *int64
-	Detail    string
-}
-
-func (auditRow) TableName() string { return "audit_log" }
-
-func (r *auditRow) entry() domain.AuditEntry {
-	e := domain.AuditEntry{
-		ID:        r.ID,
-		At:        r.At,
-		Actor:     domain.Actor{Kind: domain.ActorKind(r.Actor), ID: r.ActorID},
-		Action:    r.Action,
-		VoucherID: r.VoucherID,
-		Detail:    r.Detail,
-	}
-
-	if r.OrderID != nil {
-		e.OrderID = *r.OrderID
-	}
-
-	return e
-}
+const auditTable = "audit_log"
 
 // writeAudit writes log entries in the same transaction as the changes that they record.
 func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
-	rows := make([]auditRow, len(entries))
-	for i, e := range entries {
-		rows[i] = auditRow{
-			At:        e.At,
-			Actor:     string(e.Kind),
-			ActorID:   e.Actor.ID,
-			Action:    e.Action,
-			VoucherID: e.VoucherID,
-			Detail:    e.Detail,
-		}
-
-		if e.OrderID != 0 {
-			rows[i].OrderID = &entries[i].OrderID
-		}
-	}
-
-	return tx.Create(&rows).Error
+	// Create sets the ids, and the transaction may run again.
+	rows := slices.Clone(entries)
+	return tx.Table(auditTable).Create(&rows).Error
 }
 
 // RecordChange implements service.ChangeLog.
@@ -68,13 +26,13 @@ func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
 // findAudit returns nil if the log has an entry about the order with this time, action and actor, and gorm.ErrRecordNotFound
 // otherwise.
 func findAudit(tx *gorm.DB, e domain.AuditEntry) error {
-	return tx.Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
-		e.OrderID, e.Action, e.At, e.Actor.Kind, e.Actor.ID).Take(&auditRow{}).Error
+	return tx.Table(auditTable).Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
+		e.OrderID, e.Action, e.At, e.Actor.Kind, e.Actor.ID).Take(&domain.AuditEntry{}).Error
 }
 
 // AuditLog implements domain.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
-	q := newest(s.db.Reader(ctx), f.Page)
+	q := newest(s.db.Reader(ctx).Table(auditTable), f.Page)
 	for column, value := range map[string]int64{
 		"voucher_id": f.VoucherID,
 		"order_id":   f.OrderID,
@@ -92,17 +50,9 @@ func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.Au
 		q = q.Where("action = ?", f.Action)
 	}
 
-	var rows []auditRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	entries := make([]domain.AuditEntry, len(rows))
-	for i := range rows {
-		entries[i] = rows[i].entry()
-	}
-
-	return entries, nil
+	var entries []domain.AuditEntry
+	err := q.Find(&entries).Error
+	return entries, s.db.Translate(err)
 }
 
 // RecordRequest implements domain.AuditStore.

@@ -1,12 +1,7 @@
 package repo
 
 import (
-	"context"
-	"database/sql"
-	"reflect"
 	"time"
-
-	"gorm.io/gorm/schema"
 
 	"seckill/internal/domain"
 )
@@ -51,37 +46,6 @@ func (r *voucherRow) voucher(s *saleRow) domain.Voucher {
 	}
 
 	return v
-}
-
-// optional is the serializer of durations, which are columns of seconds, and of times. The zero value is NULL, but 0 seconds in
-// a column that is never NULL.
-type optional struct{}
-
-// Scan implements schema.SerializerInterface.
-func (optional) Scan(ctx context.Context, field *schema.Field, row reflect.Value, value any) error {
-	if field.FieldType == reflect.TypeFor[time.Time]() {
-		var at sql.NullTime
-		err := at.Scan(value)
-		field.ReflectValueOf(ctx, row).Set(reflect.ValueOf(at.Time))
-		return err
-	}
-
-	var seconds sql.NullInt64
-	err := seconds.Scan(value)
-	field.ReflectValueOf(ctx, row).SetInt(seconds.Int64 * int64(time.Second))
-	return err
-}
-
-// Value implements schema.SerializerInterface.
-func (optional) Value(_ context.Context, field *schema.Field, _ reflect.Value, value any) (any, error) {
-	d, isDuration := value.(time.Duration)
-	switch {
-	case isDuration && (d != 0 || field.NotNull):
-		return int64(d / time.Second), nil
-	case reflect.ValueOf(value).IsZero():
-		return nil, nil //nolint:nilnil // NULL
-	}
-	return value, nil
 }
 
 // entryColumns are the columns of a domain.Entry.

@@ -13,17 +13,13 @@ import (
 )
 
 type eventRow struct {
-	ID           int64 `gorm:"primaryKey"`
-	OrderID      int64
-	Type         domain.EventType
-	Status       domain.EventStatus
-	CreatedAt    time.Time
-	RepeatedAt   *time.Time
-	NextTryAt    *time.Time
-	Tries        int
-	AnsweredAt   *time.Time
-	AnswerStatus int
-	Answer       string
+	domain.OrderEvent
+	OrderID int64
+}
+
+// newEventRow returns the row of an event that is to be delivered.
+func newEventRow(orderID int64, of domain.EventType, at time.Time) eventRow {
+	return eventRow{OrderID: orderID, OrderEvent: domain.OrderEvent{Type: of, CreatedAt: at}}
 }
 
 func (eventRow) TableName() string { return "order_events" }
@@ -40,11 +36,7 @@ func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ..
 
 	rows := make([]eventRow, len(orderIDs))
 	for i, id := range orderIDs {
-		rows[i] = eventRow{
-			OrderID:   id,
-			Type:      m.Event(),
-			CreatedAt: at,
-		}
+		rows[i] = newEventRow(id, m.Event(), at)
 	}
 
 	return insertEvents(tx, rows)
@@ -58,11 +50,7 @@ func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
 
 	rows := make([]eventRow, len(placed))
 	for i, p := range placed {
-		rows[i] = eventRow{
-			OrderID:   p.row.ID,
-			Type:      domain.EventCreated,
-			CreatedAt: p.row.CreatedAt,
-		}
+		rows[i] = newEventRow(p.row.ID, domain.EventCreated, p.row.CreatedAt)
 	}
 
 	return insertEvents(tx, rows)
@@ -143,7 +131,7 @@ func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration)
 
 			ids = append(ids, e.ID)
 			claimed = append(claimed, e)
-			first[e.OrderID] = eventRow{NextTryAt: &leased}
+			first[e.OrderID] = eventRow{OrderEvent: domain.OrderEvent{NextTryAt: &leased}}
 		}
 
 		for _, e := range waiting {
@@ -209,19 +197,8 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 	}
 
 	for i, r := range rows {
-		events[i] = domain.OrderEvent{
-			ID:           r.ID,
-			Type:         r.Type,
-			CreatedAt:    r.CreatedAt,
-			Order:        byID[r.OrderID].After(r.Type),
-			Status:       r.Status,
-			Tries:        r.Tries,
-			NextTryAt:    r.NextTryAt,
-			RepeatedAt:   r.RepeatedAt,
-			AnsweredAt:   r.AnsweredAt,
-			AnswerStatus: r.AnswerStatus,
-			Answer:       r.Answer,
-		}
+		events[i] = r.OrderEvent
+		events[i].Order = byID[r.OrderID].After(r.Type)
 	}
 
 	for i := range events {

@@ -82,7 +82,8 @@ func TestEventWaitsForItsOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 2, 1)
 		created, due := newOrder(7, 1, v.ID), now.Add(-time.Hour)
-		e := eventRow{OrderID: created.ID, Type: domain.EventCreated, Status: domain.EventPending, CreatedAt: now, NextTryAt: &due}
+		e := newEventRow(created.ID, domain.EventCreated, now)
+		e.Status, e.NextTryAt = domain.EventPending, &due
 		require.NoError(t, s.db.Writer(t.Context()).Create(&e).Error)
 		claimed, err := s.ClaimEvents(t.Context(), 9, 0) // the lease ends at once
 		require.NoError(t, err)

@@ -49,16 +49,11 @@ func (r *placeRow) lost(number int64) bool { return r.Number == noPlace || int64
 func (placeRow) TableName() string { return "room_places" }
 
 type roomEventRow struct {
-	VoucherID int64  `gorm:"primaryKey;autoIncrement:false"`
-	Seq       uint32 `gorm:"primaryKey;autoIncrement:false"`
-	Kind      int8
-	At        time.Time
-	Since     *time.Time
-	ExpiresAt *time.Time
-	Present   int
+	domain.RoomEvent
 	// Counted by the transactions of the orders.
 	Bought int `gorm:"->"`
-	Data   []byte
+	// The Numbers.
+	Data []byte
 }
 
 func (roomEventRow) TableName() string { return "room_log" }
@@ -506,45 +501,15 @@ func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([
 }
 
 func newRoomEventRow(e *domain.RoomEvent) roomEventRow {
-	row := roomEventRow{
-		VoucherID: e.VoucherID,
-		Seq:       e.Seq,
-		Kind:      int8(e.Kind),
-		At:        e.At,
-		Present:   e.Present,
-		Data:      []byte{},
-	}
-
-	if !e.Since.IsZero() {
-		row.Since = &e.Since
-	}
-	if !e.ExpiresAt.IsZero() {
-		row.ExpiresAt = &e.ExpiresAt
-	}
-
+	row := roomEventRow{RoomEvent: *e, Data: []byte{}}
 	for _, n := range e.Numbers {
 		row.Data = binary.AppendUvarint(row.Data, uint64(n))
 	}
-
 	return row
 }
 
 func (r *roomEventRow) event() (domain.RoomEvent, error) {
-	e := domain.RoomEvent{
-		VoucherID: r.VoucherID,
-		Seq:       r.Seq,
-		Kind:      domain.RoomEventKind(r.Kind),
-		At:        r.At,
-		Present:   r.Present,
-	}
-
-	if r.Since != nil {
-		e.Since = *r.Since
-	}
-	if r.ExpiresAt != nil {
-		e.ExpiresAt = *r.ExpiresAt
-	}
-
+	e := r.RoomEvent
 	for data := r.Data; len(data) > 0; {
 		n, size := binary.Uvarint(data)
 		if size <= 0 || n > 1<<32-1 {

@@ -14,18 +14,10 @@ import (
 )
 
 type noticeRow struct {
-	ID          int64 `gorm:"primaryKey"`
-	Provider    string
-	Source      string
-	Content     []byte
-	ProviderRef string
-	OrderID     *int64
-	Reason      string
-	Body        []byte
-	Times       int
-	ReceivedAt  time.Time
-	LastAt      time.Time
-	ClosedAt    *time.Time
+	domain.UnreadNotice
+	Source string
+	// The hash of the notice.
+	Hash []byte `gorm:"column:content"`
 }
 
 func (noticeRow) TableName() string { return "payment_notices" }
@@ -37,51 +29,31 @@ const (
 )
 
 func newNoticeRow(n domain.UnreadNotice) noticeRow {
-	content := n.Content()
+	hash := n.Content()
 	row := noticeRow{
-		Provider:    n.Provider,
-		Source:      sourceNotice,
-		Content:     content[:],
-		ProviderRef: n.Notice.Ref,
-		Reason:      cut(n.Reason),
-		Body:        n.Notice.Body,
-		Times:       1,
-		ReceivedAt:  n.ReceivedAt,
-		LastAt:      n.ReceivedAt,
+		UnreadNotice: n,
+		Source:       sourceNotice,
+		Hash:         hash[:],
 	}
-	if row.Body == nil {
-		row.Body = []byte{}
+
+	row.Reason = cut(n.Reason)
+	row.Times = 1
+	row.LastAt = n.ReceivedAt
+	row.Notice.OrderID = max(0, n.Notice.OrderID)
+
+	if row.Notice.Body == nil {
+		row.Notice.Body = []byte{}
 	}
 	if n.Notice.Queried {
 		row.Source = sourceQuery
-	}
-	if n.Notice.OrderID > 0 {
-		row.OrderID = &n.Notice.OrderID
 	}
 
 	return row
 }
 
 func (r *noticeRow) notice() domain.UnreadNotice {
-	n := domain.UnreadNotice{
-		ID:         r.ID,
-		Provider:   r.Provider,
-		Reason:     r.Reason,
-		Times:      r.Times,
-		ReceivedAt: r.ReceivedAt,
-		LastAt:     r.LastAt,
-		ClosedAt:   r.ClosedAt,
-		Notice: domain.PaymentNotice{
-			Ref:     r.ProviderRef,
-			Body:    r.Body,
-			Queried: r.Source == sourceQuery,
-		},
-	}
-
-	if r.OrderID != nil {
-		n.Notice.OrderID = *r.OrderID
-	}
-
+	n := r.UnreadNotice
+	n.Notice.Queried = r.Source == sourceQuery
 	return n
 }
 
@@ -105,7 +77,7 @@ func (s *Store) KeepNotice(ctx context.Context, n domain.UnreadNotice) error {
 				"times":   gorm.Expr("payment_notices.times + 1"),
 				"last_at": row.LastAt,
 				"reason":  row.Reason,
-				"body":    row.Body,
+				"body":    row.Notice.Body,
 			}),
 		}).Omit("id").Create(&row).Error
 	})
@@ -145,18 +117,13 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 			return 0, err
 		}
 
-		entry := domain.AuditEntry{
-			At:     c.At,
-			Actor:  c.By,
-			Action: domain.ActionCloseNotice,
-			Detail: fmt.Sprintf("notice %d: %s", c.ID, c.Reason),
-		}
-
-		if row.OrderID != nil {
-			entry.OrderID = *row.OrderID
-		}
-
-		return c.ID, writeAudit(tx, entry)
+		return c.ID, writeAudit(tx, domain.AuditEntry{
+			At:      c.At,
+			Actor:   c.By,
+			Action:  domain.ActionCloseNotice,
+			OrderID: row.Notice.OrderID,
+			Detail:  fmt.Sprintf("notice %d: %s", c.ID, c.Reason),
+		})
 	})
 	if _, done := domain.DoneBefore(err); done {
 		return nil
