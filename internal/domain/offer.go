@@ -25,6 +25,13 @@ type Offer struct {
 // unknown one.
 type OfferID [16]byte
 
+// Scan implements sql.Scanner.
+func (id *OfferID) Scan(column any) error {
+	stored, _ := column.([]byte)
+	copy(id[:], stored)
+	return nil
+}
+
 // NewOffer returns the offer of a voucher.
 func NewOffer(v *Voucher, shopName string) *Offer {
 	o := &Offer{

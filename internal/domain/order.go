@@ -100,16 +100,16 @@ type Order struct {
 	// Whether the buyer's bank has taken back a payment.
 	Disputed bool
 	// The reason of a failed order: an error code of the API.
-	Reason string
+	Reason string `gorm:"-"`
 	// Only of a paid order, in answers to its owner.
-	RedeemCode string
+	RedeemCode string `gorm:"-"`
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
-	Ahead *int64
+	Ahead *int64 `gorm:"-"`
 	// The offer of what was bought; zero if another program or an earlier release placed the order.
 	OfferID OfferID
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
 	// exist, and in code that shows no order.
-	Offer *Offer
+	Offer *Offer `gorm:"-"`
 }
 
 // Purchase is a buyer's request for one unit of an open sale. A lane turns it into an order.

@@ -73,10 +73,7 @@ func (s *Store) AddOffers(ctx context.Context, orders []domain.Order) error {
 }
 
 func (s *Store) readOffer(db *gorm.DB, row *orderRow) error {
-	o := row.order()
-	err := s.addOffers(db, &o)
-	row.offer = o.Offer
-	return err
+	return s.addOffers(db, &row.Order)
 }
 
 func pointers(orders []domain.Order) []*domain.Order {

@@ -15,8 +15,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 	for i, p := range purchases {
 		rows[i] = &pendingInsert{
 			row: orderRow{
-				UserID:      p.UserID,
-				CreatedAt:   p.At,
+				Order:       domain.Order{UserID: p.UserID, CreatedAt: p.At},
 				IdemKey:     p.Key.Hash[:],
 				IdemRequest: p.Key.Request[:],
 			},

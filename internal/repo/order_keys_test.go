@@ -205,7 +205,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		for i := range rows {
 			user := int64(i + 1)
 			rows[i] = &pendingInsert{
-				row: orderRow{UserID: user, IdemRequest: []byte{1}}, key: &domain.RequestKey{Name: fmt.Sprint("order ", i)},
+				row: orderRow{Order: domain.Order{UserID: user}, IdemRequest: []byte{1}}, key: &domain.RequestKey{Name: fmt.Sprint("order ", i)},
 			}
 		}
 		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(1, "payment", "pay")).Runs)
@@ -228,7 +228,7 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 		rows := make([]*pendingInsert, buyers)
 		round := uint32(1)
 		for i := range rows {
-			rows[i] = &pendingInsert{row: orderRow{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers), EntryRound: &round}}
+			rows[i] = &pendingInsert{row: orderRow{Order: domain.Order{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers)}, EntryRound: &round}}
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
 			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 250, 1 + FLOOR(n / 250), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+env.Numbers(5)+

@@ -109,11 +109,7 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 		return domain.ErrInvalidState
 	}
 
-	row.Status = int8(o.Status)
-	row.PaidAt = o.PaidAt
-	row.RedeemedAt = o.RedeemedAt
-	row.CancelledAt = o.CancelledAt
-	row.RefundedAt = o.RefundedAt
+	row.Order = o
 
 	err := writeAudit(tx, domain.AuditEntry{
 		At:        m.At,
@@ -130,8 +126,6 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 	if err != nil || !m.Move.ReturnsUnit() {
 		return err
 	}
-
-	row.Slot = nil
 
 	// The hot row last.
 	return returnUnits(tx, row.VoucherID, 1, m.At)

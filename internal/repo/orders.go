@@ -11,20 +11,7 @@ import (
 )
 
 type orderRow struct {
-	ID          int64 `gorm:"primaryKey;autoIncrement:false"`
-	UserID      int64
-	VoucherID   int64
-	Slot        *int
-	Status      int8
-	Amount      int64
-	Currency    string
-	CreatedAt   time.Time
-	ExpiresAt   time.Time
-	PaidAt      *time.Time
-	RedeemedAt  *time.Time
-	CancelledAt *time.Time
-	RefundedAt  *time.Time
-	Disputed    bool
+	domain.Order
 	// Set by package service.
 	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
 	// domain.KeyHash of the request's Idempotency-Key; nil without one.
@@ -33,10 +20,6 @@ type orderRow struct {
 	IdemRequest []byte
 	// The round of the pass of a waiting room; nil without one.
 	EntryRound *uint32
-	OfferID    []byte // nil: unknown
-
-	// No column; nil unless it was read with the row.
-	offer *domain.Offer
 }
 
 func (orderRow) TableName() string { return "voucher_orders" }
@@ -44,52 +27,9 @@ func (orderRow) TableName() string { return "voucher_orders" }
 // keyExpired reports whether a request at the given time may use the order's Idempotency-Key for another order.
 func (r *orderRow) keyExpired(at time.Time) bool { return at.Sub(r.CreatedAt) >= domain.KeyLife }
 
-func newOrderRow(o *domain.Order) orderRow {
-	row := orderRow{
-		ID:        o.ID,
-		UserID:    o.UserID,
-		VoucherID: o.VoucherID,
-		Status:    int8(o.Status),
-		Amount:    o.Amount,
-		Currency:  o.Currency,
-		CreatedAt: o.CreatedAt,
-		ExpiresAt: o.ExpiresAt,
-		UpdatedAt: o.CreatedAt,
-	}
+func newOrderRow(o *domain.Order) orderRow { return orderRow{Order: *o, UpdatedAt: o.CreatedAt} }
 
-	if o.OfferID != (domain.OfferID{}) {
-		row.OfferID = o.OfferID[:]
-	}
-
-	row.offer = o.Offer
-	return row
-}
-
-func (r *orderRow) order() domain.Order {
-	o := domain.Order{
-		ID:          r.ID,
-		UserID:      r.UserID,
-		VoucherID:   r.VoucherID,
-		Status:      domain.OrderStatus(r.Status),
-		Amount:      r.Amount,
-		Currency:    r.Currency,
-		CreatedAt:   r.CreatedAt,
-		ExpiresAt:   r.ExpiresAt,
-		PaidAt:      r.PaidAt,
-		RedeemedAt:  r.RedeemedAt,
-		CancelledAt: r.CancelledAt,
-		RefundedAt:  r.RefundedAt,
-		Disputed:    r.Disputed,
-		Offer:       r.offer,
-	}
-
-	if r.Slot != nil {
-		o.Slot = *r.Slot
-	}
-
-	copy(o.OfferID[:], r.OfferID)
-	return o
-}
+func (r *orderRow) order() domain.Order { return r.Order }
 
 func ordersOf(rows []orderRow) []domain.Order {
 	orders := make([]domain.Order, len(rows))

@@ -37,7 +37,7 @@ func (s *Store) BeginPayment(
 		if err := s.readOffer(tx, &order); err != nil {
 			return 0, err
 		}
-		if domain.OrderStatus(order.Status) != domain.OrderPendingPayment {
+		if order.Status != domain.OrderPendingPayment {
 			return 0, domain.ErrInvalidState
 		}
 
@@ -95,7 +95,7 @@ func (s *Store) SettlePayment(
 		order, err := lockOrder(tx, 0, n.OrderID)
 		// Unknown order: the money is refunded.
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{ID: n.OrderID, Currency: domain.DefaultCurrency}
+			order = orderRow{Order: domain.Order{ID: n.OrderID, Currency: domain.DefaultCurrency}}
 			err = nil
 		}
 
@@ -109,7 +109,7 @@ func (s *Store) SettlePayment(
 		}
 
 		was := payment.Status
-		held := order.Slot != nil
+		held := order.Slot != 0
 
 		if err := s.settlePayment(tx, &order, payment, begun, n.Result, at); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (s *Store) SettlePayment(
 			Order:   order.order(),
 			Payment: payment.Payment,
 			Changed: payment.Status != was,
-			Freed:   held && order.Slot == nil,
+			Freed:   held && order.Slot == 0,
 		}
 
 		return nil
@@ -207,10 +207,10 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 	}
 
 	by := domain.Actor{Kind: domain.ActorProvider}
-	reason := "the order is " + domain.OrderStatus(order.Status).String()
+	reason := "the order is " + order.Status.String()
 
 	switch {
-	case domain.OrderStatus(order.Status) != domain.OrderPendingPayment:
+	case order.Status != domain.OrderPendingPayment:
 	case !begun:
 		reason = "the payment was not begun by this shop"
 	default:
@@ -268,7 +268,7 @@ func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, resu
 		return nil
 	}
 
-	if was == domain.PaymentSucceeded && domain.OrderStatus(order.Status) == domain.OrderPaid {
+	if was == domain.PaymentSucceeded && order.Status == domain.OrderPaid {
 		err := s.move(tx, order, domain.OrderMove{
 			Move:   domain.MoveRefund,
 			By:     by,
@@ -544,7 +544,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 		order, err := lockOrder(tx, 0, found.OrderID)
 		// The payment of an unknown order.
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{ID: found.OrderID}
+			order = orderRow{Order: domain.Order{ID: found.OrderID}}
 			err = nil
 		}
 
@@ -590,7 +590,7 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 		return false, err
 	}
 
-	if domain.OrderStatus(order.Status) == domain.OrderRefunding {
+	if order.Status == domain.OrderRefunding {
 		if open == 0 {
 			return true, s.move(tx, order, domain.OrderMove{
 				Move:   domain.MoveRefunded,
@@ -632,7 +632,7 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 		order, err := lockOrder(tx, 0, r.OrderID)
 		// The payment of an unknown order.
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{ID: r.OrderID}
+			order = orderRow{Order: domain.Order{ID: r.OrderID}}
 			err = nil
 		}
 
@@ -692,7 +692,7 @@ func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, e
 		return domain.Settled{}, s.db.Translate(err)
 	}
 
-	order := orderRow{ID: p.OrderID}
+	order := orderRow{Order: domain.Order{ID: p.OrderID}}
 	err := s.db.Writer(ctx).Take(&order).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		err = nil

@@ -142,7 +142,7 @@ func (of userOrders) withKeyOf(o *orderRow) *orderRow {
 func (of userOrders) activeOf(voucherID int64) userOrders {
 	var held userOrders
 	for _, r := range of {
-		if r.VoucherID == voucherID && r.Slot != nil {
+		if r.VoucherID == voucherID && r.Slot != 0 {
 			held = append(held, r)
 		}
 	}
@@ -174,7 +174,7 @@ func (of userOrders) newest() *orderRow {
 // freeSlot returns the lowest slot that no order in held occupies.
 func freeSlot(held userOrders) int {
 	for slot := 1; ; slot++ {
-		if !slices.ContainsFunc(held, func(r orderRow) bool { return *r.Slot == slot }) {
+		if !slices.ContainsFunc(held, func(r orderRow) bool { return r.Slot == slot }) {
 			return slot
 		}
 	}

@@ -249,8 +249,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 			earlier.IdemKey = nil
 		}
 
-		slot := freeSlot(of.activeOf(p.row.VoucherID))
-		p.row.Slot = &slot
+		p.row.Slot = freeSlot(of.activeOf(p.row.VoucherID))
 		known[p.row.UserID] = append(of, p.row)
 		b.inserts = append(b.inserts, p)
 	}
@@ -375,13 +374,18 @@ func (b *batch) insert(tx *gorm.DB) (int64, error) {
 	}
 
 	slices.SortFunc(rows, func(a, b *orderRow) int {
-		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.VoucherID, b.VoucherID), cmp.Compare(*a.Slot, *b.Slot))
+		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.VoucherID, b.VoucherID), cmp.Compare(a.Slot, b.Slot))
 	})
 
 	args := make([]any, 0, len(rows)*insertColumns)
 	for _, r := range rows {
-		args = append(args, r.ID, r.UserID, r.VoucherID, *r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
-			r.IdemKey, r.IdemRequest, r.EntryRound, r.OfferID)
+		var offer []byte
+		if r.OfferID != (domain.OfferID{}) {
+			offer = r.OfferID[:]
+		}
+
+		args = append(args, r.ID, r.UserID, r.VoucherID, r.Slot, r.Status, r.Amount, r.Currency, r.CreatedAt, r.ExpiresAt, r.UpdatedAt,
+			r.IdemKey, r.IdemRequest, r.EntryRound, offer)
 	}
 
 	res, err := tx.Statement.ConnPool.ExecContext(tx.Statement.Context, insertOrders(len(rows))+b.store.db.Syntax().SkipExisting, args...)

@@ -111,4 +111,3 @@ func (s *SQLite) checkPermissions(context.Context) Result {
 }
 
 func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode.Perm()) }
-
