@@ -33,9 +33,9 @@ type Answer struct {
 	ContentType string
 	Body        []byte
 	// Transient marks an answer that only invites a retry. It is not stored, and the key is released for the retry.
-	Transient bool
+	Transient bool `gorm:"-"`
 	// Only with Transient.
-	RetryAfter string
+	RetryAfter string `gorm:"-"`
 }
 
 // Claim is the idempotency lease of one run of a keyed request. It is passed from the request to the transaction; a

@@ -27,10 +27,7 @@ type keyRow struct {
 	ResourceID  *int64
 	ResourceAt  *time.Time
 	Done        bool
-	Status      int
-	Location    string
-	ContentType string
-	Body        []byte
+	domain.Answer
 	// Whether the lease has not ended.
 	Locked bool
 	// Whether the lifetime is over.
@@ -168,12 +165,7 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	}
 
-	return domain.KeyState{Answer: &domain.Answer{
-		Status:      r.Status,
-		Location:    r.Location,
-		ContentType: r.ContentType,
-		Body:        r.Body,
-	}}
+	return domain.KeyState{Answer: &r.Answer}
 }
 
 // takeOver leases a row whose run died or whose lifetime is over, provided that it has not changed since it was read. It

@@ -26,8 +26,8 @@ func (s *Store) SaleFacts(
 			return err
 		}
 
-		if f.Additions, err = stockAdditions(tx, voucherID); err != nil {
-			return err
+		if f.Voucher.Sale != nil {
+			f.Additions = f.Voucher.Sale.Added
 		}
 		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
 			return err

@@ -27,7 +27,7 @@ FROM seckill_vouchers s ORDER BY s.voucher_id`
 
 // orphansQuery finds active orders of vouchers that have no sale and therefore no units.
 const orphansQuery = `
-SELECT o.voucher_id, 0, 0, 0, COUNT(*), 0, 0 FROM voucher_orders o
+SELECT o.voucher_id, COUNT(*) AS active FROM voucher_orders o
 WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)
 GROUP BY o.voucher_id`
 
@@ -37,8 +37,8 @@ func (s *Store) SaleTotals(ctx context.Context) ([]domain.SaleTotals, error) {
 	var totals []domain.SaleTotals
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
 		for _, query := range []string{totalsQuery, orphansQuery} {
-			some, err := readTotals(ctx, tx.Statement.ConnPool, query)
-			if err != nil {
+			var some []domain.SaleTotals
+			if err := tx.Raw(withServerTimeout(ctx, query)).Scan(&some).Error; err != nil {
 				return err
 			}
 			totals = append(totals, some...)
@@ -63,25 +63,4 @@ func withServerTimeout(ctx context.Context, query string) string {
 	left := max(time.Until(end), 0) + serverTimeoutMargin
 	return fmt.Sprintf("/*M! SET STATEMENT max_statement_time = %.3f FOR */ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
 		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
-}
-
-func readTotals(ctx context.Context, db gorm.ConnPool, query string) ([]domain.SaleTotals, error) {
-	rows, err := db.QueryContext(ctx, withServerTimeout(ctx, query))
-	if err != nil {
-		return nil, err
-	}
-
-	// rows.Err returns the error.
-	defer func() { _ = rows.Close() }()
-
-	var totals []domain.SaleTotals
-	for rows.Next() {
-		var b domain.SaleTotals
-		if err := rows.Scan(&b.VoucherID, &b.InitialStock, &b.Stock, &b.Additions, &b.Active, &b.OverLimit, &b.BadSlots); err != nil {
-			return nil, err
-		}
-		totals = append(totals, b)
-	}
-
-	return totals, rows.Err()
 }
