@@ -21,7 +21,7 @@ const (
 
 // Revocation is one ended session whose access tokens must be refused until KeepUntil.
 type Revocation struct {
-	Seq       int64
+	Seq       int64 `gorm:"primaryKey"`
 	SessionID string
 	KeepUntil time.Time
 }

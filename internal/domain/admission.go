@@ -98,17 +98,17 @@ type GateLevel struct {
 	// Units left to admit; negative if units were removed from the database meanwhile.
 	Stock int64
 	// Order ids that occupy a unit: active orders and queued admissions.
-	Held int64
+	Held int64 `redis:"held"`
 	// Users with at least one of them; equal to Held if the limit per user is 1.
 	Users int64
 	// The sum of these ids, each modulo LevelDigits.
-	Sum int64
+	Sum int64 `redis:"sum"`
 	// Admissions of this voucher that are not settled.
-	Queued int64
+	Queued int64 `redis:"queued"`
 	// Grows with every change and every load.
-	Version int64
+	Version int64 `redis:"version"`
 	// The version of the last load.
-	Built int64
+	Built int64 `redis:"built"`
 	// Entries in the stream of the shard, of all vouchers; each has at least one admission.
 	Backlog int64
 }

@@ -254,7 +254,7 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 		clock := now
 		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
 		revoke := func(seq int64, id string) {
-			require.NoError(t, s.db.Writer(t.Context()).Create(&revocationRow{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Create(&auth.Revocation{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}
 		for seq := int64(1); seq <= 5; seq++ {
 			revoke(seq, fmt.Sprint("before-", seq))
@@ -264,7 +264,7 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 			clock = clock.Add(time.Minute)
 		}
 		for _, left := range []int64{0, 1, 3} { // rows of the replica that is promoted
-			require.NoError(t, s.db.Writer(t.Context()).Where("seq > ?", left).Delete(&revocationRow{}).Error)
+			require.NoError(t, s.db.Writer(t.Context()).Where("seq > ?", left).Delete(&auth.Revocation{}).Error)
 			for seq := left + 1; seq <= 7; seq++ {
 				revoke(seq, fmt.Sprintf("after-%d-%d", left, seq))
 				require.NoError(t, r.Load(t.Context()))

@@ -34,7 +34,7 @@ func (s *Store) SeedDemo(
 			}
 
 			for _, p := range pictures {
-				row := imageRow(p)
+				row := imageRow{p}
 				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
 					return err
 				}

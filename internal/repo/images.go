@@ -3,7 +3,6 @@ package repo
 import (
 	"context"
 	"errors"
-	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -12,20 +11,14 @@ import (
 	"seckill/internal/kit/picture"
 )
 
-type imageRow struct {
-	ID        string `gorm:"primaryKey"`
-	Width     int
-	Height    int
-	JPEG      []byte `gorm:"column:jpeg"`
-	CreatedAt time.Time
-}
+type imageRow struct{ picture.Picture }
 
 func (imageRow) TableName() string { return "images" }
 
 // AddPicture implements picture.Store.
 func (s *Store) AddPicture(ctx context.Context, p *picture.Picture) error {
 	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		row := imageRow(*p)
+		row := imageRow{*p}
 		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
 	})
 }
@@ -34,7 +27,7 @@ func (s *Store) AddPicture(ctx context.Context, p *picture.Picture) error {
 func (s *Store) Picture(ctx context.Context, id string) (picture.Picture, error) {
 	var row imageRow
 	err := s.db.Reader(ctx).Where("id = ?", id).Take(&row).Error
-	return picture.Picture(row), s.db.Translate(err)
+	return row.Picture, s.db.Translate(err)
 }
 
 // requireImage returns an *domain.InvalidError unless id is empty or that of a stored picture. Pictures are never deleted.

@@ -48,14 +48,6 @@ func (row *sessionRow) repeats(r *auth.Rotation) bool {
 		r.Grace > 0 && r.Now.Sub(*row.RotatedAt) < r.Grace
 }
 
-type revocationRow struct {
-	Seq       int64 `gorm:"primaryKey"`
-	SessionID string
-	KeepUntil time.Time
-}
-
-func (revocationRow) TableName() string { return "revocations" }
-
 // OpenSession implements auth.Store.
 func (s *Store) OpenSession(
 	ctx context.Context, g auth.Guess, newcomer domain.User, sess auth.Session, check func(*auth.LoginRequest) bool, confirm auth.ConfirmFunc,
@@ -273,9 +265,9 @@ func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 		return err
 	}
 
-	rows := make([]revocationRow, len(ids))
+	rows := make([]auth.Revocation, len(ids))
 	for i, id := range ids {
-		rows[i] = revocationRow{SessionID: id, KeepUntil: keepUntil}
+		rows[i] = auth.Revocation{SessionID: id, KeepUntil: keepUntil}
 	}
 
 	return tx.CreateInBatches(&rows, sqldb.PurgeBatch).Error
@@ -296,7 +288,7 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 	)
 
 	r := s.db.Reader(ctx)
-	if err := r.Model(&revocationRow{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
+	if err := r.Model(&auth.Revocation{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
 		return 0, s.db.Translate(err)
 	}
 
@@ -318,7 +310,7 @@ func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
 		if err := tx.Where("login_id IN ?", requests).Delete(&loginRequestRow{}).Error; err != nil {
 			return err
 		}
-		if err := tx.Where("seq IN ?", seqs).Delete(&revocationRow{}).Error; err != nil {
+		if err := tx.Where("seq IN ?", seqs).Delete(&auth.Revocation{}).Error; err != nil {
 			return err
 		}
 

@@ -28,7 +28,7 @@ type Picture struct {
 	ID            string
 	Width, Height int
 	// At most maxSize.
-	JPEG      []byte
+	JPEG      []byte `gorm:"column:jpeg"`
 	CreatedAt time.Time
 }
 

@@ -85,34 +85,21 @@ func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more 
 		return Level{}, unavailable(err, "read the level of voucher %d", voucherID)
 	}
 
-	counters := struct {
-		Held    int64 `redis:"held"`
-		Queued  int64 `redis:"queued"`
-		Version int64 `redis:"version"`
-		Sum     int64 `redis:"sum"`
-		Built   int64 `redis:"built"`
-		// Line is unused; Scan fails if it is not a number.
-		Line int64 `redis:"line"`
-	}{}
-	if err := meta.Scan(&counters); err != nil {
-		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
-	}
-
 	units, err := stock.Int64()
 	if err != nil {
 		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
 	}
 
-	return Level{
-		Stock:   units,
-		Held:    counters.Held,
-		Sum:     counters.Sum,
-		Queued:  counters.Queued,
-		Version: counters.Version,
-		Built:   counters.Built,
-		Users:   users.Val(),
-		Backlog: backlog.Val(),
-	}, nil
+	level := Level{Stock: units, Users: users.Val(), Backlog: backlog.Val()}
+	// Unused; Scan fails if it is not a number.
+	line := struct {
+		Last int64 `redis:"line"`
+	}{}
+	if err := errors.Join(meta.Scan(&level), meta.Scan(&line)); err != nil {
+		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
+	}
+
+	return level, nil
 }
 
 // Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
