@@ -87,7 +87,7 @@ func (q *Quota) Take(ctx context.Context, buckets ...Bucket) time.Duration {
 		args = append(args, b.Rule.Interval.Milliseconds(), b.Rule.full().Milliseconds())
 	}
 
-	reply, err := q.run(ctx, takeScript, keys, args)
+	reply, err := q.shared.run(ctx, q.name, &q.failed, takeScript, keys, args...)
 	if err != nil || reply[0] == 0 {
 		return 0
 	}
@@ -120,7 +120,7 @@ func (q *Quota) Return(ctx context.Context, buckets ...Bucket) {
 	}
 
 	// Without Redis the call stays counted.
-	_, _ = q.run(ctx, giveScript, keys, args)
+	_, _ = q.shared.run(ctx, q.name, &q.failed, giveScript, keys, args...)
 }
 
 func (q *Quota) takeLocal(buckets []Bucket) time.Duration {
@@ -164,19 +164,6 @@ func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
 }
 
 func (b Bucket) id() string { return b.Rule.Name + " " + b.Key }
-
-// run runs a script within the timeout, even if the client disconnects.
-func (q *Quota) run(ctx context.Context, script *redis.Script, keys []string, args []any) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.shared.Timeout)
-	defer cancel()
-	reply, err := script.Run(ctx, q.shared.Redis, keys, args...).Int64Slice()
-	if err != nil {
-		q.failed.Do(func() {
-			q.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", q.name, "err", err)
-		})
-	}
-	return reply, err
-}
 
 func (q *Quota) redisKey(b Bucket) string {
 	return "seckill:limit:{" + q.name + "}:" + b.Rule.Name + ":" + q.shared.hash(b.Key)

@@ -77,27 +77,20 @@ func New(name string, interval time.Duration, burst int, now func() time.Time, s
 	}
 }
 
-// Take counts a call of key. It returns zero if the call is allowed, otherwise the time after which to call again.
-func (l *Limit) Take(ctx context.Context, key string) time.Duration {
-	return l.TakeN(ctx, key, 1)
-}
-
-// TakeN is Take for a call that counts as n, which must not exceed the burst.
+// TakeN counts a call of key as n calls, of which there may be no more than the burst. It returns zero if the call is
+// allowed, otherwise the time after which to call again.
 func (l *Limit) TakeN(ctx context.Context, key string, n int) time.Duration {
 	wait := l.takeLocal(key, n)
 	if wait > 0 || l.shared == nil {
 		return wait
 	}
 
-	wait, err := l.takeShared(ctx, key, n)
+	one := l.interval.Milliseconds()
+	reply, err := l.shared.run(ctx, l.name, &l.failed, takeScript, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst))
 	if err != nil {
-		l.failed.Do(func() {
-			l.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", l.name, "err", err)
-		})
 		return 0
 	}
-
-	return wait
+	return time.Duration(reply[0]) * time.Millisecond
 }
 
 func (l *Limit) takeLocal(key string, n int) time.Duration {
@@ -109,21 +102,24 @@ func (l *Limit) takeLocal(key string, n int) time.Duration {
 	return max(time.Millisecond, time.Duration((float64(n)-bucket.TokensAt(now))*float64(l.interval)))
 }
 
-func (l *Limit) takeShared(ctx context.Context, key string, n int) (time.Duration, error) {
-	// A client that disconnects does not get around the limit.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.shared.Timeout)
-	defer cancel()
-
-	one := l.interval.Milliseconds()
-	reply, err := takeScript.Run(ctx, l.shared.Redis, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst)).Int64Slice()
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration(reply[0]) * time.Millisecond, nil
-}
-
 func (l *Limit) redisKey(key string) string {
 	return "seckill:limit:" + l.name + ":" + l.shared.hash(key)
+}
+
+// run runs a script of a limit within the timeout, even if the client disconnects: that does not get around the limit.
+func (s *Shared) run(
+	ctx context.Context, limit string, failed *rate.Sometimes, script *redis.Script, keys []string, args ...any,
+) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
+	defer cancel()
+
+	reply, err := script.Run(ctx, s.Redis, keys, args...).Int64Slice()
+	if err != nil {
+		failed.Do(func() {
+			s.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", limit, "err", err)
+		})
+	}
+	return reply, err
 }
 
 func (s *Shared) hash(key string) string {

@@ -44,7 +44,7 @@ func server(rdb redis.Scripter) *ratelimit.Limit {
 func useUp(t *testing.T, l *ratelimit.Limit) {
 	t.Helper()
 	for range burst {
-		require.Zero(t, l.Take(t.Context(), address))
+		require.Zero(t, l.TakeN(t.Context(), address, 1))
 	}
 }
 
@@ -67,17 +67,17 @@ func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 func TestCallIsAllowedAfterWait(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		useUp(t, server(rdb))
-		wait := server(rdb).Take(t.Context(), address)
+		wait := server(rdb).TakeN(t.Context(), address, 1)
 		requireRefused(t, wait)
 		elapse := func(d time.Duration) {
 			key, ttl := bucket(t, rdb)
 			require.NoError(t, rdb.PExpire(t.Context(), key, ttl-d).Err())
 		}
 		elapse(wait - 30*time.Minute)
-		require.Positive(t, server(rdb).Take(t.Context(), address))
+		require.Positive(t, server(rdb).TakeN(t.Context(), address, 1))
 		elapse(30 * time.Minute)
-		require.Zero(t, server(rdb).Take(t.Context(), address))
-		requireRefused(t, server(rdb).Take(t.Context(), address))
+		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
+		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
@@ -93,8 +93,8 @@ func TestCallOfManyTokens(t *testing.T) {
 			wait := other.TakeN(t.Context(), address, 3)
 			require.Greater(t, wait, 2*interval-10*time.Minute, name)
 			require.LessOrEqual(t, wait, 2*interval, name)
-			require.Zero(t, l.Take(t.Context(), address), name)
-			requireRefused(t, l.Take(t.Context(), address))
+			require.Zero(t, l.TakeN(t.Context(), address, 1), name)
+			requireRefused(t, l.TakeN(t.Context(), address, 1))
 		}
 	})
 }
@@ -103,10 +103,10 @@ func TestCallOfManyTokens(t *testing.T) {
 // empty bucket.
 func TestClockOfRedisSetBack(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		require.Zero(t, server(rdb).Take(t.Context(), address))
+		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
 		key, _ := bucket(t, rdb)
 		require.NoError(t, rdb.PExpire(t.Context(), key, 1000*interval).Err())
-		requireRefused(t, server(rdb).Take(t.Context(), address))
+		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
@@ -127,7 +127,7 @@ func TestFloodCostsFewCommands(t *testing.T) {
 		counting := &countingRedis{Scripter: rdb}
 		l := server(counting)
 		for range 100 * burst {
-			requireRefused(t, l.Take(t.Context(), address))
+			requireRefused(t, l.TakeN(t.Context(), address, 1))
 		}
 		require.EqualValues(t, burst, counting.scripts.Load())
 	})
@@ -139,9 +139,9 @@ func TestCallOfDisconnectedClientCounts(t *testing.T) {
 		cancel()
 		l := server(rdb)
 		for range burst {
-			require.Zero(t, l.Take(gone, address))
+			require.Zero(t, l.TakeN(gone, address, 1))
 		}
-		requireRefused(t, server(rdb).Take(t.Context(), address))
+		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
@@ -155,7 +155,7 @@ func TestConcurrentCallsOfThreeServers(t *testing.T) {
 			l := server(rdb)
 			for range 4 * burst {
 				wg.Go(func() {
-					if l.Take(t.Context(), address) == 0 {
+					if l.TakeN(t.Context(), address, 1) == 0 {
 						allowed.Add(1)
 					}
 				})
@@ -163,14 +163,14 @@ func TestConcurrentCallsOfThreeServers(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, burst, allowed.Load())
-		require.Zero(t, server(rdb).Take(t.Context(), "203.0.113.8"), "another key")
+		require.Zero(t, server(rdb).TakeN(t.Context(), "203.0.113.8", 1), "another key")
 	})
 }
 
 // Keys hide phone and address, and expire. All keys of a call of a quota are in one slot of a cluster.
 func TestKeys(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		require.Zero(t, server(rdb).Take(t.Context(), address))
+		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
 		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
 		keys := rdb.Keys(t.Context(), "*").Val()
 		require.Len(t, keys, 3)
@@ -200,14 +200,14 @@ func TestLocalLimitsWithoutRedis(t *testing.T) {
 				Secret:  []byte("a secret"), Log: slog.New(slog.NewTextHandler(&log, nil)),
 			}
 			l, q := ratelimit.New("logins", interval, 3, time.Now, shared), ratelimit.NewQuota("codes", time.Now, shared)
-			require.Zero(t, l.Take(t.Context(), "another key")) // opens a connection
+			require.Zero(t, l.TakeN(t.Context(), "another key", 1)) // opens a connection
 			require.NoError(t, broken(r))
 
 			for range 3 {
-				require.Zero(t, l.Take(t.Context(), address))
+				require.Zero(t, l.TakeN(t.Context(), address, 1))
 				require.Zero(t, q.Take(t.Context(), buckets("a")...))
 			}
-			requireRefused(t, l.Take(t.Context(), address))
+			requireRefused(t, l.TakeN(t.Context(), address, 1))
 			require.Positive(t, q.Take(t.Context(), buckets("a")...))
 			q.Return(t.Context(), buckets("a")...)
 			require.Zero(t, q.Take(t.Context(), buckets("a")...))
