@@ -159,7 +159,7 @@ func (m *metrics) opsHandler() http.Handler {
 
 func (m *metrics) newReconcileMetrics() {
 	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/reconcile.md.",
+		Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/checks.md.",
 	}, []string{"kind"})
 
 	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{

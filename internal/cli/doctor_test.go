@@ -34,7 +34,7 @@ func TestDoctorMasksSecrets(t *testing.T) {
 	require.Contains(t, out.String(), "the server said ***")
 }
 
-// TestDoctorChecksAreDocumented compares the checks with docs/doctor.md, in both directions.
+// TestDoctorChecksAreDocumented compares the checks with docs/checks.md, in both directions.
 func TestDoctorChecksAreDocumented(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -52,7 +52,7 @@ func TestDoctorChecksAreDocumented(t *testing.T) {
 		}
 		x.close()
 	}
-	text, err := os.ReadFile("../../docs/doctor.md")
+	text, err := os.ReadFile("../../docs/checks.md")
 	require.NoError(t, err)
 	var documented []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {

@@ -325,12 +325,12 @@ func rows(dump, table string) (kept []string) {
 	return kept
 }
 
-// TestEveryFindingIsDocumented: the API document and docs/reconcile.md have every kind of finding.
+// TestEveryFindingIsDocumented: the API document and docs/checks.md have every kind of finding.
 func TestEveryFindingIsDocumented(t *testing.T) {
 	t.Parallel()
 	k, err := theContract()
 	require.NoError(t, err)
-	page, err := os.ReadFile("../../docs/reconcile.md")
+	page, err := os.ReadFile("../../docs/checks.md")
 	require.NoError(t, err)
 	var words []any
 	for _, kind := range reconcile.Kinds() {
