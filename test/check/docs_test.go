@@ -18,14 +18,14 @@ import (
 	"seckill/test/env"
 )
 
-// TestDocumentsNameWhatExists: the files, tests, functions and headings that documents name exist. The changelog describes
-// the past.
+// TestDocumentsNameWhatExists: the files, tests, functions and headings that documents name or link to exist. The changelog
+// describes the past.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	texts, tests := documentsAndTests(t)
 	require.Greater(t, len(texts), 10)
 	file := regexp.MustCompile("`((?:cmd|internal|deploy|loadtest|docs|test)/[\\w./-]+)`")
 	test := regexp.MustCompile(`\bTest[A-Z]\w+`)
-	link := regexp.MustCompile(`\]\(([\w./-]*)#([^)\s]+)\)`)
+	link := regexp.MustCompile(`\]\(([\w./-]*)(?:#([^)\s]+))?\)`)
 	// A row of a table in architecture.md: number, file, function.
 	step := regexp.MustCompile("(?m)^\\| [\\d–]+ \\| `([\\w./]+\\.go)`[^|]*\\| `(?:\\w+\\.)?(\\w+)` \\|")
 
@@ -43,8 +43,10 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 			target := path
 			if m[1] != "" {
 				target = filepath.Join(filepath.Dir(path), m[1])
+				_, err := os.Stat(target)
+				assert.NoError(t, err, "%s links to %s", path, m[0])
 			}
-			if filepath.Ext(target) == ".md" {
+			if filepath.Ext(target) == ".md" && m[2] != "" {
 				assert.Contains(t, anchors(texts[target]), m[2], "%s links to %s", path, m[0])
 			}
 		}
