@@ -33,6 +33,8 @@ func TestStorefrontOnPhone(t *testing.T) {
 	}
 	v.until(`document.querySelector(%q).innerText === "桂"`, card(open)+" .cover > span") // in place of a picture
 
+	v.legible(t, "list on a phone")
+
 	// The slots of the day, of which one is chosen.
 	slot := fmt.Sprintf(`[...document.querySelectorAll(".slots button")].find((b) => b.innerText.endsWith(new Date(%d).toTimeString().slice(0, 5)))`, begin.UnixMilli())
 	v.run(`%s.click()`, slot)
@@ -53,6 +55,8 @@ func TestStorefrontOnPhone(t *testing.T) {
 		return toast.bottom > bar.top && toast.top < bar.bottom;
 	})()`, card(open)+" .bar")), "the toast lies over the button")
 
+	v.legible(t, "sale on a phone")
+
 	v.buy(open, rig.NewPhone())
 	v.reads(resultOf(open, "won"), "You got it!", "Pay within ")
 	v.reads(card(open)+" .bar", "Pay within", "Go to payment")
@@ -63,6 +67,13 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.until(`document.querySelector("li.order")`)
 	v.click("li.order .facts")
 	v.until(`/^\/orders\/\d+$/.test(location.pathname)`)
+
+	// On a desktop the rows of neighbours line up, however long their titles are.
+	v.do(chromedp.EmulateViewport(1440, 900))
+	v.goTo("/")
+	v.until(`document.querySelectorAll("li.sale").length === 4`)
+	tops := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale .price")].slice(0, 3).map((e) => e.getBoundingClientRect().top)`)
+	require.Equal(t, []float64{tops[0], tops[0], tops[0]}, tops)
 }
 
 // onScreen is an expression that is true if the whole element is visible without scrolling.
@@ -102,6 +113,7 @@ func reminder(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 		assert.Contains(t, strings.Split(whole, "\r\n"), line)
 	}
 
+	v.legible(t, "before the start")
 	v.click(`[data-do="notify"]`)
 	v.reads(card(sale), "notifies you a minute before the start")
 	v.until(`notified.length === 1 && notified[0].includes("Starts ")`)

@@ -229,6 +229,7 @@ function accepted(voucherID, answer, setState) {
     mine.put(answer);
     rooms.done(voucherID);
     setState({ is: "bought", order: answer.id });
+    sales.refresh(); // with the unit that was just bought
     return;
   }
   const now = new Date().toISOString();

@@ -111,6 +111,7 @@ export function card(id, alone = false) {
     h("div", { class: "act" }, word, result, another, limit, ref, leave, error, remind?.element));
   observer.observe(element);
   let shown = {};
+  let counted = null;
   let timed = null;
   let was = null;
   let said = null;
@@ -128,9 +129,10 @@ export function card(id, alone = false) {
     const at = shops.shop(v.shop_id)?.name ?? "";
     if (v !== shown.v || at !== shown.at) showFacts(v, at);
     const state = sales.stateOf(v, now);
+    if (v !== counted || state !== element.dataset.state) showStock(v, state);
+    counted = v;
     attr(element, "data-state", state);
     text(chip, t(`state.${state}`));
-    showStock(v, state);
     const a = action(v, state, alone);
     showTime(v, state, now, a.until);
     showAction(a);

@@ -388,7 +388,7 @@ async function pauseBeforeRetry(problem2,failures2,setState){const pause2=proble
 MOST2)+(problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});
 const wake=new AbortController;const up=()=>wake.abort();if(problem2.code==="network")addEventListener("online",up,{once:true});
 const unsubscribe=session.on(up);await sleep(pause2,wake.signal);unsubscribe();removeEventListener("online",up)}function accepted(voucherID,answer,setState){
-if(answer.status!=="queued"){put(answer);done(voucherID);setState({is:"bought",order:answer.id});return}const now2=new Date().
+if(answer.status!=="queued"){put(answer);done(voucherID);setState({is:"bought",order:answer.id});refresh();return}const now2=new Date().
 toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",created_at:now2,expires_at:now2});
 setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||order2.status==="queued")
 return;const p2=purchases.get(order2.voucher_id);if(p2?.state.order!==order2.id)return;if(order2.status==="failed")reject(
@@ -497,9 +497,9 @@ load();pin(only2??"");find2();render2();return()=>{mounted=false;clearInterval(t
 end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??{}:o2;function card(id,open3){const alone=open3;const titleID=newID("\
 order");const name2=h("a",alone?{}:{href:`/orders/${id}`});const title2=h("h2",{id:titleID},name2);const of=h("p",{class:"\
 sub"});const rules=h("p",{class:"note terms"});const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h(
-"strong",{class:"amount"});const facts=h("p",{class:"facts"},at," · ",t("orders.number",{id}));const deadline=h("span",
-{});const due=h("p",{class:"due"},icon("clock"),deadline);const error2=h("p",{class:"error",role:"alert"});const ref=h("\
-p",{class:"reference"});const button=(name3,kind,press2)=>{const b2=h("button",{type:"button",class:kind,"data-do":name3,
+"strong",{class:"amount"});const facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",{id})}`:"");const deadline=h(
+"span",{});const due=h("p",{class:"due"},icon("clock"),deadline);const error2=h("p",{class:"error",role:"alert"});const ref=h(
+"p",{class:"reference"});const button=(name3,kind,press2)=>{const b2=h("button",{type:"button",class:kind,"data-do":name3,
 "aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2};const pay=button("pay","p\
 rimary",payNow);const again=h("a",{class:"button primary","data-do":"again"},t("orders.again"));const cancel=button("can\
 cel","quiet",()=>confirmAndAct("cancel"));const refund=button("refund","quiet",()=>confirmAndAct("refund"));const codeID=newID(
@@ -631,38 +631,39 @@ await leave(id);button.focus()}));const remind=alone?reminders(id):null;const el
 e","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("\
 div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",
 off),alone?times:null,button,link),h("div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element));observer.
-observe(element);let shown2={};let timed=null;let was=null;let said=null;let turned=null;function onPress(){if(button.getAttribute(
-"aria-disabled")==="true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2){const v2=sale(
-id);if(!v2)return;const at=shop(v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const state2=stateOf2(
-v2,now2);attr(element,"data-state",state2);text(chip,t(`state.${state2}`));showStock(v2,state2);const a2=action(v2,state2,
-alone);showTime(v2,state2,now2,a2.until);showAction(a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(
-v2,state2,now2);remind?.update(v2,state2);if(was!==null&&was!==a2.say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.
-say;const from=message(v2,state2);text(word,from);show(word,from);if(said!==null&&said!==from)announce(from&&`${v2.title}\
-: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)text(error2,"");const active2=document.activeElement;if(a2.mine&&
-turned===false&&(!active2||active2===document.body||element.contains(active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){
-if(v2.image_url!==shown2.v?.image_url){attr(image,"src",v2.image_url);show(image,v2.image_url)}shown2={v:v2,at};for(const[
-el,words]of[[name2,v2.title],[sub,v2.sub_title],[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}
-const[initial]=at||v2.title;text(cover.firstChild,initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,
-money(v2.pay_value,v2.currency));const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));
-show(worth,saves);show(insteadOf,saves);const share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t(
-"store.off",{off:language()==="zh"?number((100-share)/10):share}));show(off,share>0&&share<100)}function showStock(v2,state2){
-const units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,1);const claimed=units-v2.stock;const share=Math.min(
-Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="ended");show(stockBar,state2!=="upcoming");
-attr(stockBar,"max",units);attr(stockBar,"value",claimed);const words={claimed:percent(share),left:number(v2.stock)};text(
-stockText,state2==="upcoming"?t("store.units",{n:number(v2.stock)}):t(alone?"store.claimedLeft":"store.claimed",words))}
-function showTime(v2,state2,now2,other){const until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-
-now2>48*HOUR?"At":"";const kind=other?.label??state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;const over=state2===
-"ended"&&!other;text(timeLabel,other?.label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(
-time,over||far?moment(until):left(until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===
-button||document.activeElement===link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,
-"data-busy",a2.busy);attr(button,"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(
-limit,a2.limit??"");show(limit,a2.limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);
-attr(link,"class",`button ${a2.calm?"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==
-link)link.focus();if(focused&&!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,
-a2.reference)}function showResult(a2){if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?
-[icon(signs[a2.kind])]:[]);attr(result,"data-kind",a2.kind);for(const[el,words]of[[headline,a2.head],[figure,a2.figure],
-[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.
-part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
+observe(element);let shown2={};let counted=null;let timed=null;let was=null;let said=null;let turned=null;function onPress(){
+if(button.getAttribute("aria-disabled")==="true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2){
+const v2=sale(id);if(!v2)return;const at=shop(v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const state2=stateOf2(
+v2,now2);if(v2!==counted||state2!==element.dataset.state)showStock(v2,state2);counted=v2;attr(element,"data-state",state2);
+text(chip,t(`state.${state2}`));const a2=action(v2,state2,alone);showTime(v2,state2,now2,a2.until);showAction(a2);showResult(
+a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(v2,state2);if(was!==null&&was!==a2.
+say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);text(word,from);show(word,from);
+if(said!==null&&said!==from)announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)text(error2,
+"");const active2=document.activeElement;if(a2.mine&&turned===false&&(!active2||active2===document.body||element.contains(
+active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){if(v2.image_url!==shown2.v?.image_url){attr(image,
+"src",v2.image_url);show(image,v2.image_url)}shown2={v:v2,at};for(const[el,words]of[[name2,v2.title],[sub,v2.sub_title],
+[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}const[initial]=at||v2.title;text(cover.firstChild,
+initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,money(v2.pay_value,v2.currency));const saves=v2.
+actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);show(insteadOf,saves);const share=saves?
+Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()==="zh"?number((100-share)/10):
+share}));show(off,share>0&&share<100)}function showStock(v2,state2){const units=Math.max(v2.initial_stock+(v2.added_stock??
+0),v2.stock,1);const claimed=units-v2.stock;const share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:
+1);show(stock,state2!=="ended");show(stockBar,state2!=="upcoming");attr(stockBar,"max",units);attr(stockBar,"value",claimed);
+const words={claimed:percent(share),left:number(v2.stock)};text(stockText,state2==="upcoming"?t("store.units",{n:number(
+v2.stock)}):t(alone?"store.claimedLeft":"store.claimed",words))}function showTime(v2,state2,now2,other){const until=other?.
+at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.label??
+state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,other?.
+label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over||far?moment(until):left(
+until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===
+link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,
+"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.
+limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?
+"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&
+!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
+if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]);attr(result,
+"data-kind",a2.kind);for(const[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]]){text(
+el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.part?.[1]);show(part,a2.part);show(result,
+a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
 shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",
 {class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
 rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
@@ -703,23 +704,23 @@ v2.sub_title,of?.name,of?.area,of?.address,moment(v2.begin_at)].join(" "))}funct
 v2,now2);if(state2==="ended")return"";if(v2.begin_at===chosen)return chosen;if(state2!=="upcoming")return NOW;return Date.
 parse(v2.begin_at)-now2<DAY?v2.begin_at:""}function showSlots(all2,now2){const starts=[...new Set(all2.map(v2=>slotOf(v2,
 now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(v2,now2)===NOW)?[NOW,...starts]:starts;if(chosen&&
-!found.includes(chosen))chosen="";show(slots,found.length>1);const names=["",...found];if(slots.dataset.names!==names.join()){
-slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"quiet",onclick:()=>{
-chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):slot===NOW?t("store\
-.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2){
-const all2=all();text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);
-show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(v2.id))add(v2,now2);for(const[id,
-c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,now2);const contains=search.value.
-trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){const v2=sale(id);const visible=matches(v2,contains)&&
-(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)found++;c2.update(now2)}const loading=!loaded&&
-all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(empty,found>0||all2.length===0&&error?
-"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}function add(v2,now2){
-const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce(
-(first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null);
-cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)end()}}function rank(v2,now2){
-const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcomin\
-g","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex(
-(n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+!found.includes(chosen))chosen="";show(slots,found.length>1||!loaded);const names=["",...found];if(slots.dataset.names!==
+names.join()){slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"\
+quiet",onclick:()=>{chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):
+slot===NOW?t("store.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===
+chosen))})}function update(now2){const all2=all();text(banner,error?t(error.code==="network"?"store.offline":"store.unav\
+ailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(
+v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,now2);
+const contains=search.value.trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){const v2=sale(id);
+const visible=matches(v2,contains)&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)found++;
+c2.update(now2)}const loading=!loaded&&all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(
+empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,
+empty.textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(
+other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(
+c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
+end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
+return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
+const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
 ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
 conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\

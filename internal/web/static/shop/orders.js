@@ -109,7 +109,7 @@ function card(id, open) {
   const at = h("span", {});
   const chip = h("span", { class: "chip" });
   const amount = h("strong", { class: "amount" });
-  const facts = h("p", { class: "facts" }, at, " · ", t("orders.number", { id }));
+  const facts = h("p", { class: "facts" }, at, alone ? ` · ${t("orders.number", { id })}` : "");
   const deadline = h("span", {});
   const due = h("p", { class: "due" }, icon("clock"), deadline);
   const error = h("p", { class: "error", role: "alert" });

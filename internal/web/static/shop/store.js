@@ -59,7 +59,7 @@ export function mount(root) {
     const starts = [...new Set(all.map((v) => slotOf(v, now)))].filter((slot) => slot && slot !== NOW).sort();
     const found = all.some((v) => slotOf(v, now) === NOW) ? [NOW, ...starts] : starts;
     if (chosen && !found.includes(chosen)) chosen = "";
-    show(slots, found.length > 1);
+    show(slots, found.length > 1 || !sales.loaded); // most shops have several, and then nothing moves
     const names = ["", ...found];
     if (slots.dataset.names !== names.join()) {
       slots.dataset.names = names.join();
