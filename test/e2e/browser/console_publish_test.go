@@ -140,7 +140,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	buyer.reads("main", "This sale does not exist")
 
 	v.click(`[data-do="publish"]`)
-	v.reads(dialog, "4 units at CN¥12.50 instead of CN¥20")
+	v.reads(dialog, "4 units at ¥12.50 instead of ¥20")
 	v.confirm()
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	v.until(`!document.querySelector("[data-check]")?.checkVisibility()`)
@@ -207,6 +207,6 @@ func nonsenseShown(t *testing.T, c *consoleTest) {
 	v.confirm() // it is on sale
 	v.reads("main", "Saved.")
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
-	v.reads(`[data-fact="pay_value"]`, "CN¥2")
+	v.reads(`[data-fact="pay_value"]`, "¥2")
 	v.until(`!document.querySelector("[data-check]")?.checkVisibility()`)
 }

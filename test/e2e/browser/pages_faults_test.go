@@ -416,6 +416,12 @@ var moduleScenes = []struct{ name, run, then string }{
 		`off.length === 2 && off.every((ms) => ms <= 1000)`,
 	},
 	{
+		"currencies with the same sign are distinguished",
+		`const { money } = await load("lib/i18n.js");
+		window.amounts = [money(8050, "CNY"), money(80, "JPY"), money(8000, "USD")].join(" ")`,
+		`amounts === "¥80.50 JP¥80 $80"`,
+	},
+	{
 		"a voucher that cannot be read is not requested again on every render, but after seconds",
 		`window.answer = (a) => a.endsWith("/vouchers/77") && problem(404, "not_found");
 		const { one } = await load("shop/sales.js");

@@ -23,8 +23,9 @@ replace(/\{(\w+)\}/g,(_2,name)=>values[name])}var locale=()=>current==="zh"?"zh-
 startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
 key)}function money(amount3,currency2){const places=digits(currency2);const unit=10**places;const decimals={minimumFractionDigits:amount3%
-unit===0?0:places,maximumFractionDigits:places};return formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:"\
-symbol",...decimals}).format(amount3/unit)}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter(
+unit===0?0:places,maximumFractionDigits:places};const currencyDisplay=currency2==="CNY"?"narrowSymbol":"symbol";const words2=formatter(
+"NumberFormat",{style:"currency",currency:currency2,currencyDisplay,...decimals}).format(amount3/unit);return currency2===
+"JPY"?words2.replace(/(?<!JP)¥/,"JP¥"):words2}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter(
 "NumberFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-dig\
 it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time3=>formatter("DateTimeFormat",
 dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(

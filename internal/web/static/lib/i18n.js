@@ -66,12 +66,14 @@ function formatter(type, options) {
 }
 
 // money formats an amount, given in the smallest unit of its currency. Currencies that share a sign are distinguished:
-// CN¥ and JP¥, or ¥ and JP¥ in Chinese.
+// ¥ is the yuan and JP¥ the yen, in both languages.
 export function money(amount, currency) {
   const places = digits(currency);
   const unit = 10 ** places;
   const decimals = { minimumFractionDigits: amount % unit === 0 ? 0 : places, maximumFractionDigits: places };
-  return formatter("NumberFormat", { style: "currency", currency, currencyDisplay: "symbol", ...decimals }).format(amount / unit);
+  const currencyDisplay = currency === "CNY" ? "narrowSymbol" : "symbol";
+  const words = formatter("NumberFormat", { style: "currency", currency, currencyDisplay, ...decimals }).format(amount / unit);
+  return currency === "JPY" ? words.replace(/(?<!JP)¥/, "JP¥") : words;
 }
 
 export const number = (n) => formatter("NumberFormat").format(n);

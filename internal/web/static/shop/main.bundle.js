@@ -23,15 +23,16 @@ replace(/\{(\w+)\}/g,(_2,name2)=>values[name2])}var locale=()=>current==="zh"?"z
 startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.
 stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
 key)}function money(amount,currency){const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%
-unit===0?0:places3,maximumFractionDigits:places3};return formatter("NumberFormat",{style:"currency",currency,currencyDisplay:"\
-symbol",...decimals}).format(amount/unit)}var number=n2=>formatter("NumberFormat").format(n2);var percent=share=>formatter(
-"NumberFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-dig\
-it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time=>formatter("DateTimeFormat",
-dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
-time));function hour(time,now2=Date.now()){const at=new Date(time);const days=Math.round((at.setHours(0,0,0,0)-new Date(
-now2).setHours(0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};
-const far=days<0||days>1;const words=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time));return days===
-1?t("time.tomorrow",{clock:words}):words}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
+unit===0?0:places3,maximumFractionDigits:places3};const currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol";const words=formatter(
+"NumberFormat",{style:"currency",currency,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.
+replace(/(?<!JP)¥/,"JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2);var percent=share=>formatter("Numb\
+erFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"\
+2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time=>formatter("DateTimeFormat",dayAndTime).
+format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));
+function hour(time,now2=Date.now()){const at=new Date(time);const days=Math.round((at.setHours(0,0,0,0)-new Date(now2).setHours(
+0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};const far=days<
+0||days>1;const words=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time));return days===1?
+t("time.tomorrow",{clock:words}):words}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
 const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("time.seconds",{s:rest});return minutes>=
 10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
 test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffs\
