@@ -26,39 +26,39 @@ const TINTS = 4; // of placeholders, in shop.css
 // The icons of results.
 const signs = { won: "check", waiting: "clock", turn: "bell", lost: "cross", warn: "alert" };
 
-// keepTime calls update(now) now, every second, when a sale starts or ends, and when anything that cards show changes. It
-// returns the function that stops that.
+// keepTime calls update(now, idle) now, every second, when a sale starts or ends, and when anything that cards show changes.
+// `idle` means that only time has passed. It returns the function that stops that.
 export function keepTime(update) {
   let timer = 0;
-  function tick() {
+  function tick(idle) {
     clearTimeout(timer);
     const now = clock.now();
-    update(now);
+    update(now, idle);
     let next = 1000 - (now % 1000);
     for (const v of sales.all()) {
       for (const time of [v.begin_at, v.end_at, v.entry.opens_at].map(Date.parse)) {
         if (time > now) next = Math.min(next, time - now);
       }
     }
-    timer = setTimeout(tick, next + 1);
+    timer = setTimeout(tick, next + 1, true);
   }
-  const ends = [sales, shops, buy, human, mine, rooms].map((changed) => changed.onChange(tick));
-  ends.push(session.on(tick));
-  tick();
+  const ends = [sales, shops, buy, human, mine, rooms].map((changed) => changed.onChange(() => tick(false)));
+  ends.push(session.on(() => tick(false)));
+  tick(false);
   return () => {
     clearTimeout(timer);
     for (const end of ends) end();
   };
 }
 
-// onScreen has the cards that are less than a screen away. The times of others are not updated each second: pages with
-// dozens of cards stay open for hours.
+// onScreen has the cards that are less than a screen away. Others are not updated each second: pages with dozens of cards
+// stay open for hours.
 const onScreen = new WeakSet();
 const observer = new IntersectionObserver((entries) => {
   for (const e of entries) onScreen[e.isIntersecting ? "add" : "delete"](e.target);
 }, { rootMargin: "100%" });
 
-// card returns the card of a sale: {element, update}; update(now) renders the current state. In a list the title is a link
+// card returns the card of a sale: {element, update}; update(now, idle) renders the current state. In a list the title is a link
 // that covers the card. `alone` means that the page shows this sale only, with its title and its terms elsewhere.
 export function card(id, alone = false) {
   const titleID = newID("sale");
@@ -66,8 +66,8 @@ export function card(id, alone = false) {
   const chip = h("span", { class: "chip" });
   const name = alone ? h("span", {}) : h("a", { href: `/sales/${id}` });
   const title = h("h2", { id: titleID, class: alone && "sr" }, name);
-  const image = h("img", { alt: "", class: "image", loading: "lazy", hidden: true, onerror: () => show(image, false) }); // the placeholder is behind it
-  const cover = h("div", { class: "cover" }, h("span", { "aria-hidden": "true" }), image, chip);
+  const image = h("img", { alt: "", class: "image", loading: "lazy", hidden: true, onerror: () => showImage(false) }); // the placeholder is behind it
+  const cover = h("div", { class: "cover", "data-empty": true }, h("span", { "aria-hidden": "true" }), image, chip);
   const of = h("span", {});
   const sub = h("span", {});
   const price = h("strong", {});
@@ -103,12 +103,13 @@ export function card(id, alone = false) {
     button.focus();
   }));
   const remind = alone ? reminders(id) : null;
+  const act = h("div", { class: "act" }, word, result, another, limit, ref, leave, error, remind?.element);
   const element = h(alone ? "article" : "li", { class: "sale", "data-voucher": id, "aria-labelledby": titleID },
     cover,
     h("div", { class: "what" }, title, h("p", { class: "sub" }, of, " ", sub)),
     h("div", { class: "meter" }, stock, alone ? null : times),
     h("div", { class: "bar" }, h("div", { class: "price" }, price, " ", insteadOf, worth, " ", off), alone ? times : null, button, link),
-    h("div", { class: "act" }, word, result, another, limit, ref, leave, error, remind?.element));
+    act);
   observer.observe(element);
   let shown = {};
   let counted = null;
@@ -123,12 +124,13 @@ export function card(id, alone = false) {
     else buy.press(id);
   }
 
-  function update(now) {
+  function update(now, idle) {
     const v = sales.sale(id);
     if (!v) return;
+    const state = sales.stateOf(v, now);
+    if (idle && state === element.dataset.state && !onScreen.has(element)) return;
     const at = shops.shop(v.shop_id)?.name ?? "";
     if (v !== shown.v || at !== shown.at) showFacts(v, at);
-    const state = sales.stateOf(v, now);
     if (v !== counted || state !== element.dataset.state) showStock(v, state);
     counted = v;
     attr(element, "data-state", state);
@@ -158,7 +160,7 @@ export function card(id, alone = false) {
   function showFacts(v, at) {
     if (v.image_url !== shown.v?.image_url) {
       attr(image, "src", v.image_url);
-      show(image, v.image_url);
+      showImage(Boolean(v.image_url));
     }
     shown = { v, at };
     for (const [el, words] of [[name, v.title], [sub, v.sub_title], [of, at]]) {
@@ -177,6 +179,11 @@ export function card(id, alone = false) {
     const share = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
     text(off, t("store.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
     show(off, share > 0 && share < 100);
+  }
+
+  function showImage(visible) {
+    show(image, visible);
+    attr(cover, "data-empty", !visible);
   }
 
   // showStock shows which share is claimed. Neither the first unit nor the last one is rounded away.
@@ -231,6 +238,7 @@ export function card(id, alone = false) {
   function showResult(a) {
     if (result.dataset.kind !== a.kind || !sign.firstChild) sign.replaceChildren(...(a.kind ? [icon(signs[a.kind])] : []));
     attr(result, "data-kind", a.kind);
+    attr(act, "data-result", Boolean(a.kind));
     for (const [el, words] of [[headline, a.head], [figure, a.figure], [note, a.idle && !alone ? "" : a.note]]) {
       text(el, words ?? "");
       show(el, words);

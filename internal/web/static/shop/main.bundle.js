@@ -606,65 +606,67 @@ RIPTION:${escaped(link)}`,`URL:${link}`,...at?[`LOCATION:${escaped([at.name,at.a
 "BEGIN:VALARM","ACTION:DISPLAY",`TRIGGER:${ALARM}`,`DESCRIPTION:${escaped(v2.title)}`,"END:VALARM","END:VEVENT","END:VCA\
 LENDAR",""].map(folded).join("\r\n")}function folded(line){let all2="";let size=0;for(const c2 of line){const bytes=new TextEncoder().
 encode(c2).length;if(size+bytes>LINE){all2+="\r\n ";size=1}all2+=c2;size+=bytes}return all2}var HOUR=36e5;var TINTS=4;var signs={won:"check",waiting:"clock",turn:"bell",lost:"cross",warn:"alert"};function keepTime(update){
-let timer3=0;function tick(){clearTimeout(timer3);const now2=now();update(now2);let next2=1e3-now2%1e3;for(const v2 of all()){
+let timer3=0;function tick(idle2){clearTimeout(timer3);const now2=now();update(now2,idle2);let next2=1e3-now2%1e3;for(const v2 of all()){
 for(const time of[v2.begin_at,v2.end_at,v2.entry.opens_at].map(Date.parse)){if(time>now2)next2=Math.min(next2,time-now2)}}
-timer3=setTimeout(tick,next2+1)}const ends=[sales_exports,shops_exports,buy_exports,human_exports,mine_exports,rooms_exports].
-map(changed=>changed.onChange(tick));ends.push(session.on(tick));tick();return()=>{clearTimeout(timer3);for(const end of ends)
-end()}}var onScreen=new WeakSet;var observer=new IntersectionObserver(entries=>{for(const e of entries)onScreen[e.isIntersecting?
-"add":"delete"](e.target)},{rootMargin:"100%"});function card2(id,alone=false){const titleID=newID("sale");const noteID=newID(
-"note");const chip=h("span",{class:"chip"});const name2=alone?h("span",{}):h("a",{href:`/sales/${id}`});const title2=h("\
-h2",{id:titleID,class:alone&&"sr"},name2);const image=h("img",{alt:"",class:"image",loading:"lazy",hidden:true,onerror:()=>show(
-image,false)});const cover=h("div",{class:"cover"},h("span",{"aria-hidden":"true"}),image,chip);const of=h("span",{});const sub=h(
-"span",{});const price=h("strong",{});const worth=h("s",{});const insteadOf=h("span",{class:"sr"},t("store.insteadOf"));
-const off=h("span",{class:"off"});const stockBar=h("progress",{"aria-label":t("store.stock")});const stockText=h("span",
-{});const stock=h("div",{class:"stock"},stockBar,stockText);const timeLabel=h("span",{class:"label"});const time=h("span",
-{class:"time",role:"timer","aria-live":"off"});const times=h("div",{class:"clock"},timeLabel," ",time);const label=h("sp\
-an",{id:newID("buy")});const button=h("button",{type:"button",class:"primary buy","aria-describedby":noteID,"aria-labell\
-edby":`${label.id} ${titleID}`,onclick:onPress},label);const link=h("a",{"aria-describedby":noteID});const sign=h("span",
-{class:"sign"});const headline=h("strong",{});const figure=h("span",{class:"figure"});const part=h("progress",{"aria-hid\
-den":"true"});const note=h("p",{id:noteID,class:"note"});const result=h("div",{class:"result"},sign,h("div",{},headline,
-figure,part,note));const another=h("button",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(
-id)});const limit=h("p",{class:"limit"});const ref=h("p",{class:"reference"});const word=h("p",{class:"banner","data-mes\
-sage":true});const error2=h("p",{class:"error",role:"alert"});const leave2=h("button",{type:"button",class:"link","data-\
-do":"leave","aria-describedby":titleID},t("room.leave"));leave2.addEventListener("click",singleFlight(leave2,{clear:()=>text(
-error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{if(!await confirm(t("room.sure"),t("room.leave")))return;
-await leave(id);button.focus()}));const remind=alone?reminders(id):null;const element=h(alone?"article":"li",{class:"sal\
-e","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("\
-div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",
-off),alone?times:null,button,link),h("div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element));observer.
-observe(element);let shown2={};let counted=null;let timed=null;let was=null;let said=null;let turned=null;function onPress(){
-if(button.getAttribute("aria-disabled")==="true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2){
-const v2=sale(id);if(!v2)return;const at=shop(v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const state2=stateOf2(
-v2,now2);if(v2!==counted||state2!==element.dataset.state)showStock(v2,state2);counted=v2;attr(element,"data-state",state2);
-text(chip,t(`state.${state2}`));const a2=action(v2,state2,alone);showTime(v2,state2,now2,a2.until);showAction(a2);showResult(
-a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(v2,state2);if(was!==null&&was!==a2.
-say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);text(word,from);show(word,from);
-if(said!==null&&said!==from)announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)text(error2,
-"");const active2=document.activeElement;if(a2.mine&&turned===false&&(!active2||active2===document.body||element.contains(
-active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){if(v2.image_url!==shown2.v?.image_url){attr(image,
-"src",v2.image_url);show(image,v2.image_url)}shown2={v:v2,at};for(const[el,words]of[[name2,v2.title],[sub,v2.sub_title],
-[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}const[initial]=at||v2.title;text(cover.firstChild,
-initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,money(v2.pay_value,v2.currency));const saves=v2.
-actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);show(insteadOf,saves);const share=saves?
-Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()==="zh"?number((100-share)/10):
-share}));show(off,share>0&&share<100)}function showStock(v2,state2){const units=Math.max(v2.initial_stock+(v2.added_stock??
-0),v2.stock,1);const claimed=units-v2.stock;const share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:
-1);show(stock,state2!=="ended");show(stockBar,state2!=="upcoming");attr(stockBar,"max",units);attr(stockBar,"value",claimed);
-const words={claimed:percent(share),left:number(v2.stock)};text(stockText,state2==="upcoming"?t("store.units",{n:number(
-v2.stock)}):t(alone?"store.claimedLeft":"store.claimed",words))}function showTime(v2,state2,now2,other){const until=other?.
-at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.label??
-state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,other?.
-label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over||far?moment(until):left(
-until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===
-link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,
-"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.
-limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?
-"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&
-!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
+timer3=setTimeout(tick,next2+1,true)}const ends=[sales_exports,shops_exports,buy_exports,human_exports,mine_exports,rooms_exports].
+map(changed=>changed.onChange(()=>tick(false)));ends.push(session.on(()=>tick(false)));tick(false);return()=>{clearTimeout(
+timer3);for(const end of ends)end()}}var onScreen=new WeakSet;var observer=new IntersectionObserver(entries=>{for(const e of entries)
+onScreen[e.isIntersecting?"add":"delete"](e.target)},{rootMargin:"100%"});function card2(id,alone=false){const titleID=newID(
+"sale");const noteID=newID("note");const chip=h("span",{class:"chip"});const name2=alone?h("span",{}):h("a",{href:`/sale\
+s/${id}`});const title2=h("h2",{id:titleID,class:alone&&"sr"},name2);const image=h("img",{alt:"",class:"image",loading:"\
+lazy",hidden:true,onerror:()=>showImage(false)});const cover=h("div",{class:"cover","data-empty":true},h("span",{"aria-h\
+idden":"true"}),image,chip);const of=h("span",{});const sub=h("span",{});const price=h("strong",{});const worth=h("s",{});
+const insteadOf=h("span",{class:"sr"},t("store.insteadOf"));const off=h("span",{class:"off"});const stockBar=h("progress",
+{"aria-label":t("store.stock")});const stockText=h("span",{});const stock=h("div",{class:"stock"},stockBar,stockText);const timeLabel=h(
+"span",{class:"label"});const time=h("span",{class:"time",role:"timer","aria-live":"off"});const times=h("div",{class:"c\
+lock"},timeLabel," ",time);const label=h("span",{id:newID("buy")});const button=h("button",{type:"button",class:"primary\
+ buy","aria-describedby":noteID,"aria-labelledby":`${label.id} ${titleID}`,onclick:onPress},label);const link=h("a",{"ar\
+ia-describedby":noteID});const sign=h("span",{class:"sign"});const headline=h("strong",{});const figure=h("span",{class:"\
+figure"});const part=h("progress",{"aria-hidden":"true"});const note=h("p",{id:noteID,class:"note"});const result=h("div",
+{class:"result"},sign,h("div",{},headline,figure,part,note));const another=h("button",{type:"button",class:"link","data-\
+do":"another","aria-describedby":titleID,onclick:()=>press(id)});const limit=h("p",{class:"limit"});const ref=h("p",{class:"\
+reference"});const word=h("p",{class:"banner","data-message":true});const error2=h("p",{class:"error",role:"alert"});const leave2=h(
+"button",{type:"button",class:"link","data-do":"leave","aria-describedby":titleID},t("room.leave"));leave2.addEventListener(
+"click",singleFlight(leave2,{clear:()=>text(error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{if(!await confirm(
+t("room.sure"),t("room.leave")))return;await leave(id);button.focus()}));const remind=alone?reminders(id):null;const act2=h(
+"div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element);const element=h(alone?"article":"li",{class:"\
+sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),
+h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth,
+" ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={};let counted=null;let timed=null;let was=null;
+let said=null;let turned=null;function onPress(){if(button.getAttribute("aria-disabled")==="true")return;if(button.dataset.
+do==="ready")login();else press(id)}function update(now2,idle2){const v2=sale(id);if(!v2)return;const state2=stateOf2(v2,
+now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;const at=shop(v2.shop_id)?.name??"";if(v2!==
+shown2.v||at!==shown2.at)showFacts(v2,at);if(v2!==counted||state2!==element.dataset.state)showStock(v2,state2);counted=v2;
+attr(element,"data-state",state2);text(chip,t(`state.${state2}`));const a2=action(v2,state2,alone);showTime(v2,state2,now2,
+a2.until);showAction(a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(
+v2,state2);if(was!==null&&was!==a2.say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);
+text(word,from);show(word,from);if(said!==null&&said!==from)announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,
+a2.leave);if(!a2.leave)text(error2,"");const active2=document.activeElement;if(a2.mine&&turned===false&&(!active2||active2===
+document.body||element.contains(active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){if(v2.image_url!==
+shown2.v?.image_url){attr(image,"src",v2.image_url);showImage(Boolean(v2.image_url))}shown2={v:v2,at};for(const[el,words]of[
+[name2,v2.title],[sub,v2.sub_title],[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}const[initial]=at||
+v2.title;text(cover.firstChild,initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,money(v2.pay_value,
+v2.currency));const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);
+show(insteadOf,saves);const share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()===
+"zh"?number((100-share)/10):share}));show(off,share>0&&share<100)}function showImage(visible){show(image,visible);attr(cover,
+"data-empty",!visible)}function showStock(v2,state2){const units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,
+1);const claimed=units-v2.stock;const share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,
+state2!=="ended");show(stockBar,state2!=="upcoming");attr(stockBar,"max",units);attr(stockBar,"value",claimed);const words={
+claimed:percent(share),left:number(v2.stock)};text(stockText,state2==="upcoming"?t("store.units",{n:number(v2.stock)}):t(
+alone?"store.claimedLeft":"store.claimed",words))}function showTime(v2,state2,now2,other){const until=other?.at??Date.parse(
+state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.label??state2;if(timed===
+kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"\
+time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over||far?moment(until):left(until-now2,Boolean(
+other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===link;text(label,
+a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,"data-do",a2.
+ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.limit);show(
+button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?"quiet":"p\
+rimary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&!a2.href&&
+document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
 if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]);attr(result,
-"data-kind",a2.kind);for(const[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]]){text(
-el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.part?.[1]);show(part,a2.part);show(result,
-a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
+"data-kind",a2.kind);attr(act2,"data-result",Boolean(a2.kind));for(const[el,words]of[[headline,a2.head],[figure,a2.figure],
+[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.
+part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
 shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",
 {class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
 rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
@@ -675,18 +677,18 @@ teps");body.append(c2.element,h("section",{class:"details"},facts,rulesTitle,rul
 hare"},share,shared)));const all2=h("a",{href:"/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("he\
 ader",{class:"lead"},all2,heading),banner,empty,body,bones);async function onShare(){const link=new URL(`/sales/${id}`,location.
 href).href;try{if(navigator.share)await navigator.share({title:title(),url:link});else{await navigator.clipboard.writeText(
-link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2){const v2=sale(id);text(banner,error?
-t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);const missing4=missing3===id;const loading=!v2&&
-!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?t("sale.missing"):loading?t("loading"):"");
-show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,title());if(missing4)showTitle();if(!v2)return;
-heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2);text(rules,v2.rules);
-rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){const of=shop(
-v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],
-["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["limit",t("sale.limitOf",{
-n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);if(facts.children.
-length!==all3.length){facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}
-all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}const ends=[watch2(id),keepTime(update)];return()=>{
-for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2,idle2){const v2=sale(id);text(banner,
+error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);const missing4=missing3===id;
+const loading=!v2&&!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?t("sale.missing"):loading?
+t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,title());if(missing4)showTitle();
+if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2,idle2);
+text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){
+const of=shop(v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["h\
+ours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["lim\
+it",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);
+if(facts.children.length!==all3.length){facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
+h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const ends=[
+watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
@@ -709,19 +711,19 @@ now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(
 names.join()){slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"\
 quiet",onclick:()=>{chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):
 slot===NOW?t("store.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===
-chosen))})}function update(now2){const all2=all();text(banner,error?t(error.code==="network"?"store.offline":"store.unav\
-ailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(
-v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,now2);
-const contains=search.value.trim()?finder(search.value):()=>true;let found=0;for(const[id,c2]of cards){const v2=sale(id);
-const visible=matches(v2,contains)&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)found++;
-c2.update(now2)}const loading=!loaded&&all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(
-empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,
-empty.textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(
-other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(
-c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
-end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
-return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
-const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+chosen))})}function update(now2,idle2=false){const all2=all();text(banner,error?t(error.code==="network"?"store.offline":
+"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.
+has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,
+now2);const contains=search.value.trim()?finder(search.value):null;let found=0;for(const[id,c2]of cards){const v2=sale(id);
+const visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)
+found++;c2.update(now2,idle2)}const loading=!loaded&&all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":
+"empty");text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.em\
+pty"));show(empty,empty.textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.
+values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,
+null);grid.insertBefore(c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];
+return()=>{for(const end of ends)end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2===
+"upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:
+at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
 ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
 conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\

@@ -49,7 +49,7 @@ export function mount(root, id) {
     }
   }
 
-  function update(now) {
+  function update(now, idle) {
     const v = sales.sale(id);
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
@@ -65,7 +65,7 @@ export function mount(root, id) {
     if (!v) return;
     heading.lang = languageOf(v.title);
     if (document.title.indexOf(v.title) < 0) showTitle();
-    c.update(now);
+    c.update(now, idle);
     text(rules, v.rules);
     rules.lang = languageOf(v.rules);
     show(rules, v.rules);
@@ -87,8 +87,10 @@ export function mount(root, id) {
     all.forEach(([, value], i) => text(facts.children[i].lastChild, value));
   }
 
+  attr(root, "data-bar", true);
   const ends = [sales.watch(id), keepTime(update)];
   return () => {
+    attr(root, "data-bar", null);
     for (const end of ends) end();
   };
 }

@@ -72,7 +72,7 @@ export function mount(root) {
     });
   }
 
-  function update(now) {
+  function update(now, idle = false) {
     const all = sales.all();
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
@@ -85,14 +85,14 @@ export function mount(root) {
       cards.delete(id);
     }
     showSlots(all, now);
-    const contains = search.value.trim() ? finder(search.value) : () => true;
+    const contains = search.value.trim() ? finder(search.value) : null;
     let found = 0;
     for (const [id, c] of cards) {
       const v = sales.sale(id);
-      const visible = matches(v, contains) && (chosen === "" || slotOf(v, now) === chosen);
+      const visible = (!contains || matches(v, contains)) && (chosen === "" || slotOf(v, now) === chosen);
       show(c.element, visible);
       if (visible) found++;
-      c.update(now);
+      c.update(now, idle);
     }
     const loading = !sales.loaded && all.length === 0;
     show(bones, loading);
