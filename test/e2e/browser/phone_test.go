@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +20,16 @@ import (
 func TestStorefrontOnPhone(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	p := rig.EmbeddedStack(t).With(
+		"SECKILL_SHOP_NAME=Dim Sum & Co",
+		"SECKILL_SHOP_COLOR=#ffd400",
+		"SECKILL_SHOP_IMPRINT=https://example.com/imprint",
+		"SECKILL_SHOP_PRIVACY=https://example.com/privacy",
+	).Serve(t).Shop(t)
 	open := p.Publish(t, rig.Offer{Title: "Breakfast for two, with everything that a long title needs", SubTitle: "Any day", PayValue: 8000, ActualValue: 16000, Stock: 100})
 	begin := time.Now().Add(2 * time.Hour)
 	soon := p.Publish(t, rig.Offer{Title: "Soup", Stock: 50, BeginAt: begin})
+	far := p.Publish(t, rig.Offer{Title: "A sale on another day, whose title is long as well", Stock: 50, BeginAt: begin.AddDate(0, 0, 20), EndAt: begin.AddDate(0, 0, 21)})
 
 	v := visit(t, startBrowser(t), p.URL, "en")
 	v.do(chromedp.EmulateViewport(390, 660, chromedp.EmulateMobile, chromedp.EmulateTouch))
@@ -31,12 +38,21 @@ func TestStorefrontOnPhone(t *testing.T) {
 	for n := range 3 {
 		v.until("%s", onScreen(fmt.Sprintf(`li.sale:nth-child(%d)`, n+1)))
 	}
-	v.until(`document.querySelector(%q).innerText === "桂"`, card(open)+" .cover > span") // in place of a picture
+	heights := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale")].map((e) => e.offsetHeight)`)
+	require.LessOrEqual(t, slices.Max(heights), 160.0, "a card with a date is as high as others: %v", heights)
+	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll(".clock")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)`), "cut off")
+	v.reads(card(far), "Upcoming")
+	// In place of a picture, the first letter of the shop.
+	v.until(`document.querySelector(%q).innerText === document.querySelector(%q).innerText[0]`, card(open)+" .cover > span", card(open)+" .sub")
 
+	v.reads(".brand", "Dim Sum & Co")
+	v.until(`document.title.endsWith("Dim Sum & Co")`)
+	v.until(`["/imprint", "/privacy"].every((end) => document.querySelector("footer a[href$='" + end + "']"))`)
+	v.until(`getComputedStyle(document.querySelector(%q)).color === "rgb(0, 0, 0)"`, buyOf(open)) // on yellow
 	v.legible(t, "list on a phone")
 
 	// The slots of the day, of which one is chosen.
-	slot := fmt.Sprintf(`[...document.querySelectorAll(".slots button")].find((b) => b.innerText.endsWith(new Date(%d).toTimeString().slice(0, 5)))`, begin.UnixMilli())
+	slot := fmt.Sprintf(`[...document.querySelectorAll(".slots button")].find((b) => b.innerText === new Date(%d).toTimeString().slice(0, 5))`, begin.UnixMilli())
 	v.run(`%s.click()`, slot)
 	v.until(`!document.querySelector(%q).checkVisibility() && document.querySelector(%q).checkVisibility()`, card(open), card(soon))
 	v.click(".slots button:nth-child(1)")
@@ -71,7 +87,7 @@ func TestStorefrontOnPhone(t *testing.T) {
 	// On a desktop the rows of neighbours line up, however long their titles are.
 	v.do(chromedp.EmulateViewport(1440, 900))
 	v.goTo("/")
-	v.until(`document.querySelectorAll("li.sale").length === 4`)
+	v.until(`document.querySelectorAll("li.sale").length === 5`)
 	tops := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale .price")].slice(0, 3).map((e) => e.getBoundingClientRect().top)`)
 	require.Equal(t, []float64{tops[0], tops[0], tops[0]}, tops)
 }

@@ -35,10 +35,10 @@ type roomTexts struct {
 var textsOfRoom = map[string]roomTexts{
 	"en": {
 		"You are in the waiting room", "Waiting · ", "It's your turn!", "Your turn! · ", "You got it!", "Your position: 1", "No. 1 · ",
-		"A unit may come back", "Join the waiting room",
+		"A unit may come back", "Join",
 	},
 	"zh": {
-		"已进入等候室", "等候中 · ", "轮到你了", "轮到你了！ · ", "抢到了", "你排在第 1 位", "第 1 位 · ", "如有名额退回", "进入等候室",
+		"已进入等候室", "等候中 · ", "轮到你了", "轮到你了！ · ", "抢到了", "你排在第 1 位", "第 1 位 · ", "如有名额退回", "去排队",
 	},
 }
 

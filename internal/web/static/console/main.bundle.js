@@ -27,18 +27,16 @@ unit===0?0:places,maximumFractionDigits:places};const currencyDisplay=currency2=
 "NumberFormat",{style:"currency",currency:currency2,currencyDisplay,...decimals}).format(amount3/unit);return currency2===
 "JPY"?words2.replace(/(?<!JP)¥/,"JP¥"):words2}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter(
 "NumberFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-dig\
-it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time3=>formatter("DateTimeFormat",
-dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
-time3));function hour(time3,now2=Date.now()){const at=new Date(time3);const days2=Math.round((at.setHours(0,0,0,0)-new Date(
-now2).setHours(0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};
-const far=days2<0||days2>1;const words2=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time3));
-return days2===1?t("time.tomorrow",{clock:words2}):words2}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(
-time3);function duration(seconds){const minutes2=Math.floor(seconds/60);const rest=seconds%60;if(minutes2===0)return t("\
-time.seconds",{s:rest});return minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
-s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").
-value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
-max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes2=`${two(
+it",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var{second,...hourOfDay}=timeOfDay;var DAY=864e5;
+var moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFor\
+mat",{year:"numeric",...dayAndTime}).format(new Date(time3));function hour(time3,now2=Date.now()){const at=new Date(time3);
+return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter(
+"DateTimeFormat",timeOfDay).format(time3);function duration(seconds){const minutes2=Math.floor(seconds/60);const rest=seconds%
+60;if(minutes2===0)return t("time.seconds",{s:rest});return minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):
+t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){
+const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.
+type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){
+const all2=Math.max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes2=`${two(
 Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;const clock=`${two(Math.floor(all2/3600)%24)}\
 :${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
 r.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):
@@ -56,10 +54,10 @@ detail??fields3.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId
 if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
 ternal"}async function problemOf(response){let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.
 code??codeOf(response.status),title:body2.title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.
-headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],challenge:body2.challenge,retryAfter:1e3*
-(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,key,token:token2,headers,
-signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;const stop=()=>abort.abort();
-signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,timeout);const all2=new Headers(
+headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],challenge:body2.challenge,shopName:body2.
+shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,
+key,token:token2,headers,signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;const stop=()=>abort.
+abort();signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,timeout);const all2=new Headers(
 headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempotency-Key",key);if(body2!==void 0)
 all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(BASE+path,{method,
 headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive});const got=performance.
@@ -112,14 +110,14 @@ bedby":`${ids3.note} ${ids3.error}`});const totp=h("input",{id:ids3.totp,type:"t
 code",inputmode:"numeric","aria-describedby":`${ids3.totpNote} ${ids3.error}`});const note=h("p",{id:ids3.note,class:"no\
 te"});const error=h("p",{id:ids3.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"link",
 onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submit",class:"\
-primary"});const second=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);const third=h(
+primary"});const second2=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);const third=h(
 "div",{class:"field"},h("label",{for:ids3.totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.tot\
 pNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids3.title},t(
 "login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
-bel",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second,third,
+bel",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second2,third,
 error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
 const dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;
-let done=false;let working=false;let ticking=0;function render3(){show(second,sent);show(third,needsTOTP);text(submit,working?
+let done=false;let working=false;let ticking=0;function render3(){show(second2,sent);show(third,needsTOTP);text(submit,working?
 t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.
 code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();
 return}if(problem.code==="rate_limited"&&!sent){text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,
@@ -139,36 +137,43 @@ dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clea
 done)}if(again)phone.value=session.lastPhone();render3();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
-var full=url=>url.pathname+url.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){
-unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode));
-showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}var brand=()=>t2(
-"brand");function showTitle(){const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].
-filter(Boolean).join(" · ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;
-if(full(to)!==full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(
-false);function onClick(event){const link3=event.target.closest?.("a[href^='/']");if(!link3||event.defaultPrevented||event.
-button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link3.href))event.preventDefault()}function markCurrent(){
-for(const link3 of nav.querySelectorAll("a")){const current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-cu\
-rrent",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
-logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){const label=[h(
-"span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
-{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
-{class:"word"},label))}function more(){const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in
-document.documentElement.dataset;const lang=language();const staff=home==="/console";const to=[["/","more.shop",staff],[
-"/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.proble\
-ms",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
-document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
-"foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
-...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
-name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));markCurrent();const other=Object.keys(languages).
-find(l=>l!==language());const switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="\
-zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,
-"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},
-sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
-button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);show(account,true)}function start(options){({pages,
-links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
-texts);document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);session.
-on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)account.
-querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
+var full=url=>url.pathname+url.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home==="/\
+console";var shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
+part)}catch{return part}}function open2(moved){unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(
+location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector(
+"h1").focus({preventScroll:true})}function brand(){if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("\
+console")}`:shop.name}function luminance(color2){const[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/
+255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
+if(shop.logo)document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;
+const{style}=document.documentElement;style.setProperty("--accent",shop.color);style.setProperty("--accent-press",`color\
+-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(
+shop.color)>.179?"#000":"#fff")}function showTitle(){const{title}=here();document.title=[badge(),typeof title==="functio\
+n"?title():t2(title),brand()].filter(Boolean).join(" · ")}function go(path,state=null){const to=new URL(path,location.href);
+if(!find(to.pathname))return false;if(full(to)!==full(location)||state!==history.state)history.pushState(state,"",full(to));
+open2(true);return true}var reload=()=>open2(false);function onClick(event){const link3=event.target.closest?.("a[href^=\
+'/']");if(!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;
+if(go(link3.href))event.preventDefault()}function markCurrent(){for(const link3 of nav.querySelectorAll("a")){const current2=link3.
+getAttribute("href")===here().nav;attr(link3,"aria-current",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-
+nav.offsetLeft}}async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(
+problem))}}function accountOf(phone){const label=[h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h(
+"span",{class:"phone"},label);return h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"d\
+ialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label))}function more(){const demo="demo"in document.documentElement.
+dataset;const lang=language();const to=[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",
+!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||
+demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h(
+"a",{href},t2(key)))}function render(){text(document.getElementById("brand"),brand());text(document.getElementById("skip"),
+t2("skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,
+"aria-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
+nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));
+markCurrent();const other=Object.keys(languages).find(l=>l!==language());const switchLanguage=h("button",{type:"button",
+class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?
+user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"butto\
+n",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("outpu\
+t",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);
+show(account,true)}function start(options){({pages,links,foot}=options);missing=options.missing??null;badge=options.badge??
+badge;openAccount=options.account??null;use(options.texts);dress();document.addEventListener("click",onClick);addEventListener(
+"popstate",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.
+activeElement);render();open2(false);if(focused)account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
 {},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
 "dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -423,7 +428,7 @@ order_id??letter.id}),t(`deadLetters.${name}`)))return;try{await post(`/admin/de
 data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}root2.replaceChildren(head(t("deadLetters.tit\
 le"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,
 out.element,all2.element);all2.load();return()=>{}}var fields=[{name:"name",required:true,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}];
-var fieldsOf=shop=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop?.[f.name],...f}));async function all(){
+var fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
 const found=[];for(let cursor="";cursor!==null;){const page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&
 {cursor}})}`);found.push(...page2.items);cursor=page2.next_cursor}return found}function list(root2){const operates=session.
 may("operate");const shops=listing({caption:t("shops.title"),empty:t("shops.none"),columns:[{label:t("shop.name"),cell:s=>operates?
@@ -433,23 +438,23 @@ cell:s=>s[name]||"–"})),{label:t("shop.id"),number:true,cell:s=>s.id}],read:cu
 section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean));shops.load();return()=>{}}function make(created){
 const post=intents({lasting:true});const status=statusLine();const f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(
 null),children:[status.element],work:async values=>{status.clear();if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.
-name))return;const shop=await post("/admin/shops",values);f.clear();status.show(t("shops.created",{name:shop.name}));await created()}});
+name))return;const shop2=await post("/admin/shops",values);f.clear();status.show(t("shops.created",{name:shop2.name}));await created()}});
 return f.element}function one(root2,id2){const out=errorBox();const status=statusLine();const title=h("h1",{tabindex:-1},
 t("shops.one"));const place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:"/console/shop\
-s",class:"link"},t("shops.back"))),out.element,place);let unmounted=false;get(`/shops/${id2}`).then(shop=>{if(unmounted)
-return;text(title,shop.name);const f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop),changes:true,children:[
+s",class:"link"},t("shops.back"))),out.element,place);let unmounted=false;get(`/shops/${id2}`).then(shop2=>{if(unmounted)
+return;text(title,shop2.name);const f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop2),changes:true,children:[
 status.element],work:async values=>{status.clear();if(Object.keys(values).length===0)return status.show(t("sale.same"));
 const changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values));text(title,changed.name);
 status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))},problem=>{if(!problem.code)
 throw problem;out.show(problem)});return()=>{unmounted=true}}function preview(form2,shops,{currency:currency2,stock:stock2}){const image=h("img",{alt:"",class:"image"});const blank=h(
-"div",{class:"image blank","aria-hidden":"true"});const shop=h("p",{class:"sub"});const title=h("p",{class:"title"});const sub=h(
+"div",{class:"image blank","aria-hidden":"true"});const shop2=h("p",{class:"sub"});const title=h("p",{class:"title"});const sub=h(
 "p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});const off2=h("span",{class:"chip","data-kind":"on_sa\
 le"});const units2=h("span",{class:"sub"});const starts=h("p",{class:"sub"});const element=section(t("preview.title"),image,
-blank,shop,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(
+blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(
 element,"aria-live","off");function amount3(field2){const n=Number((form2.value(field2)??"").replace(",","."));return Number.
 isFinite(n)&&n>0?Math.round(n*10**digits(currency2())):0}const inMoney=n=>{try{return money(n,currency2())}catch{return""}};
 function update(){const id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null);show(image,id2);show(
-blank,!id2);const at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop,at);text(blank,[...at||form2.value(
+blank,!id2);const at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at);text(blank,[...at||form2.value(
 "title")||"…"][0]);text(title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,
 value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):
 "");const saved=value>pay&&pay>0?Math.round((1-pay/value)*100):0;text(off2,`−${saved} %`);show(off2,saved>0);text(units2,
@@ -603,23 +608,24 @@ const lines=(rest+value).split("\n");rest=lines.pop();for(const line of lines){i
 essage",id:"",data:""}}else if(!line.startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(
 colon+2)}}}}finally{clearTimeout(timer2);reader.cancel().catch(()=>{})}}var KEEP=3600;var SECONDS=600;var PERIOD=10;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;
 const periods=new Map;const abort=new AbortController;let stats=null;let received=performance.now();let receivedAt=null;
-let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second of stats.
-seconds)history2.set(Date.parse(second.at)/1e3,second);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,p);
-const last=Math.max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}function update(){
-onUpdate({stats,seconds:withoutGaps(history2),hour:hourOf(history2,periods),stale:performance.now()-received>STALE2,receivedAt,
-problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){const onEvent=event=>event.
-event==="stats"&&add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,
-onProblem:setProblem})){for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){
-const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.
-signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();clearInterval(timer2)}}
-function hourOf(history2,periods){if(history2.size===0&&periods.size===0)return[];const hour2=new Map;const first=Math.ceil(
-Math.min(...history2.keys())/PERIOD)*PERIOD;for(const[at,p]of periods)if(!(at>=first))hour2.set(at,p);for(const[at,second]of history2){
-const begin=at-at%PERIOD;if(begin<first)continue;const p=hour2.get(begin)??nothingAt(begin);hour2.set(begin,{...p,orders:p.
-orders+durable(second),refused:p.refused+refusals(second),stock:second.stock??p.stock})}const last=Math.max(...hour2.keys());
-const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);return begins.map(at=>hour2.get(at)??nothingAt(
-at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});function withoutGaps(history2){
-if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.max(Math.min(...history2.
-keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
+let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second2 of stats.
+seconds)history2.set(Date.parse(second2.at)/1e3,second2);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,
+p);const last=Math.max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}
+function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:hourOf(history2,periods),stale:performance.now()-received>
+STALE2,receivedAt,problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){
+const onEvent=event=>event.event==="stats"&&add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/event\
+s`,{signal:abort.signal,onEvent,onProblem:setProblem})){for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(
+POLL2,abort.signal)){const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],
+p=>[null,p]);if(abort.signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();
+clearInterval(timer2)}}function hourOf(history2,periods){if(history2.size===0&&periods.size===0)return[];const hour2=new Map;
+const first=Math.ceil(Math.min(...history2.keys())/PERIOD)*PERIOD;for(const[at,p]of periods)if(!(at>=first))hour2.set(at,
+p);for(const[at,second2]of history2){const begin=at-at%PERIOD;if(begin<first)continue;const p=hour2.get(begin)??nothingAt(
+begin);hour2.set(begin,{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.
+stock})}const last=Math.max(...hour2.keys());const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);
+return begins.map(at=>hour2.get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,
+refused:0,stock:null});function withoutGaps(history2){if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.
+keys());for(let at=Math.max(Math.min(...history2.keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(
+at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
 "wrap";var UNDER=pre+"under";var OVER=pre+"over";var AXIS=pre+"axis";var OFF=pre+"off";var SELECT=pre+"select";var CURSOR_X=pre+
 "cursor-x";var CURSOR_Y=pre+"cursor-y";var CURSOR_PT=pre+"cursor-pt";var LEGEND=pre+"legend";var LEGEND_LIVE=pre+"live";
 var LEGEND_INLINE=pre+"inline";var LEGEND_SERIES=pre+"series";var LEGEND_MARKER=pre+"marker";var LEGEND_LABEL=pre+"label";
@@ -1391,8 +1397,8 @@ const values=series.map(()=>h("b",{}));const element=h("figure",{class:"plot","d
 {},t(`plot.${name}`)),h("ul",{class:"legend"},series.map((s,i)=>h("li",{},h("span",{class:`swatch s${i+1}`,"aria-hidden":"\
 true"}),` ${t(`series.${s.name}`)} `,values[i])))),canvas);let chart=null;let seconds=[];let frame=0;function legend(){const at=seconds[chart?.
 cursor.idx??seconds.length-1];series.forEach((s,i)=>text(values[i],at?round2(s.value(at)):"–"))}function describe(){const each=series.
-map(s=>[s,counts?seconds.reduce((sum,second)=>sum+s.value(second),0):s.value(seconds.at(-1))]);if(stacked)each.forEach(([
-,n],i)=>show(values[i].parentElement,n>0));const figures2=each.filter(([,n])=>!counts||n>0).map(([s,n])=>`${t(`series.${s.
+map(s=>[s,counts?seconds.reduce((sum,second2)=>sum+s.value(second2),0):s.value(seconds.at(-1))]);if(stacked)each.forEach(
+([,n],i)=>show(values[i].parentElement,n>0));const figures2=each.filter(([,n])=>!counts||n>0).map(([s,n])=>`${t(`series.${s.
 name}`)} ${round2(n)}`).join(", ");attr(canvas,"aria-label",t(counts?"plot.sums":"plot.last",{title:t(`plot.${name}`),figures:figures2||
 "0"}))}function data(){const columns3=series.map(s=>seconds.map(s.value));if(stacked){for(let i=1;i<columns3.length;i++)
 columns3[i]=columns3[i].map((n,at)=>n===null?null:n+columns3[i-1][at]);columns3.reverse()}return[seconds.map(s=>Date.parse(
@@ -1634,8 +1640,8 @@ if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late
 function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
 redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
 deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))});async function preview2(code){
-try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(!problem.shop_name)throw problem;
-attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shop_name),h("p",{class:"verdict",role:"\
+try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(!problem.shopName)throw problem;
+attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"\
 alert"},t("redeem.otherShop")));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button(
 {name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){
 if(problem.code!=="invalid_state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.
@@ -1757,50 +1763,50 @@ ouchers/${id2}/stats`);const[unpaid,paid]=["pending_payment","paid"].map(status=
 ale.sure.off",{title:title2,unpaid,paid})}show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,
 place,terms,publishing.bar);getMine(`/vouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.
 show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
-working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
-ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
-conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
-irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
-ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
-t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
-n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
-moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
- request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
- in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
-otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
-ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
-p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
-ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
-ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
- reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
-ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
-s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
-y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
-t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
-d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
-oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
-ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
-eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
-of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
- from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
-erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
-_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
-mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
-he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"};var zh={
-brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
-working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.shop":"商城",
-"more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.tomorrow":"明天 {clock}",
-"time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始",
-"state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我\
-们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 1380000\
-0000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送",
-"login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccoun\
-ts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.redee\
-mer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
+nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
+lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
+"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text \
+you a code. The first login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or \
++86 138 0000 0000","login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"R\
+esend in {left}","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is s\
+ent. Pick an account:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator",
+"role.admin":"Admin","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was se\
+nt to this number moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for th\
+is number. You can request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.",
+"login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authentica\
+tor code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wro\
+ng or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a cou\
+ntry that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","s\
+tatus.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","sta\
+tus.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","erro\
+r.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","e\
+rror.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not\
+ allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_requ\
+ired":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.",
+"error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed\
+.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of \
+date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended\
+.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"\
+Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_li\
+mit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts n\
+o further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in\
+ front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: \
+client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"T\
+he server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.pay\
+ment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Refer\
+ence: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",
+loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面",
+"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
+ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
+ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
+ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
 "login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
 "login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
@@ -2259,13 +2265,13 @@ ing":"进行中","rush.is.done":"已完成","rush.is.failed":"失败","rush.noDe
 ll rush 命令。"};var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
 if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
 return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
-class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff=user2?.permissions?.length>0;text(notice,
-staff||!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);root2.replaceChildren(
-head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff?h("a",{href:"/",class:"button primary"},t("access.sho\
-p")):null));if(staff&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(reload)}return()=>{}};
-var permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":["read"],"/console/redeem":["redeem"],"\
-/console/shops":["read"]};var system={"/console/dead-letters":["read"],"/console/events":["read"],"/console/notices":["r\
-ead"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??
+class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;text(
+notice,staff2||!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);root2.
+replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"button primar\
+y"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(
+reload)}return()=>{}};var permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":["read"],"/consol\
+e/redeem":["redeem"],"/console/shops":["read"]};var system={"/console/dead-letters":["read"],"/console/events":["read"],
+"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??
 system[nav4])=>({path,title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,account:account2,pages:[
 page(/^\/console$/,"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(
 /^\/console\/new$/,"sales.new",make2,"/console/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,

@@ -39,9 +39,9 @@ export function mount(root) {
     try {
       render(await postMine("/admin/redeem/preview", { body: { code } }), code);
     } catch (problem) {
-      if (!problem.shop_name) throw problem;
+      if (!problem.shopName) throw problem;
       attr(shown, "data-verdict", "no");
-      shown.replaceChildren(h("p", { class: "shop" }, problem.shop_name), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
+      shown.replaceChildren(h("p", { class: "shop" }, problem.shopName), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
       show(shown, true);
     }
   }

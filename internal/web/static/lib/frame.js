@@ -23,6 +23,11 @@ let unmount = () => {};
 const find = (path) => pages.find((p) => p.path.test(path));
 const here = () => find(location.pathname) ?? missing ?? pages[0];
 const full = (url) => url.pathname + url.search;
+const home = document.querySelector(".brand").getAttribute("href");
+const staff = home === "/console";
+
+// shop is how the operator presents the shop: name, logo, color, imprint and privacy, as far as SECKILL_SHOP_... are set.
+const shop = JSON.parse(document.documentElement.dataset.shop ?? "{}");
 
 function decode(part) {
   try {
@@ -45,7 +50,29 @@ function open(moved) {
 }
 
 // brand is the name of the shop, in the header and in the titles of the pages.
-const brand = () => t("brand");
+function brand() {
+  if (!shop.name) return t("brand");
+  return staff ? `${shop.name} · ${t("console")}` : shop.name;
+}
+
+// luminance is the relative luminance of a colour #rrggbb, from 0 to 1 (WCAG 2.2).
+function luminance(color) {
+  const [red, green, blue] = [1, 3, 5]
+    .map((at) => parseInt(color.slice(at, at + 2), 16) / 255)
+    .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// dress shows the logo and the colour of the shop.
+function dress() {
+  if (shop.logo) document.querySelector(".mark").replaceWith(h("img", { class: "mark", src: shop.logo, alt: "" }));
+  if (!shop.color) return;
+  const { style } = document.documentElement;
+  style.setProperty("--accent", shop.color);
+  style.setProperty("--accent-press", `color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color) > 0.179 ? "white" : "black"})`);
+  // Black and white contrast equally with a luminance of 0.179.
+  style.setProperty("--accent-ink", luminance(shop.color) > 0.179 ? "#000" : "#fff");
+}
 
 // showTitle sets the title of the page, which begins with the badge.
 export function showTitle() {
@@ -98,14 +125,13 @@ function accountOf(phone) {
   }, icon("user"), h("span", { class: "word" }, label));
 }
 
-// more returns the links of the footer: the other pages of this server. Only a demo leads the visitors of the shop to the
+// more returns the links of the footer: what the law asks of a shop, and the other pages of this server. Only a demo leads the visitors of the shop to the
 // console and to what developers read.
 function more() {
-  const home = document.querySelector(".brand").getAttribute("href");
   const demo = "demo" in document.documentElement.dataset;
   const lang = i18n.language();
-  const staff = home === "/console";
   const to = [
+    [shop.imprint, "more.imprint", !staff && shop.imprint], [shop.privacy, "more.privacy", !staff && shop.privacy],
     ["/", "more.shop", staff], ["/console", "console", !staff && demo],
     [`/docs?lang=${lang}`, "more.docs", staff || demo], [`/problems?lang=${lang}`, "more.problems", staff || demo],
   ];
@@ -146,6 +172,7 @@ export function start(options) {
   badge = options.badge ?? badge;
   openAccount = options.account ?? null;
   i18n.use(options.texts);
+  dress();
   document.addEventListener("click", onClick);
   addEventListener("popstate", () => open(true));
   render();

@@ -83,6 +83,8 @@ export const percent = (share) => formatter("NumberFormat", { style: "percent" }
 
 const dayAndTime = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const { month, day, ...timeOfDay } = dayAndTime;
+const { second, ...hourOfDay } = timeOfDay;
+const DAY = 86_400_000; // ms
 
 // moment formats a server time in the visitor's time zone, without the year.
 export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(new Date(time));
@@ -90,14 +92,10 @@ export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(n
 // stamp formats a time with the year.
 export const stamp = (time) => formatter("DateTimeFormat", { year: "numeric", ...dayAndTime }).format(new Date(time));
 
-// hour formats when something begins, as people say it at the time `now`: 14:00, Tomorrow 14:00, Dec 1, 14:00.
+// hour formats a time that is near `now`: 14:00, or Dec 1, 14:00 if that is a day away.
 export function hour(time, now = Date.now()) {
   const at = new Date(time);
-  const days = Math.round((at.setHours(0, 0, 0, 0) - new Date(now).setHours(0, 0, 0, 0)) / 86_400_000);
-  const clock = { hour: dayAndTime.hour, minute: dayAndTime.minute, hourCycle: dayAndTime.hourCycle };
-  const far = days < 0 || days > 1;
-  const words = formatter("DateTimeFormat", far ? { month, day, ...clock } : clock).format(new Date(time));
-  return days === 1 ? t("time.tomorrow", { clock: words }) : words;
+  return formatter("DateTimeFormat", Math.abs(at - now) < DAY ? hourOfDay : { month, day, ...hourOfDay }).format(at);
 }
 
 // clockTime formats the time of day.

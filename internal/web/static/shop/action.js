@@ -11,6 +11,7 @@ import { queueNote } from "./queue.js";
 import { turn } from "./turn.js";
 
 const REFUSAL_SHOWN = 8_000; // ms
+const DAY = 86_400_000; // ms
 
 // action returns what the card of a sale shows beside its facts:
 //   label      of the button; `disabled`, `busy`, `href` if it is a link, `calm` if it is not the next step, `ready` if it
@@ -22,7 +23,7 @@ const REFUSAL_SHOWN = 8_000; // ms
 //   say        the text for screen readers: it changes with events, not with every second
 // `alone` means that the page shows this sale only.
 export function action(v, state, alone) {
-  const label = state === "on_sale" ? t("buy.now") : t(`button.${state}`, { at: hour(v.begin_at, clock.now()) });
+  const label = state === "on_sale" ? t("buy.now") : closed(v, state, alone);
   if (v.preview) return { label, disabled: true, note: t("sale.preview"), say: "" };
   const p = buy.purchase(v.id);
   const held = mine.holding(v.id);
@@ -45,7 +46,8 @@ export function action(v, state, alone) {
   const rejoins = v.entry.mode === "room" && held.length < most && !unpaid; // another unit needs another place
   if ((held.length > 0 || p.is === "bought") && !rejoins) return bought(v, state, { p, held, order, unpaid, most, limit });
 
-  const inRoom = turn(v, state);
+  const place = turn(v, state, alone);
+  const inRoom = place && { label, ...place };
   // A rejection that follows from the sale's state is shown for a while, then the state itself.
   const byState = !p.open && ["sold_out", "sale_not_started", "sale_ended"].includes(p.problem?.code);
   const lost = byState && p.problem.code === "sold_out" && state === "sold_out";
@@ -69,6 +71,13 @@ export function action(v, state, alone) {
     label, disabled: true, kind: alone && state === "sold_out" ? "lost" : undefined, note: `${t(`note.${state}`)} ${check}`.trim(), idle: true,
     limit, say,
   };
+}
+
+// closed returns the label of a button that cannot be pressed. The card of a list has no room for a date, which is beside it.
+function closed(v, state, alone) {
+  const now = clock.now();
+  if (state === "upcoming" && !alone && Date.parse(v.begin_at) - now > DAY) return t("state.upcoming");
+  return t(`button.${state}`, { at: hour(v.begin_at, now) });
 }
 
 // bought is the action of a sale of which the visitor has a unit.

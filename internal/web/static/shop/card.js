@@ -6,7 +6,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { icon } from "../lib/icon.js";
-import { language, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
+import { hour, language, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
@@ -208,7 +208,7 @@ export function card(id, alone = false) {
     timed = kind;
     const over = state === "ended" && !other;
     text(timeLabel, other?.label ?? t(over ? "time.ended" : `time.${state === "upcoming" ? "begins" : "ends"}${far}`));
-    text(time, over || far ? moment(until) : left(until - now, Boolean(other)));
+    text(time, over ? moment(until) : far ? hour(until, now) : left(until - now, Boolean(other)));
   }
 
   function showAction(a) {

@@ -27,20 +27,18 @@ unit===0?0:places3,maximumFractionDigits:places3};const currencyDisplay=currency
 "NumberFormat",{style:"currency",currency,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.
 replace(/(?<!JP)¥/,"JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2);var percent=share=>formatter("Numb\
 erFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"\
-2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var moment=time=>formatter("DateTimeFormat",dayAndTime).
-format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));
-function hour(time,now2=Date.now()){const at=new Date(time);const days=Math.round((at.setHours(0,0,0,0)-new Date(now2).setHours(
-0,0,0,0))/864e5);const clock={hour:dayAndTime.hour,minute:dayAndTime.minute,hourCycle:dayAndTime.hourCycle};const far=days<
-0||days>1;const words=formatter("DateTimeFormat",far?{month,day,...clock}:clock).format(new Date(time));return days===1?
-t("time.tomorrow",{clock:words}):words}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
-const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("time.seconds",{s:rest});return minutes>=
-10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
-test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffs\
-et"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.
-resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.max(0,Math.ceil(ms/1e3));const two=n2=>String(
-n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&
-all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):
-clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
+2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time=>formatter(
+"DateTimeFormat",dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).
+format(new Date(time));function hour(time,now2=Date.now()){const at=new Date(time);return formatter("DateTimeFormat",Math.
+abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).
+format(time);function duration(seconds){const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t(
+"time.seconds",{s:rest});return minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
+s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneNa\
+me").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
+max(0,Math.ceil(ms/1e3));const two=n2=>String(n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(
+Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
+:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
 rror.internal":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):
 ""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
@@ -59,9 +57,9 @@ fields.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId:"",order
 if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
 ternal"}async function problemOf(response){let body={};try{body=await response.json()}catch{}return new Problem({code:body.
 code??codeOf(response.status),title:body.title,detail:body.detail,status:response.status,requestId:body.request_id??response.
-headers.get("X-Request-Id")??"",orderId:body.order_id??"",errors:body.errors??[],challenge:body.challenge,retryAfter:1e3*
-(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{body,key,token:token2,headers:headers2,
-signal,timeout=TIMEOUT,keepalive,stream:stream2,cache="no-store"}={}){const abort=new AbortController;const stop2=()=>abort.
+headers.get("X-Request-Id")??"",orderId:body.order_id??"",errors:body.errors??[],challenge:body.challenge,shopName:body.
+shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{body,key,token:token2,
+headers:headers2,signal,timeout=TIMEOUT,keepalive,stream:stream2,cache="no-store"}={}){const abort=new AbortController;const stop2=()=>abort.
 abort();signal?.addEventListener("abort",stop2);if(signal?.aborted)stop2();const timer3=setTimeout(stop2,timeout);const all2=new Headers(
 headers2);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempotency-Key",key);if(body!==void 0)
 all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(BASE+path2,{method,
@@ -114,50 +112,58 @@ numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("input",
 one-time-code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,
 class:"note"});const error2=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"\
 link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submi\
-t",class:"primary"});const second=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);const third=h(
-"div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.tot\
-pNote")));const demo=demoAccounts(enterAs);const form=h("form",{onsubmit:next2,novalidate:true},h("h2",{id:ids2.title},t(
-"login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
-bel",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second,third,
-error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
-const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed},form);let sent=false;let loginID;let needsTOTP=false;
-let done2=false;let working=false;let ticking=0;function render2(){show(second,sent);show(third,needsTOTP);text(submit,working?
-t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail2(problem2){if(problem2.
-code==="totp_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();
-return}if(problem2.code==="rate_limited"&&!sent){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+problem2.retryAfter,
-now())}):t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,wrongCode?t("login.\
-wrong"):problem2.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem2))}async function work(what){if(working)
-return;working=true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code==="rate_\
-limited"&&!quota(problem2))sent=true;if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;render2()}}
-function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.
-now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t(
-"login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.
-sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?t("login.demo",{code:answer.
-demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
-await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(
-sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
-await enter()})}function next2(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error2,t("login.\
-badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(
-done2)}if(again)phone.value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+t",class:"primary"});const second2=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);
+const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},
+t("login.totpNote")));const demo=demoAccounts(enterAs);const form=h("form",{onsubmit:next2,novalidate:true},h("h2",{id:ids2.
+title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"fiel\
+d"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second2,
+third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),
+submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},form);let sent=false;let loginID;
+let needsTOTP=false;let done2=false;let working=false;let ticking=0;function render2(){show(second2,sent);show(third,needsTOTP);
+text(submit,working?t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail2(problem2){
+if(problem2.code==="totp_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";
+totp.focus();return}if(problem2.code==="rate_limited"&&!sent){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+
+problem2.retryAfter,now())}):t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,
+wrongCode?t("login.wrong"):problem2.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem2))}async function work(what){
+if(working)return;working=true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code===
+"rate_limited"&&!quota(problem2))sent=true;if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;
+render2()}}function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-
+performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/
+1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){
+const answer=await session.sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?
+t("login.demo",{code:answer.demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*
+1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());
+done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;
+code.value="";sent=false;work(async()=>{await sendCode();await enter()})}function next2(event){event.preventDefault();if(!sent){
+if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed2(){
+clearInterval(ticking);dialog.remove();resolve(done2)}if(again)phone.value=session.lastPhone();render2();document.body.append(
+dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path2=>pages.find(p2=>p2.path.test(path2));var here=()=>find(location.pathname)??missing??pages[0];
-var full=url2=>url2.pathname+url2.search;function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){
-unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode));
-showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector("h1").focus({preventScroll:true})}var brand=()=>t2(
-"brand");function showTitle(){const{title:title2}=here();document.title=[badge(),typeof title2==="function"?title2():t2(
-title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){const to=new URL(path2,location.href);if(!find(
-to.pathname))return false;if(full(to)!==full(location)||state2!==history.state)history.pushState(state2,"",full(to));open2(
-true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
+var full=url2=>url2.pathname+url2.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home===
+"/console";var shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
+part)}catch{return part}}function open2(moved){unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(
+location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector(
+"h1").focus({preventScroll:true})}function brand(){if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("\
+console")}`:shop.name}function luminance(color){const[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/
+255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
+if(shop.logo)document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;
+const{style}=document.documentElement;style.setProperty("--accent",shop.color);style.setProperty("--accent-press",`color\
+-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(
+shop.color)>.179?"#000":"#fff")}function showTitle(){const{title:title2}=here();document.title=[badge(),typeof title2===
+"function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){const to=new URL(path2,
+location.href);if(!find(to.pathname))return false;if(full(to)!==full(location)||state2!==history.state)history.pushState(
+state2,"",full(to));open2(true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link.href))event.preventDefault()}function markCurrent(){
 for(const link of nav.querySelectorAll("a")){const current2=link.getAttribute("href")===here().nav;attr(link,"aria-curre\
 nt",current2?"page":null);if(current2)nav.scrollLeft=link.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
 logout()}catch(problem2){text(account.querySelector("output"),explain(problem2))}}function accountOf(phone){const label=[
 h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
 {type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
-{class:"word"},label))}function more(){const home=document.querySelector(".brand").getAttribute("href");const demo="demo"in
-document.documentElement.dataset;const lang=language();const staff=home==="/console";const to=[["/","more.shop",staff],[
-"/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.proble\
-ms",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+{class:"word"},label))}function more(){const demo="demo"in document.documentElement.dataset;const lang=language();const to=[
+[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
+["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
+ems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
 document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
 "foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
 ...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
@@ -168,9 +174,9 @@ find(l2=>l2!==language());const switchLanguage=h("button",{type:"button",class:"
 sign,h("span",{class:"word"},t2(name2)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
 button("logout",logout,icon("exit"))]:[button("login",()=>login())]);show(account,true)}function start(options){({pages,
 links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
-texts);document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);session.
-on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)account.
-querySelector("button").focus()})}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id=newID("confirm");let agreed=false;const dialog=h(
+texts);dress();document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);
+session.on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)
+account.querySelector("button").focus()})}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id=newID("confirm");let agreed=false;const dialog=h(
 "dialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=true;dialog.close()}},yes)));document.
@@ -471,24 +477,24 @@ s3.p,V(a2.F,o2)),(z[c2]?[z[c2]]:z).map((o3,r3)=>{const n3=x(e2.size,e2.K);return
 reduce((t6,o3)=>o3.s<t6.s?o3:t6)}}n(4)};P.with=(...t4)=>(o2,e)=>P(o2,{modes:[...g,...t4],...e});var QUIET2=4;function qr(content,label){const code=P(content);const size=code.size+2*QUIET2;let path2="";for(let y2=0;y2<
 code.size;y2++){for(let x2=0;x2<code.size;x2++)if(code.get(x2,y2))path2+=`M${x2+QUIET2} ${y2+QUIET2}h1v1h-1z`}return svg(
 "svg",{class:"qr",viewBox:`0 0 ${size} ${size}`,role:"img","aria-label":label,"shape-rendering":"crispEdges"},svg("path",
-{class:"qr-light",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{load:()=>load2,onChange:()=>onChange6,shop:()=>shop});var RETRY3=3e4;var shops=new Map;var next=new Map;var changes8=topic();var listed=null;var onChange6=changes8.on;function load2(){
+{class:"qr-light",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{load:()=>load2,onChange:()=>onChange6,shop:()=>shop2});var RETRY3=3e4;var shops=new Map;var next=new Map;var changes8=topic();var listed=null;var onChange6=changes8.on;function load2(){
 listed??=get("/shops?limit=100").then(({items})=>{for(const s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}
-function shop(id){if(!shops.get(id)&&performance.now()>=(next.get(id)??0)){next.set(id,performance.now()+RETRY3);(listed??
+function shop2(id){if(!shops.get(id)&&performance.now()>=(next.get(id)??0)){next.set(id,performance.now()+RETRY3);(listed??
 Promise.resolve()).then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2);changes8.emit()},()=>{})}return shops.
 get(id)??null}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
 const all2=h("a",{href:"/orders",class:"link"},icon("back"),t("orders.all"));const list2=h("ul",{class:"orders","data-on\
 e":Boolean(only2)});const empty=h("p",{class:"empty"});const error2=h("p",{class:"banner",role:"status"});const enter=h(
-"button",{type:"button",class:"primary",onclick:()=>login()},t("login.title"));const shop2=h("a",{href:"/",class:"button\
+"button",{type:"button",class:"primary",onclick:()=>login()},t("login.title"));const shop3=h("a",{href:"/",class:"button\
  primary"},t("orders.shop"));const more3=h("button",{type:"button",class:"quiet",onclick:()=>load(true)},t("more"));let missing4=false;
 let unreadable=null;let failures2=0;let mounted=true;let retry=0;root2.replaceChildren(h("header",{class:"lead"},all2,heading),
-error2,list2,empty,h("div",{class:"center"},enter,shop2,more3));function find2(){clearTimeout(retry);missing4=false;if(!only2||
+error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));function find2(){clearTimeout(retry);missing4=false;if(!only2||
 !session.user()||order(only2))return;fetchOne(only2).then(()=>unreadable=null,problem2=>{missing4=problem2.status===404||
 problem2.status===400;unreadable=missing4?null:problem2;if(unreadable&&mounted)retry=setTimeout(find2,problem2.retryAfter+
 backoff(failures2++,1e3,15e3))}).then(()=>mounted&&render2())}function render2(){const user2=session.user();const{state:state2,
 problem:unread}=loadState();const orders2=!user2?[]:only2?[order(only2)].filter(Boolean):list();const problem2=orders2.length===
 0&&unreadable||unread;const loading=user2&&state2!=="loaded"&&!problem2;text(empty,!user2?t("orders.guest"):missing4?t("\
 orders.missing"):loading||only2?t("loading"):t("orders.none"));show(empty,orders2.length===0&&!problem2);text(error2,problem2?
-`${explain(problem2)} ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop2,user2&&!loading&&
+`${explain(problem2)} ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop3,user2&&!loading&&
 orders2.length===0&&!problem2&&(!only2||missing4));show(all2,only2);show(more3,user2&&!only2&&hasMore());for(const[id,c2]of cards){
 if(orders2.some(o2=>o2.id===id))continue;c2.element.remove();cards.delete(id)}let at=list2.firstChild;for(const o2 of orders2){
 let c2=cards.get(o2.id);if(!c2){c2=card(o2.id,Boolean(only2));cards.set(o2.id,c2);list2.insertBefore(c2.element,at)}else if(c2.
@@ -527,7 +533,7 @@ queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t
 elled",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
 redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
 unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||"");show(due,deadline.textContent)}function showBought(o2,v2){
-const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop(shopID):null;
+const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop2(shopID):null;
 const where=[shopName||s2?.name,...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].filter(Boolean).join(" · ");text(of,
 where);attr(of,"lang",languageOf(where));show(of,where);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(rules.
 textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
@@ -540,54 +546,55 @@ getAttribute("aria-disabled")==="true")return;working=true;errorBox.clear();attr
 "data-busy",true);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=
 false;attr(button,"aria-disabled",null);attr(button,"data-busy",null)}}}var SPOKEN=3e4;var FAR=24*36e5;var spoken=new Map;var furthest=new Map;function announced(id,position){const last=spoken.
 get(id);if(position>1&&last?.position>=position&&performance.now()-last.at<SPOKEN)return last.position;spoken.set(id,{position,
-at:performance.now()});return position}function turn(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return void 0;
-const p2=place(v2.id);const shown2=places2[p2.is](v2,state2,p2);if(shown2&&p2.offline)shown2.note=t("room.offline");return shown2}
-function message(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return(["lobby",
-"waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("room.waits"),
-disabled:true,kind:"waiting",head,note,say,leave:true});function wait(p2){if(p2.paused)return t("room.paused");if(p2.eta===
-void 0)return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<1?t("room.soon"):t("room.minutes",{minutes:number(
-minutes)})}var places2={none(v2,state2){const until=Date.parse(v2.entry.opens_at)-now();if(state2==="upcoming"&&until>0){
-const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)});return{label:t(
-"button.upcoming",{at:hour(v2.begin_at,now())}),disabled:true,note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;
-return{label:t("room.join"),note:t(state2==="upcoming"?"room.early":"room.late"),idle:true,say:t("room.open")}},asking:()=>({
-label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),t(p2.paused?
-"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobby")),waiting(v2,state2,p2){const ahead=p2.ahead>0?t("roo\
-m.ahead",{count:number(p2.ahead)}):t("room.next");const from=Math.max(furthest.get(v2.id)??0,p2.position);furthest.set(v2.
-id,from);return{...waits(t("room.position"),`${ahead} ${wait(p2)}`,p2.paused?t("room.paused"):t("room.positionIs",{position:number(
-announced(v2.id,p2.position))})),figure:number(p2.position),part:[from-p2.position+1,from+1]}},admitted:(v2,state2,p2)=>({
+at:performance.now()});return position}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return void 0;
+const p2=place(v2.id);const shown2=places2[p2.is](v2,state2,p2,alone);if(shown2&&p2.offline)shown2.note=t("room.offline");
+return shown2}function message(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return([
+"lobby","waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("roo\
+m.waits"),disabled:true,kind:"waiting",head,note,say,leave:true});function wait(p2){if(p2.paused)return t("room.paused");
+if(p2.eta===void 0)return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<1?t("room.soon"):t("room\
+.minutes",{minutes:number(minutes)})}var places2={none(v2,state2,p2,alone){const until=Date.parse(v2.entry.opens_at)-now();
+if(state2==="upcoming"&&until>0){const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",
+{left:left(until)});return{disabled:true,note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;return{label:t(
+alone?"room.join":"room.joinShort"),note:t(state2==="upcoming"?"room.early":"room.late"),idle:true,say:t("room.open")}},
+asking:()=>({label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),
+t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobby")),waiting(v2,state2,p2){const ahead=p2.ahead>
+0?t("room.ahead",{count:number(p2.ahead)}):t("room.next");const from=Math.max(furthest.get(v2.id)??0,p2.position);furthest.
+set(v2.id,from);return{...waits(t("room.position"),`${ahead} ${wait(p2)}`,p2.paused?t("room.paused"):t("room.positionIs",
+{position:number(announced(v2.id,p2.position))})),figure:number(p2.position),part:[from-p2.position+1,from+1]}},admitted:(v2,state2,p2)=>({
 label:t("buy.now"),kind:"turn",head:t("room.yours"),note:t("room.turn",{left:left(p2.until-now(),true)}),until:{at:p2.until,
 label:t("time.buyWithin")},say:t("room.yours"),leave:true,mine:true}),sold_out:()=>waits(t("button.sold_out"),t("room.so\
 ldOut"),t("room.soldOut")),lost:(v2,state2)=>state2==="sold_out"?void 0:{label:t("room.again"),kind:"lost",head:t("room.\
-lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t("room.lostNote")}`}};var REFUSAL_SHOWN=8e3;function action(v2,state2,alone){const label=state2==="on_sale"?t("buy.now"):t(`button.${state2}`,
-{at:hour(v2.begin_at,now())});if(v2.preview)return{label,disabled:true,note:t("sale.preview"),say:""};const p2=purchase(
-v2.id);const held=holding(v2.id);const order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":if(p2.joining)
-return{label:t("room.asking"),disabled:true,busy:true,note:p2.proving?t("proof.working"):"",say:""};return{label:t("buy.\
-buying"),disabled:true,busy:true,note:t(p2.proving?"proof.working":"buy.holdOn"),say:t("buy.buying")};case"waiting":{const why=t(
-`waiting.${p2.why.code}`);const seconds=Math.max(1,Math.ceil((p2.at-performance.now())/1e3));return{label:t("buy.waiting"),
-disabled:true,busy:true,kind:"waiting",head:why,note:t("buy.retryIn",{seconds}),say:why}}case"queued":return{label:t("bu\
-y.waiting"),disabled:true,busy:true,kind:"waiting",head:t("buy.queued"),note:queueNote(order2),say:t("buy.queued")}}const most=v2.
-limit_per_user??1;const limit=most>1?t(held.length>0?"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";
-const unpaid=held.find(o2=>o2.status==="pending_payment")??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.entry.
-mode==="room"&&held.length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought(v2,state2,{p:p2,held,
-order:order2,unpaid,most,limit});const inRoom=turn(v2,state2);const byState=!p2.open&&["sold_out","sale_not_started","sa\
-le_ended"].includes(p2.problem?.code);const lost=byState&&p2.problem.code==="sold_out"&&state2==="sold_out";if(p2.is==="\
-refused"&&(!byState||lost||performance.now()-p2.since<REFUSAL_SHOWN)){const note=explain(p2.problem)+(p2.open?` ${t("buy\
-.unknown")}`:"");const refusal={kind:"warn",head:"",note,reference:reference(p2.problem),say:note};if(inRoom&&!p2.open)return inRoom.
-disabled||inRoom.label===t("room.again")?inRoom:{...inRoom,...refusal};if(state2==="on_sale")return{label:t("buy.retry"),
-...refusal};if(lost)return{label,disabled:true,kind:"lost",head:t("buy.lost"),note:t("note.sold_out"),say:t("buy.lost")};
-if(byState)return{label,disabled:true,kind:"warn",note,say:note}}const guest=alone&&state2==="upcoming"&&!session.user()&&
-!session.pending();if(inRoom?.disabled&&guest)return{...inRoom,label:t("ready.login"),disabled:false,ready:true};if(inRoom)
-return inRoom;const proof=stateOf(v2.id);const check=proof?t(`proof.${proof}`):"";const say=`${t(`state.${state2}`)} ${check}`;
-if(state2==="on_sale")return{label,note:check,idle:true,limit,say};if(guest)return{label:t("ready.login"),ready:true,note:t(
-"ready.why",{at:hour(v2.begin_at,now())}),limit,say};return{label,disabled:true,kind:alone&&state2==="sold_out"?"lost":void 0,
-note:`${t(`note.${state2}`)} ${check}`.trim(),idle:true,limit,say}}function bought(v2,state2,{p:p2,held,order:order2,unpaid,
-most,limit}){const fresh=p2.is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;
-const until=unpaid?.id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"\
-buy.already");if(unpaid)note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t("buy.payInTime");if(refused)note=
-explain(p2.problem);return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.id??order2?.id??p2.order}`,calm:!unpaid,
-kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,another:held.length>0&&held.length<most&&
-state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInT\
-ime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
+lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t("room.lostNote")}`}};var REFUSAL_SHOWN=8e3;var DAY2=864e5;function action(v2,state2,alone){const label=state2==="on_sale"?t("buy.now"):closed(
+v2,state2,alone);if(v2.preview)return{label,disabled:true,note:t("sale.preview"),say:""};const p2=purchase(v2.id);const held=holding(
+v2.id);const order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":if(p2.joining)return{label:t("room.a\
+sking"),disabled:true,busy:true,note:p2.proving?t("proof.working"):"",say:""};return{label:t("buy.buying"),disabled:true,
+busy:true,note:t(p2.proving?"proof.working":"buy.holdOn"),say:t("buy.buying")};case"waiting":{const why=t(`waiting.${p2.
+why.code}`);const seconds=Math.max(1,Math.ceil((p2.at-performance.now())/1e3));return{label:t("buy.waiting"),disabled:true,
+busy:true,kind:"waiting",head:why,note:t("buy.retryIn",{seconds}),say:why}}case"queued":return{label:t("buy.waiting"),disabled:true,
+busy:true,kind:"waiting",head:t("buy.queued"),note:queueNote(order2),say:t("buy.queued")}}const most=v2.limit_per_user??
+1;const limit=most>1?t(held.length>0?"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";const unpaid=held.
+find(o2=>o2.status==="pending_payment")??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.entry.mode==="room"&&held.
+length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought(v2,state2,{p:p2,held,order:order2,unpaid,
+most,limit});const place2=turn(v2,state2,alone);const inRoom=place2&&{label,...place2};const byState=!p2.open&&["sold_ou\
+t","sale_not_started","sale_ended"].includes(p2.problem?.code);const lost=byState&&p2.problem.code==="sold_out"&&state2===
+"sold_out";if(p2.is==="refused"&&(!byState||lost||performance.now()-p2.since<REFUSAL_SHOWN)){const note=explain(p2.problem)+
+(p2.open?` ${t("buy.unknown")}`:"");const refusal={kind:"warn",head:"",note,reference:reference(p2.problem),say:note};if(inRoom&&
+!p2.open)return inRoom.disabled||inRoom.label===t("room.again")?inRoom:{...inRoom,...refusal};if(state2==="on_sale")return{
+label:t("buy.retry"),...refusal};if(lost)return{label,disabled:true,kind:"lost",head:t("buy.lost"),note:t("note.sold_out"),
+say:t("buy.lost")};if(byState)return{label,disabled:true,kind:"warn",note,say:note}}const guest=alone&&state2==="upcomin\
+g"&&!session.user()&&!session.pending();if(inRoom?.disabled&&guest)return{...inRoom,label:t("ready.login"),disabled:false,
+ready:true};if(inRoom)return inRoom;const proof=stateOf(v2.id);const check=proof?t(`proof.${proof}`):"";const say=`${t(`\
+state.${state2}`)} ${check}`;if(state2==="on_sale")return{label,note:check,idle:true,limit,say};if(guest)return{label:t(
+"ready.login"),ready:true,note:t("ready.why",{at:hour(v2.begin_at,now())}),limit,say};return{label,disabled:true,kind:alone&&
+state2==="sold_out"?"lost":void 0,note:`${t(`note.${state2}`)} ${check}`.trim(),idle:true,limit,say}}function closed(v2,state2,alone){
+const now2=now();if(state2==="upcoming"&&!alone&&Date.parse(v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`\
+button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought(v2,state2,{p:p2,held,order:order2,unpaid,most,limit}){const fresh=p2.
+is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;const until=unpaid?.
+id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"buy.already");if(unpaid)
+note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t("buy.payInTime");if(refused)note=explain(p2.problem);
+return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.id??order2?.id??p2.order}`,calm:!unpaid,kind:refused?
+"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,another:held.length>0&&held.length<most&&state2==="o\
+n_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
 const status=h("p",{class:"note",role:"status"});const button=(name2,sign,press2)=>h("button",{type:"button",class:"quie\
 t","data-do":name2,onclick:press2},icon(sign),t(`remind.${name2}`));const notify=button("notify","bell",async()=>text(status,
 await schedule2(sale(id))));const element=h("div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),
@@ -597,7 +604,7 @@ now();async function schedule2(v2){try{if(await Notification.requestPermission()
 notification(v2)}catch{return t("remind.blocked")}clearTimeout(timers.get(v2.id));if(untilAlarm(v2)>0)timers.set(v2.id,setTimeout(
 notification,untilAlarm(v2),v2));return t("remind.set")}function notification(v2){const shown2=new Notification(v2.title,
 {body:t("remind.starts",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown2.onclick=()=>globalThis.focus()}function toCalendar(v2){
-save(new Blob([calendar(v2,shop(v2.shop_id))],{type:"text/calendar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().
+save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calendar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().
 replace(/[-:]|\.\d+/g,"");var escaped=words=>words.replace(/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){
 const begin2=Date.parse(v2.begin_at);const link=new URL(`/sales/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","\
 VERSION:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sale-${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DT\
@@ -635,7 +642,7 @@ h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{c
 " ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={};let counted=null;let timed=null;let was=null;
 let said=null;let turned=null;function onPress(){if(button.getAttribute("aria-disabled")==="true")return;if(button.dataset.
 do==="ready")login();else press(id)}function update(now2,idle2){const v2=sale(id);if(!v2)return;const state2=stateOf2(v2,
-now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;const at=shop(v2.shop_id)?.name??"";if(v2!==
+now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;const at=shop2(v2.shop_id)?.name??"";if(v2!==
 shown2.v||at!==shown2.at)showFacts(v2,at);if(v2!==counted||state2!==element.dataset.state)showStock(v2,state2);counted=v2;
 attr(element,"data-state",state2);text(chip,t(`state.${state2}`));const a2=action(v2,state2,alone);showTime(v2,state2,now2,
 a2.until);showAction(a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(
@@ -656,13 +663,13 @@ claimed:percent(share),left:number(v2.stock)};text(stockText,state2==="upcoming"
 alone?"store.claimedLeft":"store.claimed",words))}function showTime(v2,state2,now2,other){const until=other?.at??Date.parse(
 state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.label??state2;if(timed===
 kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"\
-time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over||far?moment(until):left(until-now2,Boolean(
-other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===link;text(label,
-a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,"data-do",a2.
-ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.limit);show(
-button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?"quiet":"p\
-rimary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&!a2.href&&
-document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
+time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over?moment(until):far?hour(until,now2):left(
+until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===
+link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,
+"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.
+limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?
+"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&
+!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
 if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]);attr(result,
 "data-kind",a2.kind);attr(act2,"data-result",Boolean(a2.kind));for(const[el,words]of[[headline,a2.head],[figure,a2.figure],
 [note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.
@@ -683,16 +690,16 @@ const loading=!v2&&!missing4&&!error;attr(empty,"class",loading?"sr":"empty");te
 t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,title());if(missing4)showTitle();
 if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2,idle2);
 text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){
-const of=shop(v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["h\
-ours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["lim\
-it",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);
+const of=shop2(v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["\
+hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["li\
+mit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);
 if(facts.children.length!==all3.length){facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
 h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const ends=[
 watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
-plain.includes(word))}}var DAY=24*36e5;var NOW="now";function mount4(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const bones=h(
+plain.includes(word))}}var DAY3=24*36e5;var NOW="now";function mount4(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const bones=h(
 "div",{class:"grid bones","aria-hidden":"true"},...Array.from({length:6},()=>h("div",{class:"bone"})));const empty=h("p",
 {class:"empty",role:"status"});const banner=h("p",{class:"banner toast",role:"status"});const more3=h("button",{type:"bu\
 tton",class:"quiet","data-do":"more",onclick:()=>more2()},t("more"));const past2=h("button",{type:"button",class:"quiet",
@@ -702,10 +709,10 @@ tton",class:"quiet","data-do":"more",onclick:()=>more2()},t("more"));const past2
 replaceChildren(h("header",{class:"lead store"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead")),h("div",
 {class:"search",role:"search"},h("label",{for:searchID,class:"sr"},t("store.search")),search)),slots,banner,empty,grid,bones,
 h("div",{class:"center"},more3,past2));function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams(
-{q:search.value})}`:"/");update(now())}function matches(v2,contains){const of=shop(v2.shop_id);return contains([v2.title,
+{q:search.value})}`:"/");update(now())}function matches(v2,contains){const of=shop2(v2.shop_id);return contains([v2.title,
 v2.sub_title,of?.name,of?.area,of?.address,moment(v2.begin_at)].join(" "))}function slotOf(v2,now2){const state2=stateOf2(
 v2,now2);if(state2==="ended")return"";if(v2.begin_at===chosen)return chosen;if(state2!=="upcoming")return NOW;return Date.
-parse(v2.begin_at)-now2<DAY?v2.begin_at:""}function showSlots(all2,now2){const starts=[...new Set(all2.map(v2=>slotOf(v2,
+parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){const starts=[...new Set(all2.map(v2=>slotOf(v2,
 now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(v2,now2)===NOW)?[NOW,...starts]:starts;if(chosen&&
 !found.includes(chosen))chosen="";show(slots,found.length>1||!loaded);const names=["",...found];if(slots.dataset.names!==
 names.join()){slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"\
@@ -724,50 +731,50 @@ null);grid.insertBefore(c2.element,next2?.element??null);cards.set(v2.id,c2)}loa
 return()=>{for(const end of ends)end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2===
 "upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:
 at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
-working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.shop":"Shop","m\
-ore.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.tomorrow":"Tomorrow {clock}","time.se\
-conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
-irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
-ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
-t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
-n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
-moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
- request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
- in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
-otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
-ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
-p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
-ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
-ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
- reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
-ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
-s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
-y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
-t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
-d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
-oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
-ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
-eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
-of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
- from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
-erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
-_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
-mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
-he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"};var zh={
-brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
-working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.shop":"商城",
-"more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.tomorrow":"明天 {clock}",
-"time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始",
-"state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我\
-们会向你的手机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 1380000\
-0000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送",
-"login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccoun\
-ts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读","role.redee\
-mer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
+nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
+lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
+"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text \
+you a code. The first login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or \
++86 138 0000 0000","login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"R\
+esend in {left}","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is s\
+ent. Pick an account:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator",
+"role.admin":"Admin","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was se\
+nt to this number moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for th\
+is number. You can request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.",
+"login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authentica\
+tor code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wro\
+ng or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a cou\
+ntry that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","s\
+tatus.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","sta\
+tus.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","erro\
+r.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","e\
+rror.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not\
+ allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_requ\
+ired":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.",
+"error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed\
+.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of \
+date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended\
+.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"\
+Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_li\
+mit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts n\
+o further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in\
+ front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: \
+client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"T\
+he server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.pay\
+ment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Refer\
+ence: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",
+loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面",
+"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
+ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
+ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
+ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
 "login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
 "login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
@@ -825,31 +832,31 @@ The security check could not finish. It will be repeated automatically.","waitin
 ate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The serve\
 r is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your \
 order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on \
-{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.early":"At the start, the order\
- of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitte\
-d in turn.","room.waits":"Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the w\
-aiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your position","r\
-oom.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"\
-Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are re\
-served by customers before you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your \
-place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It\
- goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNo\
-te":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"Join again","room.offl\
-ine":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the wai\
-ting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting",
-"orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"\
-Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"B\
-rowse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is\
- cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time \
-ran out ({at}). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy\
- again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeeme\
-d":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the s\
-hop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}",
-"pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or \
-account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.\
-pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale\
- immediately.","confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。",
-"account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"\
+At the start, the order of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"\
+Customers are admitted in turn.","room.waits":"Waiting for your turn","room.asking":"Asking for your place…","room.lob\
+by":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.positio\
+n":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You'\
+re next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.rese\
+rved":"All units are reserved by customers before you. If one is not bought, it is yours.","room.paused":"The shop has p\
+aused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A\
+ unit may come back. It goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place\
+ is gone.","room.lostNote":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"\
+Join again","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","roo\
+m.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room\
+.badgeLobby":"Waiting","orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"Al\
+l orders","orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order no\
+t found.","orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay with\
+in {left}, or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orde\
+rs.expired":"Payment time ran out ({at}). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not cha\
+rged.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being p\
+rocessed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orde\
+rs.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders\
+.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no mo\
+ney moves, and no card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pa\
+y.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this o\
+rder? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"\
+下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
 "account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
 nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
 券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
@@ -884,9 +891,9 @@ y":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试�
 请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
-oom.join":"进入等候室","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。","\
-room.late":"按次序依次放行。","room.waits":"等待轮到你","room.asking":"正在获取排队位置…","room.l\
-obby":"已进入等候室","room.drawn":"开始时随机排定你的位次，请不要关闭页面。","room.position":"\
+oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",
+"room.late":"按次序依次放行。","room.waits":"等待轮到你","room.asking":"正在获取排队位置…","room.\
+lobby":"已进入等候室","room.drawn":"开始时随机排定你的位次，请不要关闭页面。","room.position":"\
 当前排队位次","room.positionIs":"你排在第 {position} 位","room.ahead":"前面还有 {count} 人。","room.nex\
 t":"下一个就是你。","room.soon":"预计不到一分钟。","room.minutes":"预计还需约 {minutes} 分钟。","\
 room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。","room.paused":"商家已暂停放\

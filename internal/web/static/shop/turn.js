@@ -1,7 +1,7 @@
 // What the card of a sale with a waiting room shows and says.
 
 import * as clock from "../lib/clock.js";
-import { hour, left, moment, number, t } from "../lib/i18n.js";
+import { left, moment, number, t } from "../lib/i18n.js";
 import * as rooms from "./rooms.js";
 
 const SPOKEN = 30_000; // ms
@@ -18,12 +18,12 @@ function announced(id, position) {
   return position;
 }
 
-// turn returns what to show while the visitor has no order, as action does; undefined for a sale without a room or when the
-// room is over. `leave` is set if there is a place to give up, and `mine` if it is the visitor's turn.
-export function turn(v, state) {
+// turn returns what to show while the visitor has no order, as action does, without a label if that is the sale's; undefined for
+// a sale without a room or when the room is over. `leave` is set if there is a place to give up, and `mine` if it is the visitor's turn.
+export function turn(v, state, alone) {
   if (v.entry?.mode !== "room" || state === "ended") return undefined;
   const p = rooms.place(v.id);
-  const shown = places[p.is](v, state, p);
+  const shown = places[p.is](v, state, p, alone);
   if (shown && p.offline) shown.note = t("room.offline");
   return shown;
 }
@@ -46,14 +46,14 @@ function wait(p) {
 }
 
 const places = {
-  none(v, state) {
+  none(v, state, p, alone) {
     const until = Date.parse(v.entry.opens_at) - clock.now();
     if (state === "upcoming" && until > 0) {
       const note = until > FAR ? t("room.opensAt", { at: moment(v.entry.opens_at) }) : t("room.opensIn", { left: left(until) });
-      return { label: t("button.upcoming", { at: hour(v.begin_at, clock.now()) }), disabled: true, note, say: t("state.upcoming") };
+      return { disabled: true, note, say: t("state.upcoming") };
     }
     if (state === "sold_out") return undefined;
-    return { label: t("room.join"), note: t(state === "upcoming" ? "room.early" : "room.late"), idle: true, say: t("room.open") };
+    return { label: t(alone ? "room.join" : "room.joinShort"), note: t(state === "upcoming" ? "room.early" : "room.late"), idle: true, say: t("room.open") };
   },
   asking: () => ({ label: t("room.asking"), disabled: true, busy: true, note: "", say: "" }),
   lobby: (v, state, p) => waits(t("room.lobby"), t(p.paused ? "room.paused" : "room.drawn"), t(p.paused ? "room.paused" : "room.lobby")),
