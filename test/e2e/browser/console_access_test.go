@@ -49,7 +49,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	for _, page := range pagesOf(sale, order.ID) {
 		v.goTo(page.path)
 		v.ready(page.ready)
-		require.Regexp(t, `\p{Han}`, v.text("h1"), page.path)
+		require.Regexp(t, `\p{Han}`, v.text("main"), page.path)
 		require.Empty(t, evaluate[[]string](v.tab, latin), page.path)
 		v.fitsPhone(t, page.path)
 	}

@@ -59,6 +59,23 @@ func saleLive(t *testing.T, c *consoleTest) {
 	v.until(`[...document.querySelectorAll(".plot canvas")].filter((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some(Boolean)).length === 8`) // the queue has a plot of its own, in lane queue
 }
 
+// hourOfSale checks how the page joins the hour of the server with the seconds that it receives: a period counts once.
+func hourOfSale(t *testing.T, c *consoleTest) {
+	v := c.visit(c.URL, "en")
+	v.goTo("/console")
+	orders := func(seconds, since string) []int {
+		return evaluate[[]int](v.tab, fmt.Sprintf(`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "live.js")).then(({ hourOf }) => {
+			const second = (n) => ({ outcomes: {}, settled: { ok: n }, stock: 1 });
+			const server = new Map([[1000, { orders: 8, refused: 0, stock: 1 }], [1010, { orders: 9, refused: 0, stock: 1 }]]);
+			return hourOf(new Map(%s), server, %s).map((p) => p.orders).slice(-3);
+		})`, seconds, since))
+	}
+	require.Equal(t, []int{0, 8, 9}, orders(`[]`, "500"), "the server's, without seconds")
+	require.Equal(t, []int{0, 8, 9}, orders(`[[1014, second(2)]]`, "500"), "more was reported before these seconds")
+	require.Equal(t, []int{0, 8, 2}, orders(`[[1014, second(2)]]`, "1013.5"), "nothing was reported before")
+	require.Equal(t, []int{8, 9, 7}, orders(`[[1014, second(2)], [1020, second(3)], [1021, second(4)]]`, "500"))
+}
+
 // liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
 func liveReconnect(t *testing.T, c *consoleTest) {
 	f := c.StartFront(t)

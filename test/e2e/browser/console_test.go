@@ -153,6 +153,7 @@ func TestConsole(t *testing.T) {
 		{"refund all", refundedAtOnce, true},
 		{"reconcile", reconcileInBrowser, true},
 		{"live", saleLive, true},
+		{"hour", hourOfSale, false},
 		{"live reconnect", liveReconnect, false},
 		{"rush outside demo", rushOutsideDemo, false},
 		{"admin revoked", adminRevoked, true},

@@ -34,7 +34,7 @@ export function watch(id, onUpdate) {
   }
 
   function update() {
-    onUpdate({ stats, seconds: withoutGaps(history), hour: hourOf(history, periods), stale: performance.now() - received > STALE, receivedAt, problem });
+    onUpdate({ stats, seconds: withoutGaps(history), hour: stats ? hourOf(history, periods, Date.parse(stats.totals.since) / 1000) : [], stale: performance.now() - received > STALE, receivedAt, problem });
   }
 
   const timer = setInterval(update, 1000);
@@ -63,19 +63,22 @@ export function watch(id, onUpdate) {
 }
 
 // hourOf returns all periods of the last hour: those whose seconds are known as their sums, earlier ones as the server has
-// counted them, and the others with nothing.
-function hourOf(history, periods) {
-  if (history.size === 0 && periods.size === 0) return [];
-  const hour = new Map();
-  const first = Math.ceil(Math.min(...history.keys()) / PERIOD) * PERIOD;
-  for (const [at, p] of periods) if (!(at >= first)) hour.set(at, p);
+// counted them, and the others with nothing. Nothing was reported before `since`.
+export function hourOf(history, periods, since) {
+  const known = [...history.keys()];
+  if (known.length + periods.size === 0) return [];
+
+  const begin = (at) => at - (at % PERIOD);
+  const earliest = Math.min(...known);
+  const first = since >= begin(earliest) ? begin(earliest) : Math.ceil(earliest / PERIOD) * PERIOD; // all of its seconds are known
+  const hour = new Map([...periods].filter(([at]) => at < first));
   for (const [at, second] of history) {
-    const begin = at - (at % PERIOD);
-    if (begin < first) continue;
-    const p = hour.get(begin) ?? nothingAt(begin);
-    hour.set(begin, { ...p, orders: p.orders + durable(second), refused: p.refused + refusals(second), stock: second.stock ?? p.stock });
+    if (at < first) continue;
+    const p = hour.get(begin(at)) ?? nothingAt(begin(at));
+    hour.set(begin(at), { ...p, orders: p.orders + durable(second), refused: p.refused + refusals(second), stock: second.stock ?? p.stock });
   }
-  const last = Math.max(...hour.keys());
+
+  const last = begin(Math.max(...known, ...periods.keys()));
   const begins = Array.from({ length: KEEP / PERIOD }, (_, i) => last - KEEP + (i + 1) * PERIOD);
   return begins.map((at) => hour.get(at) ?? nothingAt(at));
 }

@@ -611,21 +611,22 @@ const periods=new Map;const abort=new AbortController;let stats=null;let receive
 let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second2 of stats.
 seconds)history2.set(Date.parse(second2.at)/1e3,second2);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,
 p);const last=Math.max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}
-function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:hourOf(history2,periods),stale:performance.now()-received>
-STALE2,receivedAt,problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{problem=p;if(p)update()};async function run(){
-const onEvent=event=>event.event==="stats"&&add(JSON.parse(event.data));while(await follow(`/admin/vouchers/${id2}/event\
-s`,{signal:abort.signal,onEvent,onProblem:setProblem})){for(const until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(
-POLL2,abort.signal)){const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],
-p=>[null,p]);if(abort.signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}run();return()=>{abort.abort();
-clearInterval(timer2)}}function hourOf(history2,periods){if(history2.size===0&&periods.size===0)return[];const hour2=new Map;
-const first=Math.ceil(Math.min(...history2.keys())/PERIOD)*PERIOD;for(const[at,p]of periods)if(!(at>=first))hour2.set(at,
-p);for(const[at,second2]of history2){const begin=at-at%PERIOD;if(begin<first)continue;const p=hour2.get(begin)??nothingAt(
-begin);hour2.set(begin,{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.
-stock})}const last=Math.max(...hour2.keys());const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);
-return begins.map(at=>hour2.get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,
-refused:0,stock:null});function withoutGaps(history2){if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.
-keys());for(let at=Math.max(Math.min(...history2.keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(
-at*1e3).toISOString()});return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
+function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:stats?hourOf(history2,periods,Date.parse(stats.totals.
+since)/1e3):[],stale:performance.now()-received>STALE2,receivedAt,problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{
+problem=p;if(p)update()};async function run(){const onEvent=event=>event.event==="stats"&&add(JSON.parse(event.data));while(await follow(
+`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem})){for(const until=performance.now()+HELD;performance.
+now()<until;await pauseOrOnline(POLL2,abort.signal)){const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{
+signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}
+run();return()=>{abort.abort();clearInterval(timer2)}}function hourOf(history2,periods,since){const known=[...history2.keys()];
+if(known.length+periods.size===0)return[];const begin=at=>at-at%PERIOD;const earliest=Math.min(...known);const first=since>=
+begin(earliest)?begin(earliest):Math.ceil(earliest/PERIOD)*PERIOD;const hour2=new Map([...periods].filter(([at])=>at<first));
+for(const[at,second2]of history2){if(at<first)continue;const p=hour2.get(begin(at))??nothingAt(begin(at));hour2.set(begin(
+at),{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.stock})}const last=begin(
+Math.max(...known,...periods.keys()));const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);return begins.
+map(at=>hour2.get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});
+function withoutGaps(history2){if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.
+max(Math.min(...history2.keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});
+return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
 "wrap";var UNDER=pre+"under";var OVER=pre+"over";var AXIS=pre+"axis";var OFF=pre+"off";var SELECT=pre+"select";var CURSOR_X=pre+
 "cursor-x";var CURSOR_Y=pre+"cursor-y";var CURSOR_PT=pre+"cursor-pt";var LEGEND=pre+"legend";var LEGEND_LIVE=pre+"live";
 var LEGEND_INLINE=pre+"inline";var LEGEND_SERIES=pre+"series";var LEGEND_MARKER=pre+"marker";var LEGEND_LABEL=pre+"label";
