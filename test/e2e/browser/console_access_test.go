@@ -34,6 +34,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
 	order := c.Buy(t, token, sale)
+	c.Must(t, rig.Patch("/admin/shops/1", c.Token, map[string]any{"name": "茶餐厅"})) // whatever the demo calls it
 	v := c.visit(c.URL, "zh-CN,zh")
 	v.enter("/console", c.phone)
 	latin := `(() => {
