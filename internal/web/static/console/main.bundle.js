@@ -2026,32 +2026,32 @@ uld not be compared exactly.","reconcile.findings":"Differences of sale {id}","r
 Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"St\
 atus","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action",
 "audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all reques\
-ts of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes of sales and orders","audit.kind.request":"\
-Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.\
-system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"C\
-hanges by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.or\
-der_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"\
-Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"\
-Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"\
-User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_v\
-alue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to\
- pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.\
-field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audi\
-t.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff",
-"actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expi\
-re":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action\
-.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_v\
-oucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_pas\
-ses":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","ac\
-tion.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money\
-_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","acti\
-on.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rus\
-h.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New \
-simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simula\
-tion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
-"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
-ne":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. R\
-un the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+ts of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff",
+"audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system",
+"audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.fin\
+d.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","a\
+udit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknow\
+n":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"\
+Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"\
+Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest\
+ unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.ent\
+ry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Catego\
+ry","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expi\
+red","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Pay\
+ment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired",
+"action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale\
+ created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed",
+"action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","\
+action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_lette\
+r":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money retur\
+ned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Ret\
+urned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulati\
+on","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyer\
+s":"Buyers","rush.stock":"Stock","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View\
+ sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {al\
+l}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.f\
+ailed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “secki\
+ll rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
 "do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
@@ -2239,14 +2239,14 @@ d} 的差异","reconcile.kind":"类型","reconcile.what":"说明","reconcile.cou
 "reconcile.more":"等另外 {n} 个","reconcile.state":"状态","reconcile.is.done":"已修复","reconcile.is.repairable":"\
 可修复","reconcile.is.manual":"需人工处理","audit.nav":"审计日志","audit.title":"审计日志","audit.lead":"\
 工作人员、买家和系统的变更，或工作人员的全部请求，最新的在前。","audit.kind":"记录类型",
-"audit.kind.change":"活动和订单的变更","audit.kind.request":"工作人员的请求","audit.by.admin":"工作人员",
-"audit.by.buyer":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit.by.any":"所有人","audi\
-t.anyAction":"不限","audit.find.kind":"记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audi\
-t.find.actor_id":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"\
-对象编号","audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","a\
-udit.network":"网络","audit.none":"没有记录。","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者",
-"audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","audit.detail":"\
-详情","audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
+"audit.kind.change":"变更","audit.kind.request":"工作人员的请求","audit.by.admin":"工作人员","audit.by.buye\
+r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit.by.any":"所有人","audit.anyAction":"\
+不限","audit.find.kind":"记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audit.find.actor_i\
+d":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号",
+"audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","audit.network":"\
+网络","audit.none":"没有记录。","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.action":"\
+操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","audit.detail":"详情","audit.c\
+hange":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
 "audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
 入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
 "audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已过期",
