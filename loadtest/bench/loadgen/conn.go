@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -39,7 +38,7 @@ const (
 // Responses that this client does not support.
 var (
 	errNotHTTP  = errors.New("the response is not HTTP/1.1")
-	errNoLength = errors.New("the response has neither a Content-Length nor chunks")
+	errNoLength = errors.New("the response has no Content-Length")
 	errTooLong  = fmt.Errorf("the response has more than %d bytes", maxAnswer)
 )
 
@@ -75,13 +74,7 @@ func (c *Conn) Do(request []byte) (Answer, error) {
 			return Answer{}, err
 		}
 
-		if h.chunked {
-			if h.length, err = chunksLength(c.buf[h.size:c.read]); err != nil {
-				return Answer{}, err
-			}
-		}
-
-		if h.size > 0 && h.length >= 0 && c.read >= h.size+h.length {
+		if h.size > 0 && c.read >= h.size+h.length {
 			return c.finish(h)
 		}
 
@@ -122,10 +115,8 @@ type head struct {
 	// Bytes of the head.
 	size   int
 	status int
-	// Bytes of the body; -1 if it is chunked.
+	// Bytes of the body.
 	length int
-	// Whether the body is sent in chunks.
-	chunked bool
 }
 
 var (
@@ -133,11 +124,9 @@ var (
 	endOfHead  = []byte("\r\n\r\n")
 	endOfLine  = []byte("\r\n")
 	lengthName = []byte("content-length:")
-	inChunks   = []byte("transfer-encoding: chunked")
 )
 
-// parseHead parses the head at the start of b. A response with neither a Content-Length nor chunks is an error, unless
-// its status implies an empty body.
+// parseHead parses the head at the start of b. A response without a Content-Length is an error.
 func parseHead(b []byte) (head, error) {
 	end := bytes.Index(b, endOfHead)
 	if end < 0 {
@@ -159,11 +148,6 @@ func parseHead(b []byte) (head, error) {
 	for len(lines) > 0 {
 		var line []byte
 		line, lines, _ = bytes.Cut(lines, endOfLine)
-		if bytes.EqualFold(line, inChunks) {
-			h.chunked = true
-			return h, nil
-		}
-
 		if len(line) < len(lengthName) || !bytes.EqualFold(line[:len(lengthName)], lengthName) {
 			continue
 		}
@@ -173,37 +157,10 @@ func parseHead(b []byte) (head, error) {
 	}
 
 	if h.length < 0 {
-		if h.status != 204 && h.status != 304 {
-			return head{}, errNoLength
-		}
-		h.length = 0
+		return head{}, errNoLength
 	}
 
 	return h, nil
-}
-
-// chunksLength returns the length of a chunked body without trailers, or -1 while the body in b is incomplete.
-func chunksLength(b []byte) (int, error) {
-	for at := 0; ; {
-		line, _, ok := bytes.Cut(b[at:], endOfLine)
-		if !ok {
-			return -1, nil
-		}
-
-		size, err := strconv.ParseUint(string(line), 16, 31)
-		if err != nil {
-			return 0, fmt.Errorf("%w: chunk of %q bytes", errNotHTTP, line)
-		}
-
-		at += len(line) + len(endOfLine) + int(size) + len(endOfLine) //nolint:gosec // 31 bits
-		if at > len(b) {
-			return -1, nil
-		}
-
-		if size == 0 {
-			return at, nil
-		}
-	}
 }
 
 // number parses up to nine digits.
