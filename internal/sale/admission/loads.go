@@ -18,7 +18,6 @@ import (
 type loads struct {
 	gate      *Gate
 	voucherID int64
-	token     string
 	// built is when the gate to be replaced was built; empty: load a cold gate, or one that may lack admissions.
 	built    string
 	store    domain.GateStore
@@ -36,7 +35,6 @@ func newLoads(g *Gate, key loadKey, segments []gateKeys, store domain.GateStore,
 	ls := &loads{
 		gate:       g,
 		voucherID:  key.voucherID,
-		token:      token,
 		built:      key.built,
 		store:      store,
 		generation: generation,

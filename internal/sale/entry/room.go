@@ -35,8 +35,6 @@ type line struct {
 	mu      sync.Mutex
 	room    domain.Room // without events
 	applied uint32      // number of events
-	// read is when the room was read, by the clock of the database.
-	read time.Time
 	// order is that of the lobby: number by position; nil before the start.
 	order []uint32
 	// index is that of the lobby: position by number.
@@ -135,7 +133,6 @@ func (l *line) apply(r domain.Room, now time.Time) bool {
 	r.Events = nil
 	r.Bought = nil
 	l.room = r
-	l.read = now
 
 	// With changes there may be more events to read, which extend passes.
 	if !changed {

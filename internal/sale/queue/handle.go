@@ -22,14 +22,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		return
 	}
 
-	b := &Batch{
-		Stream:  r.stream,
-		Entries: len(entries),
-		Claimed: claimed,
-		Failed:  map[string]int{},
-	}
-
-	start := time.Now()
+	b := &Batch{Claimed: claimed, Failed: map[string]int{}}
 	todo := r.triage(ctx, entries, b)
 	var pause backoff
 	for len(todo) > 0 {
@@ -38,12 +31,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		if time.Since(seen) > r.w.cfg.MinIdle/4 {
 			var err error
 			todo, seen, err = r.renewClaims(ctx, todo)
-			if err != nil {
-				b.Pending += admissions(todo)
-				break
-			}
-
-			if len(todo) == 0 {
+			if err != nil || len(todo) == 0 {
 				break
 			}
 		}
@@ -64,12 +52,10 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 
 		pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
 		if pause.wait(ctx) != nil {
-			b.Pending += admissions(todo)
 			break
 		}
 	}
 
-	b.Took = time.Since(start)
 	r.w.cfg.Observe(*b)
 }
 
@@ -110,9 +96,7 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 			p.Tries = e.deliveries
 			p.Ends = slices.Repeat([]domain.End{{Dead: "delivered too often"}}, len(p.Admissions))
 			dead = append(dead, p)
-		case e.Tries > 0 && !b.Claimed:
-			b.Pending += len(e.Admissions)
-		default:
+		case e.Tries == 0 || b.Claimed:
 			todo = append(todo, e)
 		}
 	}
@@ -214,12 +198,12 @@ func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch
 	}
 
 	err := r.persist(ctx, func() error { return r.w.cfg.Gate.Settle(ctx, done) })
+	if err != nil {
+		return
+	}
+
 	for _, p := range done {
-		if err != nil {
-			b.Pending += len(p.Admissions)
-		} else {
-			r.count(ctx, p, b)
-		}
+		r.count(ctx, p, b)
 	}
 }
 
@@ -229,7 +213,6 @@ func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:
-			b.Pending++
 		case end.Dead != "":
 			b.DeadLettered++
 			r.log.ErrorContext(ctx, "queue: admission dead-lettered", slog.String("entry", p.Entry),
@@ -247,7 +230,6 @@ func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch)
 		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
 	})
 	if err != nil {
-		b.Pending++
 		return
 	}
 

@@ -77,8 +77,6 @@ type Config struct {
 
 // Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
 type Batch struct {
-	Stream  string
-	Entries int
 	// Whether the entries had been delivered before.
 	Claimed   bool
 	Committed int
@@ -86,10 +84,6 @@ type Batch struct {
 	Failed map[string]int
 	// An unparsable entry counts as one.
 	DeadLettered int
-	// To be delivered again, or retried; an unparsable entry counts as one.
-	Pending int
-	// Since the delivery.
-	Took time.Duration
 }
 
 // Workers turn the admissions in the streams into orders. Any number of them, in any number of processes, share the
