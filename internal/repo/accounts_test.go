@@ -137,20 +137,20 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 				if device == other {
 					continue
 				}
-				row := sessionRow{ID: device + "/" + other, UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour), DeviceHash: &device}
+				row := sessionRow{Session: auth.Session{ID: device + "/" + other, UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, DeviceHash: &device}
 				require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 				require.NoError(t, rotate(row.ID, 1, device))
 				require.ErrorIs(t, rotate(row.ID, 1, other), domain.ErrUnauthenticated)
 				require.ErrorIs(t, rotate(row.ID, 2, device), domain.ErrUnauthenticated, "the session was revoked")
 			}
 		}
-		old := sessionRow{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}
+		old := sessionRow{Session: auth.Session{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}}
 		require.NoError(t, s.db.Writer(t.Context()).Create(&old).Error)
 		require.NoError(t, rotate("old", 1, "mine"))
 		require.NoError(t, rotate("old", 1, "mine"), "repeated by the same device")
 		require.ErrorIs(t, rotate("old", 2, "theirs"), domain.ErrUnauthenticated)
 		moment := now
-		rotated := sessionRow{ID: "rotated", UserID: 1, Generation: 2, CreatedAt: now, ExpiresAt: now.Add(time.Hour), RotatedAt: &moment}
+		rotated := sessionRow{Session: auth.Session{ID: "rotated", UserID: 1, Generation: 2, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, RotatedAt: &moment}
 		require.NoError(t, s.db.Writer(t.Context()).Create(&rotated).Error)
 		require.ErrorIs(t, rotate("rotated", 1, "theirs"), domain.ErrUnauthenticated)
 	})

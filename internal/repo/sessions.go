@@ -13,32 +13,18 @@ import (
 )
 
 type sessionRow struct {
-	ID         string `gorm:"primaryKey"`
-	UserID     int64
-	Generation int64
-	CreatedAt  time.Time
-	ExpiresAt  time.Time
-	RevokedAt  *time.Time
-	// Nil in a session from before the column until its next exchange.
+	auth.Session
+	RevokedAt *time.Time
+	// Instead of that of the session: nil from before the column until the next exchange.
 	DeviceHash *string
 	// Nil if the last exchange was before the column.
 	RotatedAt *time.Time
-
-	SecondFactor bool
 }
 
 func (sessionRow) TableName() string { return "sessions" }
 
 func newSessionRow(s *auth.Session) sessionRow {
-	return sessionRow{
-		ID:           s.ID,
-		UserID:       s.UserID,
-		Generation:   s.Generation,
-		CreatedAt:    s.CreatedAt,
-		ExpiresAt:    s.ExpiresAt,
-		DeviceHash:   &s.DeviceHash,
-		SecondFactor: s.SecondFactor,
-	}
+	return sessionRow{Session: *s, DeviceHash: &s.DeviceHash}
 }
 
 // repeats reports whether r repeats the last exchange of the session within its grace. Only the device that made the
