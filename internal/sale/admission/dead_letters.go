@@ -107,25 +107,20 @@ func (g *Gate) CountDeadLetters(ctx context.Context) (int64, error) {
 
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (domain.DeadLetter, error) {
-	_, d, err := g.readDeadLetter(ctx, id)
-	return d, err
-}
-
-func (g *Gate) readDeadLetter(ctx context.Context, id string) (deadLetterID, domain.DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
 	if err != nil {
-		return at, domain.DeadLetter{}, err
+		return domain.DeadLetter{}, err
 	}
 
 	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
 	if err != nil {
-		return at, domain.DeadLetter{}, unavailable(err, "read dead letter %s", id)
+		return domain.DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
 	if len(found) == 0 {
-		return at, domain.DeadLetter{}, domain.ErrNotFound
+		return domain.DeadLetter{}, domain.ErrNotFound
 	}
 
-	return at, newDeadLetter(at, found[0]), nil
+	return newDeadLetter(at, found[0]), nil
 }
 
 // pageStart returns the upper bound, for XREVRANGE, of the dead letters of a shard that follow end from newest to
@@ -227,7 +222,7 @@ func admissionFields(a *domain.Admission) map[string]string {
 // voucher to Load), ErrSoldOut, *DuplicateOrderError, ErrUnavailable. After ErrUnavailable the dead letter may or may
 // not have been replayed; ErrNotFound from a repeated call means that it was. After any other error it is unchanged.
 func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) {
-	at, d, err := g.readDeadLetter(ctx, id)
+	d, err := g.DeadLetter(ctx, id)
 	if err != nil {
 		return domain.Admission{}, err
 	}
@@ -240,6 +235,9 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 	if err != nil {
 		return domain.Admission{}, err
 	}
+
+	// It was found.
+	at, _ := parseDeadLetterID(id)
 	if segments[home(a.UserID, len(segments))].shard != at.shard {
 		return domain.Admission{}, fmt.Errorf("%w: the dead letter is of a sale with another number of segments", domain.ErrInvalidState)
 	}
