@@ -438,7 +438,7 @@ func (s *server) limitConnections(l net.Listener) net.Listener {
 		Exempt:    append(handler.ParseProxies(s.cfg.Proxies), loopback...),
 	})
 
-	s.metrics.MustRegister(limited)
+	s.metrics.MustRegister(limited.Collectors()...)
 	return limited
 }
 

@@ -56,7 +56,7 @@ func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) *server {
 func (s *server) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(s.Listener))
+	registry.MustRegister(s.Collectors()...)
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	values := map[string]float64{}

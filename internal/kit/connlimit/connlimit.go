@@ -36,7 +36,7 @@ type Config struct {
 }
 
 // Listener is a net.Listener with limits. It accepts all connections at once and closes those beyond the limits, so that none
-// waits in the queue of the kernel. It exports its metrics as a prometheus.Collector.
+// waits in the queue of the kernel.
 type Listener struct {
 	net.Listener
 	cfg       Config
@@ -71,16 +71,9 @@ func New(l net.Listener, cfg Config) *Listener {
 	return limited
 }
 
-// Describe implements prometheus.Collector.
-func (l *Listener) Describe(ch chan<- *prometheus.Desc) {
-	l.connected.Describe(ch)
-	l.refused.Describe(ch)
-}
-
-// Collect implements prometheus.Collector.
-func (l *Listener) Collect(ch chan<- prometheus.Metric) {
-	l.connected.Collect(ch)
-	l.refused.Collect(ch)
+// Collectors returns the metrics.
+func (l *Listener) Collectors() []prometheus.Collector {
+	return []prometheus.Collector{l.connected, l.refused}
 }
 
 // Accept returns the next connection within the limits.
