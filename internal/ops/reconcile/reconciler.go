@@ -2,6 +2,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,26 +140,19 @@ type Reconciler struct {
 
 // New returns a Reconciler. It reads nothing yet.
 func New(cfg Config) *Reconciler {
-	setDefault(&cfg.Every, defaultEvery)
-	setDefault(&cfg.MinAge, defaultMinAge)
-	setDefault(&cfg.Pause, defaultPause)
+	cfg.Every = cmp.Or(cfg.Every, defaultEvery)
+	cfg.MinAge = cmp.Or(cfg.MinAge, defaultMinAge)
+	cfg.Pause = cmp.Or(cfg.Pause, defaultPause)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+
 	if cfg.InUse == nil {
 		cfg.InUse = func() []int64 { return nil }
 	}
 	if cfg.Observe == nil {
 		cfg.Observe = func(Round) {}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
 
 	return &Reconciler{cfg: cfg, running: make(chan struct{}, 1)}
-}
-
-func setDefault(d *time.Duration, to time.Duration) {
-	if *d <= 0 {
-		*d = to
-	}
 }
 
 // Reconciliation is the result of Reconcile.

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
@@ -53,12 +54,8 @@ type Gate struct {
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate or reading tickets.
 func New(cfg Config) *Gate {
-	if cfg.MaxBacklog <= 0 {
-		cfg.MaxBacklog = defaultBacklog
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
+	cfg.MaxBacklog = cmp.Or(cfg.MaxBacklog, defaultBacklog)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 
 	g := &Gate{
 		cfg:     cfg,

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -94,15 +95,16 @@ type Workers struct {
 
 // New returns workers without connecting to Redis.
 func New(cfg Config) *Workers {
-	setDefault(&cfg.ReadSize, 32)
-	setDefault(&cfg.BatchSize, 500)
-	setDefault(&cfg.CommitTimeout, 5*time.Second)
-	setDefault(&cfg.MaxTries, 5)
-	setDefault(&cfg.Block, time.Second)
-	setDefault(&cfg.MinIdle, 10*time.Second)
-	setDefault(&cfg.ClaimEvery, 3*time.Second)
-	setDefault(&cfg.ConsumerIdle, time.Hour)
-	setDefault(&cfg.ShutdownTimeout, 5*time.Second)
+	cfg.ReadSize = cmp.Or(cfg.ReadSize, 32)
+	cfg.BatchSize = cmp.Or(cfg.BatchSize, 500)
+	cfg.CommitTimeout = cmp.Or(cfg.CommitTimeout, 5*time.Second)
+	cfg.MaxTries = cmp.Or(cfg.MaxTries, 5)
+	cfg.Block = cmp.Or(cfg.Block, time.Second)
+	cfg.MinIdle = cmp.Or(cfg.MinIdle, 10*time.Second)
+	cfg.ClaimEvery = cmp.Or(cfg.ClaimEvery, 3*time.Second)
+	cfg.ConsumerIdle = cmp.Or(cfg.ConsumerIdle, time.Hour)
+	cfg.ShutdownTimeout = cmp.Or(cfg.ShutdownTimeout, 5*time.Second)
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 
 	if cfg.Observe == nil {
 		cfg.Observe = func(Batch) {}
@@ -110,17 +112,8 @@ func New(cfg Config) *Workers {
 	if cfg.Settled == nil {
 		cfg.Settled = func(domain.StreamEntry) {}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
 
 	return &Workers{cfg: cfg}
-}
-
-func setDefault[T int | int64 | time.Duration](v *T, def T) {
-	if *v <= 0 {
-		*v = def
-	}
 }
 
 // Run works until ctx ends. Then it finishes the batches that it has read, for at most Config.ShutdownTimeout;
