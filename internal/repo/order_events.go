@@ -179,20 +179,19 @@ func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.Order
 		ids[i] = rows[i].OrderID
 	}
 
-	var orders []orderRow
+	var orders []domain.Order
 	if len(ids) > 0 {
-		if err := s.db.Reader(ctx).Where("id IN ?", ids).Find(&orders).Error; err != nil {
+		if err := s.db.Reader(ctx).Model(&orderRow{}).Where("id IN ?", ids).Find(&orders).Error; err != nil {
 			return nil, s.db.Translate(err)
 		}
 	}
 
-	read := ordersOf(orders)
-	if err := s.AddOffers(ctx, read); err != nil {
+	if err := s.AddOffers(ctx, orders); err != nil {
 		return nil, err
 	}
 
-	byID := make(map[int64]domain.Order, len(read))
-	for _, o := range read {
+	byID := make(map[int64]domain.Order, len(orders))
+	for _, o := range orders {
 		byID[o.ID] = o
 	}
 

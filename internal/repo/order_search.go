@@ -17,21 +17,21 @@ import (
 // with millions of orders as with a hundred. By time, at most the orders of the query's ids that were placed outside
 // of it are skipped, and by status and time those of longestPayTimeout.
 func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
-	var rows []orderRow
+	var orders []domain.Order
 	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
 		var err error
 		switch {
 		case q.ID != 0:
-			rows, err = find(tx, q)
+			orders, err = find(tx.Model(&orderRow{}), q)
 		case len(q.Users) > 0:
 			// A user has few orders.
-			rows, err = find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
+			orders, err = find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
 		case len(q.Vouchers) > 0:
-			rows, err = s.findByVoucher(tx, q)
+			orders, err = s.findByVoucher(tx, q)
 		case q.Status != 0:
-			rows, err = s.findByStatus(tx, q)
+			orders, err = s.findByStatus(tx, q)
 		default:
-			rows, err = find(tx, q)
+			orders, err = find(tx.Model(&orderRow{}), q)
 		}
 
 		return err
@@ -40,12 +40,11 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 		return nil, s.db.Translate(err)
 	}
 
-	orders := ordersOf(rows)
 	return orders, s.AddOffers(ctx, orders)
 }
 
 // find returns the newest orders of tx that match q.
-func find(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
+func find(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
 	tx = newest(within(tx, q), q.Page)
 	if q.ID != 0 {
 		tx = tx.Where("id = ?", q.ID)
@@ -60,7 +59,7 @@ func find(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
 		tx = tx.Where("status = ?", q.Status)
 	}
 
-	var rows []orderRow
+	var rows []domain.Order
 	err := tx.Find(&rows).Error
 	return rows, err
 }
@@ -91,14 +90,14 @@ func within(tx *gorm.DB, q service.SearchQuery) *gorm.DB {
 
 // findByVoucher reads the newest orders of each voucher and status and merges them: the index begins with voucher and
 // status, followed by the id. Once there is a page, only newer orders are read.
-func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
+func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
 	statuses := allStatuses
 	if q.Status != 0 {
 		statuses = []domain.OrderStatus{q.Status}
 	}
 
 	one := q
-	var rows []orderRow
+	var rows []domain.Order
 	for _, voucher := range q.Vouchers {
 		for _, status := range statuses {
 			one.Vouchers = []int64{voucher}
@@ -109,7 +108,7 @@ func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]orderRow, e
 			}
 
 			rows = append(rows, some...)
-			slices.SortFunc(rows, func(a, b orderRow) int { return cmp.Compare(b.ID, a.ID) })
+			slices.SortFunc(rows, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
 			rows = rows[:min(len(rows), q.Page.Limit)]
 			if len(rows) == q.Page.Limit {
 				one.FirstID = rows[len(rows)-1].ID
@@ -147,7 +146,7 @@ const longestPayTimeout = 48 * time.Hour
 
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
-func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) ([]orderRow, error) {
+func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
 	found := s.ordersByIndex(tx, s.indexName("status_expires")).Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
 	if !q.From.IsZero() {
 		found = found.Where("created_at >= ? AND expires_at >= ?", q.From, q.From)
@@ -169,7 +168,7 @@ func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) ([]orderRow, er
 		found = found.Where("expires_at <= ? AND (expires_at < ? OR id < ?)", last.ExpiresAt, last.ExpiresAt, last.ID)
 	}
 
-	var rows []orderRow
+	var rows []domain.Order
 	err := found.Find(&rows).Error
 	return rows, err
 }

@@ -31,14 +31,6 @@ func newOrderRow(o *domain.Order) orderRow { return orderRow{Order: *o, UpdatedA
 
 func (r *orderRow) order() domain.Order { return r.Order }
 
-func ordersOf(rows []orderRow) []domain.Order {
-	orders := make([]domain.Order, len(rows))
-	for i := range rows {
-		orders[i] = rows[i].order()
-	}
-	return orders
-}
-
 // asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
 func (r *orderRow) asPlaced() domain.Order {
 	o := r.order()
@@ -102,16 +94,15 @@ func (s *Store) Holders(ctx context.Context, voucherID int64, most int) ([]int64
 
 // ListOrders implements service.OrderStore.
 func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	q := newest(s.db.Reader(ctx).Where("user_id = ?", f.UserID), f.Page)
+	q := newest(s.db.Reader(ctx).Model(&orderRow{}).Where("user_id = ?", f.UserID), f.Page)
 	if f.Status != 0 {
 		q = q.Where("status = ?", f.Status)
 	}
 
-	var rows []orderRow
-	if err := q.Find(&rows).Error; err != nil {
+	var orders []domain.Order
+	if err := q.Find(&orders).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 
-	orders := ordersOf(rows)
 	return orders, s.AddOffers(ctx, orders)
 }
