@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -22,38 +21,29 @@ const maxDeadLetters = 500
 
 // deadLetterID locates a dead letter: its shard, and its id in the shard's stream of dead letters.
 type deadLetterID struct {
-	shard   Shard
-	ms, seq uint64
+	shard Shard
+	entry string
 }
 
-func (id deadLetterID) entry() string { return fmt.Sprintf("%d-%d", id.ms, id.seq) }
-
-func (id deadLetterID) String() string { return fmt.Sprintf("%d-%s", id.shard, id.entry()) }
+func (id deadLetterID) String() string { return fmt.Sprintf("%d-%s", id.shard, id.entry) }
 
 // compare orders dead letters of all shards by time.
 func (id deadLetterID) compare(other deadLetterID) int {
-	return cmp.Or(cmp.Compare(id.ms, other.ms), cmp.Compare(id.seq, other.seq), cmp.Compare(id.shard, other.shard))
+	return cmp.Or(compareEntries(id.entry, other.entry), cmp.Compare(id.shard, other.shard))
 }
 
 // parseDeadLetterID parses the output of String. It returns domain.ErrNotFound for any other text.
 func parseDeadLetterID(text string) (deadLetterID, error) {
-	parts := strings.Split(text, "-")
-	if len(parts) != 3 {
-		return deadLetterID{}, domain.ErrNotFound
-	}
-
-	s, err := strconv.ParseUint(parts[0], 10, 8)
-	ms, errMs := strconv.ParseUint(parts[1], 10, 64)
-	seq, errSeq := strconv.ParseUint(parts[2], 10, 64)
+	shard, entry, _ := strings.Cut(text, "-")
+	ms, seq, _ := strings.Cut(entry, "-")
+	s, err := strconv.ParseUint(shard, 10, 8)
+	_, errMs := strconv.ParseUint(ms, 10, 64)
+	_, errSeq := strconv.ParseUint(seq, 10, 64)
 	if err != nil || errMs != nil || errSeq != nil || s >= uint64(Shards) {
 		return deadLetterID{}, domain.ErrNotFound
 	}
 
-	return deadLetterID{
-		shard: Shard(s),
-		ms:    ms,
-		seq:   seq,
-	}, nil
+	return deadLetterID{Shard(s), entry}, nil
 }
 
 // DeadLetters returns a page of at most limit (1 to 500) dead letters of all shards, newest first. before is empty for
@@ -81,7 +71,7 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]dom
 		return nil, unavailable(err, "read the dead letters")
 	}
 
-	return mergeDeadLetters(cmds, limit)
+	return mergeDeadLetters(cmds, limit), nil
 }
 
 // CountDeadLetters returns the number of dead letters of all shards. Error: domain.ErrUnavailable.
@@ -112,7 +102,7 @@ func (g *Gate) DeadLetter(ctx context.Context, id string) (domain.DeadLetter, er
 		return domain.DeadLetter{}, err
 	}
 
-	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry(), at.entry(), 1).Result()
+	found, err := g.cfg.Redis.XRangeN(ctx, at.shard.Dead(), at.entry, at.entry, 1).Result()
 	if err != nil {
 		return domain.DeadLetter{}, unavailable(err, "read dead letter %s", id)
 	}
@@ -131,14 +121,14 @@ func pageStart(end *deadLetterID, s Shard) string {
 		return "+"
 	case s < end.shard:
 		// The same id in a lower shard comes after end.
-		return end.entry()
+		return end.entry
 	default:
-		return "(" + end.entry()
+		return "(" + end.entry
 	}
 }
 
 // mergeDeadLetters returns the newest dead letters of all shards, at most limit.
-func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]domain.DeadLetter, error) {
+func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) []domain.DeadLetter {
 	type found struct {
 		id      deadLetterID
 		message redis.XMessage
@@ -147,22 +137,19 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) ([]domain.DeadL
 	var all []found
 	for s, cmd := range cmds {
 		for _, m := range cmd.Val() {
-			id, err := parseDeadLetterID(fmt.Sprintf("%d-%s", s, m.ID))
-			if err != nil {
-				return nil, fmt.Errorf("admission: dead letter %s: %w", m.ID, err)
-			}
-			all = append(all, found{id, m})
+			all = append(all, found{deadLetterID{Shard(s), m.ID}, m})
 		}
 	}
 
 	slices.SortFunc(all, func(a, b found) int { return b.id.compare(a.id) })
+	all = all[:min(len(all), limit)]
 
-	letters := make([]domain.DeadLetter, 0, min(len(all), limit))
-	for _, f := range all[:min(len(all), limit)] {
-		letters = append(letters, newDeadLetter(f.id, f.message))
+	letters := make([]domain.DeadLetter, len(all))
+	for i, f := range all {
+		letters[i] = newDeadLetter(f.id, f.message)
 	}
 
-	return letters, nil
+	return letters
 }
 
 // newDeadLetter makes a DeadLetter of its entry. It accepts any content, so that an operator can see every dead letter.
@@ -172,7 +159,7 @@ func newDeadLetter(id deadLetterID, m redis.XMessage) domain.DeadLetter {
 		ID:       id.String(),
 		Entry:    values["dead_entry"],
 		Reason:   values["dead_reason"],
-		BuriedAt: time.UnixMilli(int64(id.ms)).UTC(), //nolint:gosec // a time
+		BuriedAt: entryTime(id.entry),
 	}
 
 	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
@@ -253,7 +240,7 @@ func (g *Gate) Replay(ctx context.Context, id string) (domain.Admission, error) 
 func (g *Gate) replay(ctx context.Context, id deadLetterID, segments []gateKeys, a domain.Admission) error {
 	k := keysIn(id.shard, a.VoucherID)
 	for {
-		answer, err := g.run(ctx, replayScript, k.list(id.shard.Failed(a.UserID)), id.entry(),
+		answer, err := g.run(ctx, replayScript, k.list(id.shard.Failed(a.UserID)), id.entry,
 			a.OrderID, a.UserID, a.Limit, formatRow(&a)).Text()
 		if err != nil {
 			return unavailable(err, "replay dead letter %s", id)
@@ -287,7 +274,7 @@ func (g *Gate) Discard(ctx context.Context, id string) error {
 		return err
 	}
 
-	n, err := g.cfg.Redis.XDel(ctx, at.shard.Dead(), at.entry()).Result()
+	n, err := g.cfg.Redis.XDel(ctx, at.shard.Dead(), at.entry).Result()
 	if err != nil {
 		return unavailable(err, "discard dead letter %s", id)
 	}

@@ -275,7 +275,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 			id, err := parseDeadLetterID(want[i])
 			require.NoError(t, err)
 			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
-				Stream: id.shard.Dead(), ID: id.entry(), Values: []string{"a", "b"},
+				Stream: id.shard.Dead(), ID: id.entry, Values: []string{"a", "b"},
 			}).Err())
 		}
 		for limit := 1; limit <= 10; limit++ {
