@@ -86,19 +86,23 @@ func (s *Store) BeginPayment(
 	return order.order(), row.Payment, err
 }
 
+// lockPaidOrder is lockOrder for the order that a payment names. Of an order that does not exist the money is refunded; it has
+// no status.
+func lockPaidOrder(tx *gorm.DB, id int64) (orderRow, error) {
+	order, err := lockOrder(tx, 0, id)
+	if errors.Is(err, gorm.ErrRecordNotFound) {
+		return orderRow{Order: domain.Order{ID: id, Currency: domain.DefaultCurrency}}, nil
+	}
+	return order, err
+}
+
 // SettlePayment implements domain.PaymentStore. The notices of one order queue at its row.
 func (s *Store) SettlePayment(
 	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
 ) (domain.Settled, error) {
 	var settled domain.Settled
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		order, err := lockOrder(tx, 0, n.OrderID)
-		// Unknown order: the money is refunded.
-		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{Order: domain.Order{ID: n.OrderID, Currency: domain.DefaultCurrency}}
-			err = nil
-		}
-
+		order, err := lockPaidOrder(tx, n.OrderID)
 		if err != nil {
 			return err
 		}
@@ -541,13 +545,7 @@ func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time)
 
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
 		refunded = nil
-		order, err := lockOrder(tx, 0, found.OrderID)
-		// The payment of an unknown order.
-		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{Order: domain.Order{ID: found.OrderID}}
-			err = nil
-		}
-
+		order, err := lockPaidOrder(tx, found.OrderID)
 		if err != nil {
 			return err
 		}
@@ -629,13 +627,7 @@ func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) err
 func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Settled, error) {
 	var settled domain.Settled
 	err := writeOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
-		order, err := lockOrder(tx, 0, r.OrderID)
-		// The payment of an unknown order.
-		if errors.Is(err, gorm.ErrRecordNotFound) {
-			order = orderRow{Order: domain.Order{ID: r.OrderID}}
-			err = nil
-		}
-
+		order, err := lockPaidOrder(tx, r.OrderID)
 		if err != nil {
 			return 0, err
 		}
