@@ -112,10 +112,15 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 			return value;
 		};
 	}`)
+	v.before(`{
+		const original = window.fetch;
+		window.fetch = async (url, options) => (url.endsWith("/stats") ? new Response("{}", { status: 503 }) : original(url, options));
+	}`)
 	v.enter("/console/sales/"+sale, c.phone)
 	v.until(`window.old`)
 	v.run(`window.late = true`)
 	v.click(`[data-do="unpublish"]`)
+	v.reads(dialog, "It can no longer be bought") // the orders cannot be counted now
 	v.confirm()
 	v.reads("main .head .chip", "Off sale")
 	updates := evaluate[int](v.tab, `window.updates`)

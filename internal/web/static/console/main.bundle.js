@@ -1759,11 +1759,11 @@ if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v
 if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
 id2,({voucher,room:room2})=>{waitingRoom.showFigures(room2);if(Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at))
 render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){const{title:title2}=current2;
-if(current2.type!=="seckill")return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=await getMine(`/admin/v\
-ouchers/${id2}/stats`);const[unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("s\
-ale.sure.off",{title:title2,unpaid,paid})}show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,
-place,terms,publishing.bar);getMine(`/vouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.
-show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+const stats=await getMine(`/admin/vouchers/${id2}/stats`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)
+return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[unpaid,paid]=["pending_payment","paid"].
+map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}show(terms,false);root2.replaceChildren(
+top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(`/vouchers/${id2}`).then(update).catch(problem=>{
+if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",

@@ -9,8 +9,8 @@ import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { forms } from "./edit.js";
-import { panel } from "./panel.js";
 import { formatMinutes } from "./form.js";
+import { panel } from "./panel.js";
 import { button, chip, errorBox, factList, section, setChip, statusLine } from "./parts.js";
 import { checklist } from "./publish.js";
 import { refunds } from "./refunds.js";
@@ -131,11 +131,14 @@ export function mount(root, id) {
     place.append(waitingRoom.element, live.element);
   }
 
-  // offQuestion says what becomes of the orders of the sale.
+  // offQuestion says what becomes of the orders of the sale, if they are counted: a sale can be taken off in any case.
   async function offQuestion() {
     const { title } = current;
-    if (current.type !== "seckill") return t("sale.sure.offPlain", { title });
-    const { orders } = await getMine(`/admin/vouchers/${id}/stats`);
+    const stats = await getMine(`/admin/vouchers/${id}/stats`).catch((problem) => {
+      if (!problem.code) throw problem;
+    });
+    if (!stats?.checked_at) return t("sale.sure.offPlain", { title });
+    const { orders } = stats;
     const [unpaid, paid] = ["pending_payment", "paid"].map((status) => number(orders[status] ?? 0));
     return t("sale.sure.off", { title, unpaid, paid });
   }
