@@ -1499,28 +1499,29 @@ p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),v
 filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
 {id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
 ...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
-"a",{href:`/console/sales/${v.id}`},v.title);function mount5(root2){const out=errorBox();const waiting=h("p",{class:"emp\
-ty"},t("loading"));const running=h("div",{class:"running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"\
-briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(t("home.upcoming"),next);const ended=section(t("h\
-ome.ended"),past);const page2=h("div",{"data-home":true},running,h("div",{class:"forms"},section(t("home.todo"),todo),h(
-"div",{},upcoming,ended)));let drafts=[];let timer2=0;let unmounted=false;show(page2,false);async function sale(v){const takes=takings();
-const{voucher,figures:figures2}=await getMine(`/admin/vouchers/${v.id}/stats`);takes.show(voucher,figures2);const panel2=section(
-v.title,takes.element);panel2.dataset.voucher=v.id;panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(
-v)));panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"\
-pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),
-soldBar(v));async function draft(v){const{problems}=await getMine(`/admin/vouchers/${v.id}/checklist`);const lacks=[...new Set(
-problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lack\
-s",{lacks}):t("home.ready"))}function showTodo(){const all2=[...sentences(),...drafts];todo.replaceChildren(...(all2.length>
-0?all2:[t("home.nothing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.
-all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+"a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
+function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
+running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
+t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h("div",{"data-home":true},running,h("div",
+{class:"forms"},section(t("home.todo"),todo),h("div",{},upcoming,ended)));let drafts=[];let timer2=0;let unmounted=false;
+show(page2,false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/admin/vouchers/${v.id}\
+/stats`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);panel2.dataset.voucher=v.id;panel2.
+querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector("h2").after(h("p",{class:"sub"},
+t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h(
+"li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
+getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
+e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
+ady"))}function showTodo(){const all2=[...sentences(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.no\
+thing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","u\
+pcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;const none=h("div",{class:"panel empty"},t("home.none")," ",session.may(
 "operate")?h("a",{href:"/console/new"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.
 replaceChildren(...soon.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>
 0);past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.
-length>0);drafts=unfinished;showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(
-timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}
-if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"\
-/console/new",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(
+length>0);drafts=unfinished.filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){
+clearTimeout(timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.
+show(problem)}if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operat\
+e")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(
 showTodo);return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
 mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
