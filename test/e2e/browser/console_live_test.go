@@ -107,7 +107,7 @@ func TestConsoleRush(t *testing.T) {
 	v.send("rush", "buyers", "0", "stock", "x")
 	v.reads(fieldError("rush", "buyers"), "between 1 and")
 	v.reads(fieldError("rush", "stock"), "whole number")
-	v.send("rush", "buyers", "400", "stock", "60")
+	v.send("rush", "buyers", "400", "stock", "60", "for", "1")
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
 	v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
 	v.reads("[data-rush] "+fact("answered"), "400 of 400")

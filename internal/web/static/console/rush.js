@@ -15,6 +15,7 @@ const IDLE_POLL = 4_000;
 const NO_DEMO = "Only in demo mode"; // title of the Problem; its code, "forbidden", has other causes as well
 const BUYERS = 5_000;
 const STOCK = 10_000;
+const LONGEST = 60; // seconds
 
 const oneDecimal = (n) => (n == null ? "" : number(Math.round(n * 10) / 10));
 
@@ -40,6 +41,7 @@ export function mount(root) {
     fields: [
       { name: "buyers", kind: "whole", label: t("rush.buyers"), required: true, min: 1, max: BUYERS, value: 1000 },
       { name: "stock", kind: "whole", label: t("rush.stock"), required: true, min: 1, max: STOCK, value: 100 },
+      { name: "for", kind: "whole", label: t("rush.for"), note: t("rush.forNote"), required: true, min: 0, max: LONGEST, value: 20 },
     ],
     work: async (values) => render(await post("/admin/rush", values)),
   });

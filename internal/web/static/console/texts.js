@@ -65,6 +65,7 @@ const en = {
   "invalid.delta": "A number of units other than 0, within the allowed range.",
   "invalid.code": "Code not found.",
   "invalid.buyers": "The number of buyers is out of range.",
+  "invalid.for": "From 0 to 60 seconds.",
 
   "open.unknown": "The request may have taken effect. Submit it again to find out; it never takes effect twice.",
   "open.another": "The previous request ({open}) was not confirmed and may have taken effect. Submit this one as well?",
@@ -651,6 +652,8 @@ const en = {
   "rush.new": "New simulation",
   "rush.buyers": "Buyers",
   "rush.stock": "Stock",
+  "rush.for": "Buyers arrive over (seconds)",
+  "rush.forNote": "0: all at once.",
   "rush.start": "Start",
   "rush.stop": "Stop",
   "rush.last": "Last simulation",
@@ -730,6 +733,7 @@ const zh = {
   "invalid.delta": "数量不能为 0，也不能超出允许范围。",
   "invalid.code": "未找到该核销码。",
   "invalid.buyers": "人数超出允许范围。",
+  "invalid.for": "须在 0 到 60 秒之间。",
 
   "open.unknown": "请求可能已生效。原样重新提交即可确认，不会重复执行。",
   "open.another": "上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
@@ -1316,6 +1320,8 @@ const zh = {
   "rush.new": "发起模拟抢购",
   "rush.buyers": "买家数",
   "rush.stock": "库存",
+  "rush.for": "买家到达时长（秒）",
+  "rush.forNote": "0 为同时到达。",
   "rush.start": "开始",
   "rush.stop": "停止",
   "rush.last": "最近一次",
