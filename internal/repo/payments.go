@@ -16,7 +16,6 @@ import (
 type paymentRow struct {
 	domain.Payment
 	NextTryAt *time.Time
-	QueriedAt *time.Time
 }
 
 func (paymentRow) TableName() string { return "payments" }

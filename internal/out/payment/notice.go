@@ -34,8 +34,6 @@ type notice struct {
 	Amount   json.RawMessage `json:"amount"`   // likewise
 	Currency string          `json:"currency"` // optional
 	Status   string          `json:"status"`
-	// Informational; the signature has its own time.
-	Timestamp json.RawMessage `json:"timestamp"`
 }
 
 // maxRef is the length of the longest reference that the database can store.

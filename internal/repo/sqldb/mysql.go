@@ -350,7 +350,6 @@ func (e *connectError) Unwrap() error { return e.err }
 const (
 	erUnknownCommand  = 1047 // of Galera: the node has no majority, or is not in sync yet
 	erDupEntry        = 1062
-	erNoSuchTable     = 1146
 	erUnknownVariable = 1193
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213 // of Galera also: another node changed the row first, reported by any statement or COMMIT
