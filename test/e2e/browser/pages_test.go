@@ -32,7 +32,8 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 
 func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	t.Helper()
-	sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3})
+	until := time.Date(2099, 3, 1, 0, 0, 0, 0, time.UTC)
+	sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3, ValidUntil: until})
 	phone := rig.NewPhone()
 
 	start := time.Now()
@@ -52,6 +53,7 @@ func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	v.orderIs("pending_payment")
 	v.pay()
 	v.orderIs("paid")
+	v.reads(anOrder+" .pass", "Valid until Mar 1, 2099")
 
 	// The QR code contains the code of the page, and the server accepts it.
 	code := v.text(anOrder + " code")

@@ -17,7 +17,13 @@ import (
 
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
 func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Title: "Breakfast in the harbour", Rules: "Not on Sundays.", Stock: 10, PayTimeout: 90})
+	sale := p.Publish(t, rig.Offer{
+		Title:      "Breakfast in the harbour",
+		Rules:      "Not on Sundays.",
+		Stock:      10,
+		PayTimeout: 90,
+		ValidUntil: time.Date(2099, 3, 1, 0, 0, 0, 0, time.UTC),
+	})
 	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 5, "reason": "more"}))
 
@@ -36,7 +42,7 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	v.reads("h1", "Breakfast in the harbour")
 	v.until(`document.title === "Breakfast in the harbour · Seckill"`)
 	v.reads(card(sale), "0% claimed", "15 left")
-	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next"} {
+	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next", "Valid until", "Mar 1, 2099"} {
 		v.reads(".details", text)
 	}
 	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))

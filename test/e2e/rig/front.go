@@ -195,6 +195,7 @@ type Offer struct {
 	Stock       int64     `json:"stock"`
 	BeginAt     time.Time `json:"begin_at"`
 	EndAt       time.Time `json:"end_at"`
+	ValidUntil  time.Time `json:"valid_until,omitzero"`
 	// Although the checklist has problems.
 	Force bool `json:"force"`
 

@@ -511,36 +511,38 @@ sub"});const rules=h("p",{class:"note terms"});const at=h("span",{});const chip=
 rimary",payNow);const again=h("a",{class:"button primary","data-do":"again"},t("orders.again"));const cancel=button("can\
 cel","quiet",()=>confirmAndAct("cancel"));const refund=button("refund","quiet",()=>confirmAndAct("refund"));const codeID=newID(
 "code");const toggle=h("button",{type:"button","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{
-open3=!open3;update()}});const picture=h("div",{class:"picture"});const code=h("code",{});const pass=h("div",{class:"pas\
-s",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show"))));const element=h(
-"li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"ro\
-w"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAct(action2){
-if(await confirm(t(`confirm.${action2}`),t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(
-order(id),name2.textContent))act(id,"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);
-const{action:action2,problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pen\
-ding_payment";const{title:bought2}=boughtOf(o2,v2);text(name2,bought2||t("orders.voucher",{id:o2.voucher_id}));if(alone)
-attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought2&&languageOf(bought2));showBought(o2,v2);const late=unpaid&&
-timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&action2==="pay"&&unpaid?t("status.paying"):t(
-`status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(amount,o2.amount===void 0?"":money(o2.amount,
-o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
-"refund",o2.status==="paid"]]){show(b2,shown2);text(b2,working&&action2===name3?t("working"):t(`do.${name3}`));attr(b2,"\
-aria-disabled",working||late&&name3!=="refund"?"true":null)}attr(again,"href",`/sales/${o2.voucher_id}`);show(again,!active(
-o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2)));showCode(o2);text(error2,problem2?explain(problem2):"");
-show(error2,problem2);text(ref,problem2?reference(problem2):"");show(ref,problem2?.requestId);if(was!==null&&was!==status)
-announce(`${title2.textContent}: ${status}`);was=status}function showDue(o2,unpaid,working){const rest=timeLeft(o2);const words={
-queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,true)}):t(
-"orders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.canc\
-elled",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
-redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
-unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||"");show(due,deadline.textContent)}function showBought(o2,v2){
-const{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop2(shopID):null;
-const where=[shopName||s2?.name,...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].filter(Boolean).join(" · ");text(of,
-where);attr(of,"lang",languageOf(where));show(of,where);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(rules.
-textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
-has2);show(pass,has2&&open3);text(toggle,t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",String(
-open3));attr(toggle,"class",open3?"quiet":"primary");if(!has2){picture.replaceChildren()}else if(code.textContent!==o2.redeem_code||
-!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))}}
-return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
+open3=!open3;update()}});const picture=h("div",{class:"picture"});const code=h("code",{});const validity=h("p",{class:"n\
+ote"});const pass=h("div",{class:"pass",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",
+{class:"note"},t("orders.show")),validity));const element=h("li",{class:"order","data-order":id,"aria-labelledby":titleID},
+h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"act\
+ions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAct(action2){if(await confirm(t(`confirm.${action2}`),
+t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(order(id),name2.textContent))act(id,
+"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);const{action:action2,problem:problem2}=doing(
+id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pending_payment";const{title:bought2}=boughtOf(o2,
+v2);text(name2,bought2||t("orders.voucher",{id:o2.voucher_id}));if(alone)attr(name2,"href",v2?`/sales/${o2.voucher_id}`:
+null);attr(name2,"lang",bought2&&languageOf(bought2));showBought(o2,v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,
+"data-status",o2.status);const status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(
+chip,status);text(at,moment(o2.created_at));text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,
+working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]]){
+show(b2,shown2);text(b2,working&&action2===name3?t("working"):t(`do.${name3}`));attr(b2,"aria-disabled",working||late&&name3!==
+"refund"?"true":null)}attr(again,"href",`/sales/${o2.voucher_id}`);show(again,!active(o2)&&v2&&["on_sale","upcoming","so\
+ld_out"].includes(stateOf2(v2)));showCode(o2);text(error2,problem2?explain(problem2):"");show(error2,problem2);text(ref,
+problem2?reference(problem2):"");show(ref,problem2?.requestId);if(was!==null&&was!==status)announce(`${title2.textContent}\
+: ${status}`);was=status}function showDue(o2,unpaid,working){const rest=timeLeft(o2);const words={queued:()=>queueNote(o2),
+pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,true)}):t("orders.late"),cancelled:()=>o2.
+cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),
+failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.redeemed_at&&t("ord\
+ers.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.
+status];text(deadline,words&&words()||"");show(due,deadline.textContent)}function showBought(o2,v2){const{rules:terms,shop_id:shopID,
+shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop2(shopID):null;const where=[shopName||s2?.name,
+...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].filter(Boolean).join(" · ");text(of,where);attr(of,"lang",languageOf(
+where));show(of,where);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(rules.textContent));show(rules,rules.textContent)}
+function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2);show(pass,has2&&open3);text(toggle,
+t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",String(open3));attr(toggle,"class",open3?"quie\
+t":"primary");text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name3,
+time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · "));show(validity,validity.textContent);if(!has2){picture.replaceChildren()}else if(code.
+textContent!==o2.redeem_code||!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t(
+"orders.qr",{code:o2.redeem_code})))}}return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
 getItem(STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=false;return async event=>{event?.preventDefault();if(working||button.
 getAttribute("aria-disabled")==="true")return;working=true;errorBox.clear();attr(button,"aria-disabled","true");attr(button,
 "data-busy",true);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=
@@ -691,11 +693,13 @@ t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2)
 if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2,idle2);
 text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){
 const of=shop2(v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["\
-hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["li\
-mit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);
-if(facts.children.length!==all3.length){facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
-h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const ends=[
-watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["va\
+lidFrom",v2.valid_from&&stamp(v2.valid_from)],["validUntil",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limi\
+tOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);const names=all3.
+map(([name2])=>name2).join(" ");if(facts.dataset.names!==names){facts.dataset.names=names;facts.replaceChildren(...all3.
+map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].
+lastChild,value))}attr(root2,"data-bar",true);const ends=[watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",
+null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
@@ -810,82 +814,83 @@ tore.slots":"Start times","store.everything":"All","store.now":"On now","store.s
 Page not found","missing.why":"The address is wrong, or the sale has been removed.","sale.missing":"This sale does not e\
 xist, or it has been removed.","sale.preview":"This is a preview for staff. The button works once the sale is published.",
 "sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale\
-.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"T\
-erms","sale.after":"What happens next","sale.after.pay":"Buying reserves a unit for you. Pay before the time shown on yo\
-ur order to keep it.","sale.after.code":"After the payment, your order shows a redemption code. Until it is used you can\
- have the order refunded.","sale.after.shop":"Show the code in the shop. It works once.","sale.share":"Share","sale.copi\
-ed":"Link copied.","ready.login":"Log in early","ready.why":"Then one tap buys at {at}.","remind.calendar":"Add to calen\
-dar","remind.notify":"Notify me","remind.set":"Your browser notifies you a minute before the start, while this page is o\
-pen.","remind.blocked":"Your browser allows no notifications here. Use the calendar.","remind.starts":"Starts {at}","but\
-ton.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activates a\
-t the start time. No need to refresh.","note.sold_out":"Sold out. This page updates if one comes back.","note.ended":"",
-"buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.wai\
-ting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is\
- reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are ne\
-xt.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"You got it!","buy.lost":"Just m\
-issed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.","buy.limit":"Limit p\
-er customer: {n}","buy.held":"You have {held} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is pai\
-d.","buy.already":"You already have an order for this.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Tr\
-y again","buy.unknown":"Your order may have been placed. Try again to find out; it is never placed twice.","proof.workin\
-g":"A security check is running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"\
-The security check could not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.r\
-ate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The serve\
-r is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your \
-order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on \
-{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"\
-At the start, the order of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"\
-Customers are admitted in turn.","room.waits":"Waiting for your turn","room.asking":"Asking for your place…","room.lob\
-by":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.positio\
-n":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You'\
-re next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.rese\
-rved":"All units are reserved by customers before you. If one is not bought, it is yours.","room.paused":"The shop has p\
-aused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A\
- unit may come back. It goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place\
- is gone.","room.lostNote":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"\
-Join again","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","roo\
-m.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room\
-.badgeLobby":"Waiting","orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"Al\
-l orders","orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order no\
-t found.","orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay with\
-in {left}, or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orde\
-rs.expired":"Payment time ran out ({at}). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not cha\
-rged.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being p\
-rocessed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orde\
-rs.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders\
-.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no mo\
-ney moves, and no card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pa\
-y.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this o\
-rder? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"\
-下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
-"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
-nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
-券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
-sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
-剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
-时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
-ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
-ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
-eft} 份","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中",
-"store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","s\
-tore.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，\
-或者活动已下架。","sale.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+.validFrom":"Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale\
+.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"B\
+uying reserves a unit for you. Pay before the time shown on your order to keep it.","sale.after.code":"After the payment\
+, your order shows a redemption code. Until it is used you can have the order refunded.","sale.after.shop":"Show the cod\
+e in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"\
+Then one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser n\
+otifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no notifications \
+here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","but\
+ton.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"Sold \
+out. This page updates if one comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Yo\
+ur request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…",
+"buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Ord\
+ers ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need no\
+t do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy\
+.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.",
+"buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pa\
+y":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. Try ag\
+ain to find out; it is never placed twice.","proof.working":"A security check is running. You do not need to do anything\
+.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be repeated aut\
+omatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"Dema\
+nd is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Something\
+ went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting room \
+opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.join":"\
+Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room is \
+drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"Waiting fo\
+r your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"Your posi\
+tion is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {pos\
+ition}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","\
+room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If\
+ one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy w\
+ithin {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your \
+place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you \
+left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place \
+is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","\
+room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.\
+title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","o\
+rders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"\
+Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The\
+ payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not ch\
+arged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confir\
+ming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refu\
+nded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","ord\
+ers.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","\
+pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provid\
+er":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Can\
+cel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"\
+Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.\
+title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acco\
+unt.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.su\
+re":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不\
+能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
+"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
+e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
+"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
+"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
+e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.units":"限量 {n} 份","s\
+tore.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
+商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
+e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
+.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
 "sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
-"sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"\
-使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。",
-"sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，\
-仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"\
-登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分\
-钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
-"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
-note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"已抢光，如有退回，页面会自动恢复抢购。",
-"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
-"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
-已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
-"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
-，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.limit":"\
-每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"\
-订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付","buy.see":"查看订单","buy.retr\
-y":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
+"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
+limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
+ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
+de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
+"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
+"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
+"remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
+{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
+"note.sold_out":"已抢光，如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","bu\
+y.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryI\
+n":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。",
+"buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
+"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
+nTime":"请尽快完成支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
+"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
+"buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
 "proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
 .failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
 请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",

@@ -5,7 +5,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
-import { languageOf, left, moment, money, t } from "../lib/i18n.js";
+import { languageOf, left, moment, money, stamp, t } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
@@ -126,7 +126,9 @@ function card(id, open) {
   const toggle = h("button", { type: "button", "data-do": "code", "aria-expanded": String(open), "aria-controls": codeID, onclick: () => { open = !open; update(); } });
   const picture = h("div", { class: "picture" });
   const code = h("code", {});
-  const pass = h("div", { class: "pass", id: codeID }, picture, h("div", {}, h("p", { class: "label" }, t("orders.code")), code, h("p", { class: "note" }, t("orders.show"))));
+  const validity = h("p", { class: "note" });
+  const pass = h("div", { class: "pass", id: codeID }, picture,
+    h("div", {}, h("p", { class: "label" }, t("orders.code")), code, h("p", { class: "note" }, t("orders.show")), validity));
   const element = h("li", { class: "order", "data-order": id, "aria-labelledby": titleID },
     h("div", { class: "head" }, title, chip), of,
     h("div", { class: "row" }, facts, amount),
@@ -213,6 +215,9 @@ function card(id, open) {
     text(toggle, t(open ? "orders.hideCode" : "orders.showCode"));
     attr(toggle, "aria-expanded", String(open));
     attr(toggle, "class", open ? "quiet" : "primary");
+    text(validity, [["validFrom", o.valid_from], ["validUntil", o.valid_until]]
+      .filter(([, time]) => time).map(([name, time]) => `${t(`sale.${name}`)} ${stamp(time)}`).join(" · "));
+    show(validity, validity.textContent);
     if (!has) {
       picture.replaceChildren();
     } else if (code.textContent !== o.redeem_code || !picture.firstChild) {

@@ -78,10 +78,13 @@ export function mount(root, id) {
     const all = [
       ["shop", of?.name], ["address", [of?.area, of?.address].filter(Boolean).join(" ")], ["hours", of?.open_hours],
       ["begins", stamp(v.begin_at)], ["ends", stamp(v.end_at)], ["zone", zone(new Date(v.begin_at))],
+      ["validFrom", v.valid_from && stamp(v.valid_from)], ["validUntil", v.valid_until && stamp(v.valid_until)],
       ["limit", t("sale.limitOf", { n: v.limit_per_user })],
       ["payWithin", v.pay_timeout ? duration(v.pay_timeout) : ""],
     ].filter(([, value]) => value);
-    if (facts.children.length !== all.length) {
+    const names = all.map(([name]) => name).join(" ");
+    if (facts.dataset.names !== names) {
+      facts.dataset.names = names;
       facts.replaceChildren(...all.map(([name]) => h("div", {}, h("dt", {}, t(`sale.${name}`)), h("dd", {}))));
     }
     all.forEach(([, value], i) => text(facts.children[i].lastChild, value));
