@@ -377,6 +377,7 @@ func TestDraftNeedsATitleOnly(t *testing.T) {
 	now := e.clock.now()
 	operator.patch(sale.adminPath(), map[string]any{
 		"shop_id": "1", "pay_value": 100, "actual_value": 200, "begin_at": now.Format(time.RFC3339), "end_at": now.Add(time.Hour).Format(time.RFC3339),
+		"segments": 4,
 	}).want(http.StatusOK)
 	require.Equal(t, []string{"stock"}, lacks(sale))
 	operator.post(sale.adminPath()+"/stock", map[string]any{"delta": 3, "reason": "the first ones"}).want(http.StatusOK)

@@ -100,7 +100,8 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		}
 
 		reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments
-		if reload {
+		// Nobody buys a draft, whose window may not be known yet.
+		if reload && v.Status != domain.VoucherDraft {
 			fixed := s.cfg.Now().Add(segmentsFixed)
 			if !fixed.Before(before.Sale.BeginAt) || !fixed.Before(v.Sale.BeginAt) {
 				return "", domain.ErrInvalidState
