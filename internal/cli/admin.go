@@ -137,7 +137,7 @@ func printAdmins(e *app.Env, admins *auth.Admins) error {
 		}
 
 		shops := "all"
-		if ids := a.User.ShopIDs; len(ids) > 0 {
+		if ids := a.User.ShopIDs; len(ids) > 0 && a.User.Role == domain.RoleRedeemer {
 			shops = strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
 		}
 

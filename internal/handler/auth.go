@@ -112,8 +112,10 @@ func newUserOut(u domain.User) userOut {
 		Permissions: u.Role.Permissions(),
 	}
 
-	for _, id := range u.ShopIDs {
-		out.ShopIDs = append(out.ShopIDs, ID(id))
+	if u.Role == domain.RoleRedeemer {
+		for _, id := range u.ShopIDs {
+			out.ShopIDs = append(out.ShopIDs, ID(id))
+		}
 	}
 
 	return out

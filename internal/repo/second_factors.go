@@ -60,7 +60,10 @@ func (s *Store) Enroll(
 			return err
 		}
 
-		u.ShopIDs = newcomer.ShopIDs
+		// They bind the tokens of a former redeemer until these are refused.
+		if newcomer.Role.May(domain.MayRedeem) {
+			u.ShopIDs = newcomer.ShopIDs
+		}
 		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
 			return err
 		}
@@ -97,7 +100,6 @@ func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil ti
 		if err := tx.Where("phone = ?", phone).Take(&u).Error; err != nil {
 			return err
 		}
-		u.ShopIDs = nil
 		return setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
 	})
 	return u.User, err
