@@ -267,10 +267,10 @@ func isContact(s string) bool {
 	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != ""
 }
 
-// isPage reports whether s is a URL that a browser can open.
+// isPage reports whether s is a URL that a browser can open and whose host can be in a Content-Security-Policy.
 func isPage(s string) bool {
 	u, err := url.Parse(s)
-	return err == nil && u.Hostname() != "" && (u.Scheme == "https" || u.Scheme == "http")
+	return err == nil && u.Hostname() != "" && !strings.ContainsAny(u.Host, ";,") && (u.Scheme == "https" || u.Scheme == "http")
 }
 
 var isColor = regexp.MustCompile(`^#[0-9A-Fa-f]{6}$`)

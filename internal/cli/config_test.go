@@ -96,6 +96,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},
 		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
 		"malformed DSN":          {[]string{"--mysql-dsn=root:hidden@localhost/db"}, []string{"--mysql-dsn (SECKILL_MYSQL_DSN)", "network 'localhost'", "tcp(host:3306)"}},
+		"DSN without @":          {[]string{"--mysql-dsn=root:hidden/seckill"}, []string{"no @ after user and password", "tcp(host:3306)"}},
 		"DSN without a database": {[]string{"--mysql-dsn=root@tcp(127.0.0.1:1)/", "--unsafe=all", "--jwt-secret=" + strings.Repeat("s", 32)}, []string{"name of the database"}},
 	} {
 		t.Run(name, func(t *testing.T) {

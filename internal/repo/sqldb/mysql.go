@@ -42,7 +42,12 @@ func CheckDSN(dsn string) error {
 func parseDSN(dsn string) (*mysqldriver.Config, error) {
 	const form = "as in user:password@tcp(host:3306)/seckill"
 	cfg, err := mysqldriver.ParseDSN(dsn)
-	if err != nil {
+	before := dsn[:max(0, strings.LastIndexByte(dsn, '/'))]
+	switch {
+	case err != nil && before != "" && !strings.Contains(before, "@"):
+		// The driver takes user and password for the network, which is in its error.
+		return nil, fmt.Errorf("there is no @ after user and password; write it %s", form)
+	case err != nil:
 		return nil, fmt.Errorf("%w; write it %s", err, form)
 	}
 	if cfg.DBName == "" {
