@@ -819,61 +819,61 @@ xist, or it has been removed.","sale.preview":"This is a preview for staff. The 
 uying reserves a unit for you. Pay before the time shown on your order to keep it.","sale.after.code":"After the payment\
 , your order shows a redemption code. Until it is used you can have the order refunded.","sale.after.shop":"Show the cod\
 e in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"\
-Then one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser n\
-otifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no notifications \
-here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","but\
-ton.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"Sold \
-out. This page updates if one comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Yo\
-ur request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…",
-"buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Ord\
-ers ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need no\
-t do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy\
-.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.",
-"buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pa\
-y":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. Try ag\
-ain to find out; it is never placed twice.","proof.working":"A security check is running. You do not need to do anything\
-.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be repeated aut\
-omatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"Dema\
-nd is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Something\
- went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting room \
-opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.join":"\
-Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room is \
-drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"Waiting fo\
-r your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"Your posi\
-tion is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {pos\
-ition}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","\
-room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If\
- one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy w\
-ithin {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your \
-place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you \
-left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place \
-is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","\
-room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.\
-title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","o\
-rders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"\
-Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The\
- payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not ch\
-arged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confir\
-ming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refu\
-nded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","ord\
-ers.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","\
-pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provid\
-er":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Can\
-cel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"\
-Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.\
-title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acco\
-unt.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.su\
-re":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不\
-能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
-"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
-e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
-"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
-"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
-e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.units":"限量 {n} 份","s\
-tore.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
-商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
-e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
-.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+Log in now, and one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"You\
+r browser notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no not\
+ifications here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sol\
+d out","button.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_\
+out":"Sold out. This page updates if one comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.\
+holdOn":"Your request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {sec\
+onds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy\
+.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual.\
+ You need not do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to ke\
+ep it.","buy.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {\
+n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for t\
+his.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been p\
+laced. Try again to find out; it is never placed twice.","proof.working":"A security check is running. You do not need t\
+o do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be\
+ repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.over\
+loaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.interna\
+l":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The \
+waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.",
+"room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the wai\
+ting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"\
+Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"\
+Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your posit\
+ion: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a m\
+inute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers befor\
+e you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.tur\
+n":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, \
+and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed\
+, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Yo\
+ur place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your \
+place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders",
+"orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your ord\
+ers.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.v\
+oucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.l\
+ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You we\
+re not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"\
+Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","order\
+s.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.",
+"orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm paymen\
+t","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.pr\
+ovider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"\
+Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refu\
+nd":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","acc\
+ount.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
+ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
+eft} 份","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中",
+"store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","s\
+tore.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，\
+或者活动已下架。","sale.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
 "sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
 "sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
 limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\

@@ -68,7 +68,7 @@ const en = {
   "sale.copied": "Link copied.",
 
   "ready.login": "Log in early",
-  "ready.why": "Then one tap buys at {at}.",
+  "ready.why": "Log in now, and one tap buys at {at}.",
 
   "remind.calendar": "Add to calendar",
   "remind.notify": "Notify me",
