@@ -67,6 +67,7 @@ func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.tabTo(dialog + " button.primary")
 	v.key(kb.Enter)
 	v.orderIs("paid")
+	v.until(`document.activeElement?.tagName === "H2"`) // the button is gone: focus stays on the order
 	v.reads("#live", "Paid")
 	v.reads("#live", "You got it!") // no later sentence replaces one that is not read yet
 

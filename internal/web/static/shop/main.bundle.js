@@ -502,8 +502,8 @@ element===at)at=at.nextSibling;c2.update()}}const ends=[onChange2(render2),onCha
 on(()=>{find2();render2()})];const timer3=setInterval(()=>{for(const c2 of cards.values())c2.update()},1e3);if(session.user())
 load();pin(only2??"");find2();render2();return()=>{mounted=false;clearInterval(timer3);clearTimeout(retry);pin("");for(const end of ends)
 end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??{}:o2;function card(id,open3){const alone=open3;const titleID=newID("\
-order");const name2=h("a",alone?{}:{href:`/orders/${id}`});const title2=h("h2",{id:titleID},name2);const of=h("p",{class:"\
-sub"});const rules=h("p",{class:"note terms"});const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h(
+order");const name2=h("a",alone?{}:{href:`/orders/${id}`});const title2=h("h2",{id:titleID,tabindex:"-1"},name2);const of=h(
+"p",{class:"sub"});const rules=h("p",{class:"note terms"});const at=h("span",{});const chip=h("span",{class:"chip"});const amount=h(
 "strong",{class:"amount"});const facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",{id})}`:"");const deadline=h(
 "span",{});const due=h("p",{class:"due"},icon("clock"),deadline);const error2=h("p",{class:"error",role:"alert"});const ref=h(
 "p",{class:"reference"});const button=(name3,kind,press2)=>{const b2=h("button",{type:"button",class:kind,"data-do":name3,
@@ -517,17 +517,18 @@ ote"});const pass=h("div",{class:"pass",id:codeID},picture,h("div",{},h("p",{cla
 h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"act\
 ions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAct(action2){if(await confirm(t(`confirm.${action2}`),
 t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(order(id),name2.textContent))act(id,
-"pay")}function update(){const o2=order(id);if(!o2)return;const v2=one(o2.voucher_id);const{action:action2,problem:problem2}=doing(
-id);const working=Boolean(action2)&&!problem2;const unpaid=o2.status==="pending_payment";const{title:bought2}=boughtOf(o2,
-v2);text(name2,bought2||t("orders.voucher",{id:o2.voucher_id}));if(alone)attr(name2,"href",v2?`/sales/${o2.voucher_id}`:
-null);attr(name2,"lang",bought2&&languageOf(bought2));showBought(o2,v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,
-"data-status",o2.status);const status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(
-chip,status);text(at,moment(o2.created_at));text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,
-working);for(const[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]]){
-show(b2,shown2);text(b2,working&&action2===name3?t("working"):t(`do.${name3}`));attr(b2,"aria-disabled",working||late&&name3!==
-"refund"?"true":null)}attr(again,"href",`/sales/${o2.voucher_id}`);show(again,!active(o2)&&v2&&["on_sale","upcoming","so\
-ld_out"].includes(stateOf2(v2)));showCode(o2);text(error2,problem2?explain(problem2):"");show(error2,problem2);text(ref,
-problem2?reference(problem2):"");show(ref,problem2?.requestId);if(was!==null&&was!==status)announce(`${title2.textContent}\
+"pay")}function update(){const o2=order(id);if(!o2)return;const held=element.contains(document.activeElement)?document.activeElement:
+null;const v2=one(o2.voucher_id);const{action:action2,problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;
+const unpaid=o2.status==="pending_payment";const{title:bought2}=boughtOf(o2,v2);text(name2,bought2||t("orders.voucher",{
+id:o2.voucher_id}));if(alone)attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought2&&languageOf(
+bought2));showBought(o2,v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&
+action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(
+amount,o2.amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,
+"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]]){show(b2,shown2);text(b2,working&&action2===
+name3?t("working"):t(`do.${name3}`));attr(b2,"aria-disabled",working||late&&name3!=="refund"?"true":null)}attr(again,"hr\
+ef",`/sales/${o2.voucher_id}`);show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2)));showCode(
+o2);text(error2,problem2?explain(problem2):"");show(error2,problem2);text(ref,problem2?reference(problem2):"");show(ref,
+problem2?.requestId);if(held&&!held.checkVisibility())title2.focus();if(was!==null&&was!==status)announce(`${title2.textContent}\
 : ${status}`);was=status}function showDue(o2,unpaid,working){const rest=timeLeft(o2);const words={queued:()=>queueNote(o2),
 pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,true)}):t("orders.late"),cancelled:()=>o2.
 cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),

@@ -103,7 +103,7 @@ function card(id, open) {
   const alone = open;
   const titleID = newID("order");
   const name = h("a", alone ? {} : { href: `/orders/${id}` });
-  const title = h("h2", { id: titleID }, name);
+  const title = h("h2", { id: titleID, tabindex: "-1" }, name);
   const of = h("p", { class: "sub" });
   const rules = h("p", { class: "note terms" });
   const at = h("span", {});
@@ -147,6 +147,7 @@ function card(id, open) {
   function update() {
     const o = mine.order(id);
     if (!o) return;
+    const held = element.contains(document.activeElement) ? document.activeElement : null;
     const v = sales.one(o.voucher_id);
     const { action, problem } = mine.doing(id);
     const working = Boolean(action) && !problem;
@@ -175,6 +176,7 @@ function card(id, open) {
     show(error, problem);
     text(ref, problem ? reference(problem) : "");
     show(ref, problem?.requestId);
+    if (held && !held.checkVisibility()) title.focus(); // the button was for the status before
     if (was !== null && was !== status) announce(`${title.textContent}: ${status}`);
     was = status;
   }
