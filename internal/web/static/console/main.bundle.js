@@ -1642,24 +1642,25 @@ if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late
 function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
 redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
 deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))});async function preview2(code){
-try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(!problem.shopName)throw problem;
-attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"\
-alert"},t("redeem.otherShop")));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button(
-{name:"use-code",kind:"primary",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){
-if(problem.code!=="invalid_state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.
-replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector(
-"input").focus()});const no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"\
-shop"},order.shop_name),h("div",{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"\
-alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.
-currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("vou\
-cher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.
-paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("vo\
-ucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(
-shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t(
-"redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(
-code)}});const scanner=camera(code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(
-t("redeem.title"),f.element,scanner.element,out.element,shown2,status.element);attr(counter,"data-counter",true);root2.replaceChildren(
-head(t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
+try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(problem.errors?.some(e=>e.field===
+"code")&&f.showErrors({code:t("invalid.code")}))return;if(!problem.shopName)throw problem;attr(shown2,"data-verdict","no");
+shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop")));
+show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primar\
+y",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_\
+state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(
+order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector("input").focus()});const no=refusal(
+order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"shop"},order.shop_name),h("div",
+{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("v\
+oucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.\
+paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.
+valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],
+[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?
+"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(!no)use2.focus()}
+const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,
+max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(code)}});const scanner=camera(
+code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.
+element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);root2.replaceChildren(head(
+t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
 const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});
 const results=verdicts();const link3=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.s\

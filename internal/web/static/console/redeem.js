@@ -39,6 +39,7 @@ export function mount(root) {
     try {
       render(await postMine("/admin/redeem/preview", { body: { code } }), code);
     } catch (problem) {
+      if (problem.errors?.some((e) => e.field === "code") && f.showErrors({ code: t("invalid.code") })) return;
       if (!problem.shopName) throw problem;
       attr(shown, "data-verdict", "no");
       shown.replaceChildren(h("p", { class: "shop" }, problem.shopName), h("p", { class: "verdict", role: "alert" }, t("redeem.otherShop")));
@@ -95,7 +96,7 @@ export function mount(root) {
     f.element.requestSubmit();
   });
   show(shown, false);
-  const counter = section(t("redeem.title"), f.element, scanner.element, out.element, shown, status.element);
+  const counter = section(t("redeem.title"), f.element, scanner.element, out.element, status.element, shown);
   attr(counter, "data-counter", true);
   root.replaceChildren(head(t("redeem.page")), counter);
   f.element.querySelector("input").focus();
