@@ -457,10 +457,11 @@ function update(){const id2=form2.value("image_id");attr(image,"src",id2?`${BASE
 blank,!id2);const at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at);text(blank,[...at||form2.value(
 "title")||"…"][0]);text(title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,
 value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):
-"");const saved=value>pay&&pay>0?Math.round((1-pay/value)*100):0;text(off2,`−${saved} %`);show(off2,saved>0);text(units2,
-stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.value("begin_at"));text(starts,Number.
-isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input","change"])form2.element.addEventListener(
-event,update);update();return{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
+"");const saved=value>pay&&pay>0?Math.round((1-pay/value)*100):0;text(off2,`−${percent(saved/100)}`);show(off2,saved>0);
+text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.value("begin_at"));text(
+starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input","change"])form2.element.
+addEventListener(event,update);update();return{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h(
+"aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
 te"];function room(change3){const out=errorBox();const status=statusLine();const state=chip("");const list4=factList();let entry={};
 async function changed(body2,sentence){status.clear();await change3(body2);status.show(sentence)}const pause=button({name:"\
 pause",label:"",out},()=>entry.paused?changed({paused:false},t("room.resumed")):changed({paused:true},t("room.stopped")));
@@ -1469,9 +1470,9 @@ null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail
 bar)),list4.element);let shown2="";return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):
 "–");const key=[v.initial_stock,v.added_stock,v.stock].join();if(key!==shown2)bar.replaceChildren(soldBar(v)??"");shown2=
 key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";
-list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}\
- %`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,
-name:t(`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
+list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?percent(figures2.conversion):figures2&&
+"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,name:t(
+`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
 "p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.
 map(plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",
 {class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fol\

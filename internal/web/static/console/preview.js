@@ -3,7 +3,7 @@
 import { BASE } from "../lib/api.js";
 import { digits } from "../lib/currency.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { moment, money, number, t } from "../lib/i18n.js";
+import { moment, money, number, percent, t } from "../lib/i18n.js";
 import { section } from "./parts.js";
 
 // preview returns the card of what a form contains; `currency` and `stock` are functions that return those of the sale.
@@ -49,7 +49,7 @@ export function preview(form, shops, { currency, stock }) {
     text(price, pay > 0 ? inMoney(pay) : "–");
     text(worth, value > 0 ? inMoney(value) : "");
     const saved = value > pay && pay > 0 ? Math.round((1 - pay / value) * 100) : 0;
-    text(off, `−${saved} %`);
+    text(off, `−${percent(saved / 100)}`);
     show(off, saved > 0);
     text(units, stock() > 0 ? t("preview.stock", { n: number(stock()) }) : "");
     const begin = Date.parse(form.value("begin_at"));
