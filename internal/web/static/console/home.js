@@ -70,6 +70,7 @@ export function mount(root) {
     const panels = await Promise.all(now.items.map(sale));
     const unfinished = await Promise.all(saved.items.map(draft));
     if (unmounted) return;
+    if (now.next_cursor) panels.push(h("a", { href: "/console/sales" }, t("home.allRunning")));
     const none = h("div", { class: "panel empty" }, t("home.none"), " ",
       session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
     running.replaceChildren(...(panels.length > 0 ? panels : [none]));

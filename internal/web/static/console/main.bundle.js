@@ -1515,15 +1515,16 @@ e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",
 ady"))}function showTodo(){const all2=[...sentences(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.no\
 thing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","u\
 pcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
-all(saved.items.map(draft));if(unmounted)return;const none=h("div",{class:"panel empty"},t("home.none")," ",session.may(
-"operate")?h("a",{href:"/console/new"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.
-replaceChildren(...soon.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>
-0);past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.
-length>0);drafts=unfinished.filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){
-clearTimeout(timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.
-show(problem)}if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operat\
-e")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(
-showTodo);return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
+all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
+lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
+w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...soon.items.map(
+v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(...over.items.
+filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.filter(
+Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{if(!document.
+hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=
+setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
+button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{
+unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
 mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
 contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;
@@ -1858,259 +1859,259 @@ he beginning.","invalid.delta":"A number of units other than 0, within the allow
 d.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 to 60 seconds.","open.unknown":"The r\
 equest may have taken effect. Submit it again to find out; it never takes effect twice.","open.another":"The previous re\
 quest ({open}) was not confirmed and may have taken effect. Submit this one as well?","open.do":"Submit this one as well",
-"home.nav":"Home","home.title":"Home","home.none":"No sale is running.","home.until":"Until {at}","home.starts":"From {a\
-t}","home.todo":"To do","home.nothing":"Nothing needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.r\
-eady":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_v\
-alue":"a face value","home.lacks.pay_value":"a price below its face value","home.lacks.currency":"a currency","home.lack\
-s.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue",
-"money.paid":"Paid","money.conversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"\
-Preview","preview.untitled":"Untitled","preview.stock":"{n} units","preview.starts":"Starts {at}","group.what":"What","g\
-roup.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"\
-Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","sales.nav":"Sales","sales.\
-title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which cust\
-omers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"Al\
-l sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold",
-"sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"\
-Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one \
-on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG,\
- PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, \
-such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceV\
-alueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mo\
-de":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.\
-entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. Waiting r\
-oom: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","v\
-oucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","vouc\
-her.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher.entr\
-y.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.c\
-hallenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a\
- puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"S\
-uch as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default. Once set,\
- it can be changed but not removed.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","vouch\
-er.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several\
- nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this ma\
-ny expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise \
-no limit. Once set, it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","vouch\
-er.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: alw\
-ays.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","vouc\
-her.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Expired","sale.title":"Sale","sa\
-le.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nob\
-ody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit s\
-ale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale\
-.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"\
-Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a se\
-cond. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy ne\
-ed a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold\
- units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"\
-Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. S\
-ubmit it again to find out; it is never applied twice.","sale.free":"Only {n} units are free. Units of active orders can\
-not be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid and {paid} paid \
-orders stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpa\
-id orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure\
-.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sa\
-le.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.e\
-nd":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} units from “\
-{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid orders of “{title}”, {sum} in total?",
-"refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This can\
-not be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No paid orders are left.","refunds.progress":"Refunds \
-requested","refunds.of":"{n} of {all} refunds requested. Keep this page open.","refunds.done":"{n} refunds requested.","\
-alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"\
-“{title}”: {invariant} is broken. See what to do →","alerts.more":"{n} more broken invariants","alerts.deadLetters":"\
-Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} tries: {error}","alerts.moreRefunds":"\
-{n} more refunds that fail","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order e\
-vents that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverCh\
-ecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.mor\
-e":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download\
- as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to\
- publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish\
-.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} units \
-at {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"\
-{price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.pr\
-ice":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
-"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"The shop does n\
-ot exist. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.",
-"check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be pa\
-id in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later en\
-d.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so\
- there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has pass\
-ed, so the sale begins when it is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; mos\
-t payments will be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a pic\
-ture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uplo\
-aded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a J\
-PEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name\
-} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of\
- more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"\
-No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"\
-Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.addr\
-ess":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"\
-Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their p\
-laces.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of th\
-ese present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used",
-"room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} cust\
-omers are admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remo\
-ve the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a secon\
-d.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data s\
-ince {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.inv\
-ariants":"Invariants","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Tim\
-e","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live\
-.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.dead\
-Letters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Server\
-s","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservatio\
-n","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.m\
-eans":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale a\
-llows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"\
-Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6\
-.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not\
- checked","plot.orders":"Orders per second","plot.sold":"Units sold","plot.rate":"Last hour, per ten seconds","plot.left":"\
-Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response t\
-ime (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total\
-: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Sold","series.left":"Left",
-"series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.d\
-atabase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50\
- (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progre\
-ss":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailabl\
-e","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}",
-"orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No ord\
-ers match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.re\
-vealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.u\
-ser_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"\
-Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment referenc\
-e","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"\
-Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number.\
- Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole n\
-umber.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","order\
-s.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancell\
-ed at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Fa\
-ilure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for \
-an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.\
-yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on \
-sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.\
-redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Ref\
-und requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Red\
-eem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expi\
-red on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camer\
-a.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer",
-"redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.p\
-aid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"\
-Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem\
-.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that th\
-e order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payment\
-s.","payments.tries":"{n} tries: {error}","payments.outside":"Money returned outside the provider","payments.outside.lea\
-d":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not reque\
-sted again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","pa\
-yments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded\
-.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","pay\
-ments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payme\
-nt.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","n\
-otices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that\
- could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboar\
-d, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","\
-notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","noti\
-ces.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","no\
-tices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","event\
-s.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that\
- setting there are none.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"\
-All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.ord\
-er_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Ne\
-xt attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","even\
-ts.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLe\
-tters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.","dead\
-Letters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher\
-_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"A\
-ctions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It r\
-eserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order rem\
-ains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"\
-Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gat\
-e in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Re\
-pair the admission gate and the queue? They are made to match the database; the database is not changed.","reconcile.mea\
-ning":"The database is authoritative. A repair makes the admission gate and the queue match it and never changes the dat\
-abase. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({\
-n} sales checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.le\
-ftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparis\
-on, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Ki\
-nd","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more",
-"reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"\
-Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system c\
-hanged, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.reques\
-t":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit\
-.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"\
-Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.o\
-rder_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"\
-Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"\
-Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"\
-User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_v\
-alue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to\
- pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.\
-field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audi\
-t.value.expired":"Expired","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff",
-"actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expi\
-re":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action\
-.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_v\
-oucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_pas\
-ses":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","ac\
-tion.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money\
-_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","acti\
-on.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rus\
-h.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New \
-simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all\
- at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"\
-Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duratio\
-n (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.no\
-Demo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside in\
-stead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","st\
-ate.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
-"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
-mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
-e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
-"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
-.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
-24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
-valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
-area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
-符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
-paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
-且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
-valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
-出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
-r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
+"home.nav":"Home","home.title":"Home","home.none":"No sale is running.","home.until":"Until {at}","home.allRunning":"All\
+ running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home.upcoming":"N\
+ext","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.\
+shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a price below its face value","home.l\
+acks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.ti\
+tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.conversion":"Conversion","money.unpaid":"Unpaid","mon\
+ey.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.stock":"{n} units","preview.sta\
+rts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","\
+group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","\
+tab.all":"All","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.ne\
+wLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draft","sale\
+s.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID",
+"sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","vouch\
+er.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.\
+noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_i\
+d":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currenc\
+y","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher\
+.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_us\
+er":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","vo\
+ucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers\
+ get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.en\
+try.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.ent\
+ry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.r\
+ate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.ent\
+ry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challenge\
+Note":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to p\
+ay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after \
+it. Empty: the server's default. Once set, it can be changed but not removed.","voucher.unpaid_limit":"Allowed unpaid or\
+ders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stoc\
+k is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.",
+"voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 \
+with a pass or a waiting room, otherwise no limit. Once set, it can be changed but not removed.","voucher.begin_at":"Sta\
+rts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validN\
+ote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zon\
+e: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.e\
+xpired":"Expired","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}”\
+ was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"\
+View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
+front","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages updat\
+e within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.re\
+voked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{tit\
+le}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"\
+Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sa\
+le.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not\
+ confirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} uni\
+ts are free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off\
+ sale? {unpaid} unpaid and {paid} paid orders stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no long\
+er be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all pa\
+id orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{t\
+itle}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were place\
+d keep their price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.su\
+re.take":"Remove {n} units from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid or\
+ders of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orders that \
+were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} orders","refunds.none":"No paid orders\
+ are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} refunds requested. Keep this page open.","\
+refunds.done":"{n} refunds requested.","alerts.stale":"No answer from the server since {at}. This page may be out of dat\
+e. Reconnecting…","alerts.violation":"“{title}”: {invariant} is broken. See what to do →","alerts.more":"{n} mor\
+e broken invariants","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} \
+in {n} tries: {error}","alerts.moreRefunds":"{n} more refunds that fail","alerts.notices":"Payment notices that could no\
+t be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have \
+not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invarian\
+t broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.paymen\
+ts":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklist","pu\
+blish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There ar\
+e unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{\
+title}”?","publish.means":"{stock} units at {price} instead of {value}, on sale from {begin} to {end}. Customers see i\
+t within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"\
+Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.paymen\
+t":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixe\
+d","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The fa\
+ce value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face \
+value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.",
+"check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some.","ch\
+eck.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The sale ha\
+s no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.\
+pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","pictur\
+e.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","\
+picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture \
+is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size\
+} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF\
+ file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops\
+.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops\
+.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","\
+shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.tit\
+le":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Res\
+ume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
+In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
+ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
+nd","room.setRate":"Set rate","room.rateSet":"At most {n} customers are admitted per second.","room.message":"Message to\
+ waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.m\
+essageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.","live\
+.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…",
+"live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.checked":"Last checked: {at}.","\
+live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Re\
+servable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","\
+live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency \
+(ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","in\
+variant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No unde\
+rsell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invaria\
+nt.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of acti\
+ve orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invarian\
+t.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"\
+holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Unit\
+s sold","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per sec\
+ond","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.la\
+g":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.",
+"series.ok":"Orders","series.sold":"Sold","series.left":"Left","series.queued":"Queued","series.durable":"Committed","se\
+ries.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"\
+Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out",
+"series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","seri\
+es.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.titl\
+e":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","or\
+ders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","\
+orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.",
+"orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or las\
+t four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.fin\
+d.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"\
+Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be be\
+fore the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.\
+phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. En\
+ter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","or\
+ders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"\
+Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","\
+move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders\
+ can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.ca\
+ncel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {\
+phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's cod\
+e?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
+Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","r\
+edeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.sto\
+p":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page\
+, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeeme\
+d (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.used\
+By":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the re\
+demption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code \
+is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.",
+"payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} tries: {error}","payments.outside":"Mon\
+ey returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in ano\
+ther way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.r\
+eason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? Th\
+is cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payment\
+s.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.\
+succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.\
+disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed not\
+ices of payment providers, and answers to queries, that could not be read or matched. They changed nothing, but money ma\
+y have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.r\
+eceived_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","noti\
+ces.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"C\
+ontent","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.n\
+av":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per orde\
+r placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.","event\
+s.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delive\
+red":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"\
+Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload",
+"events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"\
+Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their \
+stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed\
+ at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"E\
+rror","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Dis\
+card","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discar\
+d":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.",
+"deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.l\
+ead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","r\
+econcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match t\
+he database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admiss\
+ion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeatin\
+g a repair is safe.","reconcile.clean":"No differences ({n} sales checked).","reconcile.found":"Unresolved differences: \
+{n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {a\
+t}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.\
+findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","r\
+econcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","rec\
+oncile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Au\
+dit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"\
+Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"\
+Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyActio\
+n":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"\
+User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.reque\
+st":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","au\
+dit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.vou\
+cher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was}\
+ → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Fac\
+e value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"\
+Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit\
+.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.va\
+lue.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System",
+"action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.ref\
+und":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop c\
+reated","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft delete\
+d","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room cha\
+nged","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.re\
+turn_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment n\
+otice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.d\
+ispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale \
+and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rus\
+h.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.las\
+t":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.\
+orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Run\
+ning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run lo\
+ad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为\
+你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.gue\
+st":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
+"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统","form.required":"\
+请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 \
+{max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入\
+分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。",
+"form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。",
+"form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时间已过。","form.price":"售价不能高于\
+面值。","form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项\
+内容。","form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多\
+ 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。",
+"invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1\
+ 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。",
+"invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","i\
+nvalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invali\
+d.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种\
+入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。",
+"invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.ra\
+te":"每秒须在 1 到 10,000 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在\
+ 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。",
+"invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间\
+。","invalid.valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"\
+数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
+。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
 "open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
 "open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
-.until":"{at} 结束","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。","home.upco\
-ming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","home.and":"、",
-"home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价","home.la\
-cks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stock":"库存","home.lacks.sale":"活动时间","\
-money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付","money.conversion":"支付转化率","m\
-oney.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.s\
-tock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时\
-间","group.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始",
-"tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","sales.nav":"活动","sales.title":"秒杀活动","sale\
-s.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
-"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
-ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
-id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
-店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
-"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
-，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
-"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
-oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
-直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
-带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
-"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
-"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
-.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
-ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
-.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
-支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值；设置后可以修改，不能清空。",
-"voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
-和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
+.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
+e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
+"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
+ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
+k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
+"money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","p\
+review.untitled":"未命名","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.p\
+rice":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高级设置","tab.runni\
+ng":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","sales.na\
+v":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales\
+.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"\
+活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.\
+find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","vou\
+cher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺",
+"voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","vou\
+cher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","vouche\
+r.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay\
+_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"\
+库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
+"voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
+才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
+"voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
+"voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
+rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
+enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
+"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值；设置\
+后可以修改，不能清空。","voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","\
+voucher.segmentsNote":"仅用于 queue 模式和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。设置后可以修改，不能清空。",
 "voucher.begin_at":"开始时间","voucher.end_at":"结束时间","voucher.valid_from":"生效时间","voucher.valid_unt\
 il":"失效时间","voucher.validNote":"可到店使用的时间，留空为不限。","voucher.plain":"普通券（非秒杀）",
@@ -2147,7 +2148,7 @@ Of":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publ
 alue}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {val\
 ue}）。发布后一秒内顾客可见。","publish.done":"已发布。","check.shop":"店铺","check.price":"价格","\
 check.window":"活动时间","check.stock":"库存","check.payment":"支付时限","check.picture":"图片","check.is.ho\
-lds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"店铺不存在，请重新选择。",
+lds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"未选择店铺，或店铺已不存在，请选择。",
 "check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售\
 价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.\
 end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check\
