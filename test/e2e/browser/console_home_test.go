@@ -160,7 +160,7 @@ func counterRefuses(t *testing.T, c *consoleTest) {
 		window.fetch = async (url, options) => {
 			const answer = await original(url, options);
 			if (!url.endsWith("/admin/redeem/preview")) return answer;
-			if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, detail: "this is a voucher of another shop: Tea: house" }), { status: 403 });
+			if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
 			const body = await answer.json();
 			Object.assign(body.order, window.validity);
 			return new Response(JSON.stringify(body));
