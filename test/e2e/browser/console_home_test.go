@@ -44,7 +44,7 @@ func homeFigures(t *testing.T, c *consoleTest) {
 	v.reads(running, "Two coffees", "¥25", "3 of 8")
 	v.reads(running+` [data-fact="money.paid"]`, "2")
 	v.reads(running+` [data-fact="money.unpaid"]`, "1")
-	v.reads(running+` [data-fact="money.conversion"]`, "66.7 %")
+	v.reads(running+` [data-fact="money.conversion"]`, "66.7%")
 	v.reads(".todo", "Breakfast – lacks a shop, a face value, a time, units")
 	v.legible(t, "home")
 

@@ -1470,9 +1470,9 @@ null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail
 bar)),list4.element);let shown2="";return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):
 "–");const key=[v.initial_stock,v.added_stock,v.stock].join();if(key!==shown2)bar.replaceChildren(soldBar(v)??"");shown2=
 key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";
-list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?percent(figures2.conversion):figures2&&
-"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,name:t(
-`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
+list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}\
+%`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,
+name:t(`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
 "p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.
 map(plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",
 {class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fol\

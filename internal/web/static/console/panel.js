@@ -2,7 +2,7 @@
 
 import { getMine } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { clockTime, money, number, percent, stamp, t } from "../lib/i18n.js";
+import { clockTime, money, number, stamp, t } from "../lib/i18n.js";
 import { columns, course, hourPlots, inLane, plots, soldPlot } from "./figures.js";
 import { watch } from "./live.js";
 import { errorBox, factList, section, table } from "./parts.js";
@@ -37,7 +37,7 @@ export function takings() {
       shown = key;
       const refunded = figures?.refunded > 0 ? `${number(figures.refunded)} (${money(figures.refunded_amount, v.currency)})` : "";
       list.set([
-        ["paid", figures && number(figures.paid)], ["conversion", figures?.orders > 0 ? percent(figures.conversion) : figures && "–"],
+        ["paid", figures && number(figures.paid)], ["conversion", figures?.orders > 0 ? `${round(figures.conversion * 100)}%` : figures && "–"],
         ["unpaid", figures && number(figures.unpaid)], ["refunded", refunded],
       ].map(([id, value]) => ({ id: `money.${id}`, name: t(`money.${id}`), value })));
     },
