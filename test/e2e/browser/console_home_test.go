@@ -78,7 +78,7 @@ func draftsInBrowser(t *testing.T, c *consoleTest) {
 	v.fill("change", "pay_value", "6")
 	v.fill("change", "actual_value", "12")
 	v.choose(`form[data-form="change"] [name="shop_id"]`, "1")
-	v.reads("[data-preview]", "¥6", "¥12", "−50 %")
+	v.reads("[data-preview]", "¥6", "¥12", "−50%")
 	v.fill("change", "valid_from", "2098-05-01T10:00")
 	v.fill("change", "valid_until", "2098-05-01T09:00")
 	v.submit("change")
