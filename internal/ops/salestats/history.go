@@ -169,9 +169,10 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 	first := max(since.Unix(), after.Unix()+1, second-historySeconds)
 	r.readSeconds(reply[1], first, second)
 	if after.IsZero() {
-		r.hour, err = h.readHour(ctx, voucherID, now)
+		// Without the hour, what was read is still shown.
+		r.hour, _ = h.readHour(ctx, voucherID, now)
 	}
-	return r, err
+	return r, nil
 }
 
 // readHour returns the periods of the last hour in which something was reported.
