@@ -559,6 +559,7 @@ func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
 
 	return &alerts.Reporter{
 		Read:     present.Read,
+		Watch:    m.reconciler.Watch,
 		Redis:    w.rdb,
 		Instance: l.gate.Instance(),
 		Now:      w.now,

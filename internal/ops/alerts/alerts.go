@@ -51,6 +51,9 @@ type Alerts struct {
 	FailingEvents  int             `json:"failing_events"`
 	FailingRefunds []FailingRefund `json:"failing_refunds"`
 	UnreadNotices  int64           `json:"unread_notices"`
+
+	// Reports whether the violations of a sale are known.
+	checked func(voucherID int64) bool
 }
 
 // FailingRefund is a refund that the provider has refused several times.
@@ -67,6 +70,7 @@ func (c Collector) Read(ctx context.Context) (Alerts, error) {
 	a := Alerts{
 		Violations:     append([]reconcile.Violation{}, violations...),
 		FailingRefunds: []FailingRefund{},
+		checked:        c.Reconciler.Checked,
 	}
 
 	if !checkedAt.IsZero() {
@@ -167,11 +171,11 @@ func (a Alerts) each() []Alert {
 	return all
 }
 
-// knows reports whether the absence of an alert of this kind means that it has ended.
-func (a Alerts) knows(kind Kind) bool {
-	switch kind {
+// knows reports whether the absence of an alert means that it has ended.
+func (a Alerts) knows(alert Alert) bool {
+	switch alert.Kind {
 	case KindViolation:
-		return a.CheckedAt != nil
+		return a.checked(alert.VoucherID)
 	case KindDeadLetters:
 		return a.DeadLetters != nil
 	case KindFailingEvents, KindFailingRefunds, KindUnreadNotices:

@@ -49,7 +49,9 @@ type message struct {
 type Reporter struct {
 	Read func(context.Context) (Alerts, error)
 	// Fails unless the receiver has accepted the body.
-	Post  func(ctx context.Context, body []byte) error
+	Post func(ctx context.Context, body []byte) error
+	// Watch has sales checked from now on, although they may be over: what was posted may have been found by another server.
+	Watch func(voucherIDs []int64)
 	Redis redis.UniversalClient
 	// The unique name of this process.
 	Instance string
@@ -93,6 +95,14 @@ func (r *Reporter) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	var violated []int64
+	for _, a := range reported {
+		if a.Kind == KindViolation {
+			violated = append(violated, a.VoucherID)
+		}
+	}
+	r.Watch(violated)
 
 	changes := r.changes(present, reported)
 	for _, key := range slices.Sorted(maps.Keys(changes)) {
@@ -172,7 +182,7 @@ func (r *Reporter) changes(present Alerts, reported map[string]Alert) map[string
 	}
 
 	for _, a := range ended {
-		if present.knows(a.Kind) {
+		if present.knows(a) {
 			add(resolved, a)
 		}
 	}

@@ -49,22 +49,23 @@ func (r *receiver) types() []string {
 
 // world is what the reporters of several servers see.
 type world struct {
-	alerts Alerts
-	now    time.Time
+	alerts  Alerts
+	watched []int64
+	now     time.Time
 	receiver
 }
 
 func newWorld() *world {
 	w := &world{now: time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)}
-	w.alerts.CheckedAt = &w.now
+	w.alerts.checked = func(int64) bool { return true }
 	w.alerts.DeadLetters = new(int64)
 	return w
 }
 
 func (w *world) reporter(rdb *redis.Client, instance string) *Reporter {
 	return &Reporter{
-		Read: func(context.Context) (Alerts, error) { return w.alerts, nil },
-		Post: w.post, Redis: rdb, Instance: instance, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
+		Read:  func(context.Context) (Alerts, error) { return w.alerts, nil },
+		Watch: func(ids []int64) { w.watched = ids }, Post: w.post, Redis: rdb, Instance: instance, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -109,7 +110,8 @@ func TestAlertIsPostedOnce(t *testing.T) {
 	})
 }
 
-// TestUnknownIsNotResolved: a server that has not checked the sales yet, or whose Redis does not answer, resolves nothing.
+// TestUnknownIsNotResolved: a server that has not checked a sale, or whose Redis does not answer, resolves nothing. It has the
+// sale checked.
 func TestUnknownIsNotResolved(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		w := newWorld()
@@ -120,9 +122,15 @@ func TestUnknownIsNotResolved(t *testing.T) {
 		require.Len(t, w.types(), 3)
 
 		require.NoError(t, rdb.Del(t.Context(), reporterKey).Err()) // the lease of a ends
-		w.alerts = Alerts{}
-		require.NoError(t, w.reporter(rdb, "b").report(t.Context()))
+		w.alerts = Alerts{checked: func(id int64) bool { return id != 2 }}
+		b := w.reporter(rdb, "b")
+		require.NoError(t, b.report(t.Context()))
 		require.Equal(t, []string{"alert.resolved unread_notices"}, w.types())
+		require.Equal(t, []int64{2}, w.watched)
+
+		w.alerts.checked = func(int64) bool { return true }
+		require.NoError(t, b.report(t.Context()))
+		require.Equal(t, []string{"alert.resolved violation 2 I1"}, w.types())
 	})
 }
 

@@ -54,6 +54,27 @@ func (r *Reconciler) Violations() ([]Violation, time.Time) {
 	return r.violations, r.checkedAt
 }
 
+// Watch makes the rounds of Run check vouchers besides those that they would check, such as sales that are over and had a
+// violation when another process checked them. It replaces those of the last call.
+func (r *Reconciler) Watch(ids []int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watched = ids
+}
+
+func (r *Reconciler) watchedVouchers() []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.watched
+}
+
+// Checked reports whether the last round of Run that compared everything has checked a voucher.
+func (r *Reconciler) Checked(id int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.checked[id]
+}
+
 // publish makes the result of a round available to Violations, and logs the violations that it found first.
 func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	var found []Violation
@@ -81,6 +102,10 @@ func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	r.violations = found
 	if round.OK {
 		r.checkedAt = round.At
+		r.checked = make(map[int64]bool, len(states))
+		for id := range states {
+			r.checked[id] = true
+		}
 	}
 }
 

@@ -136,6 +136,10 @@ type Reconciler struct {
 	mu         sync.Mutex
 	violations []Violation
 	checkedAt  time.Time
+	// The vouchers of the round at checkedAt.
+	checked map[int64]bool
+	// See Watch.
+	watched []int64
 }
 
 // New returns a Reconciler. It reads nothing yet.
@@ -184,7 +188,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool)
 	return Reconciliation{Reports: reports, LeftOut: leftOut}, err
 }
 
-// recent returns the vouchers that this process sells and the newest other sales, and the number of sales left out.
+// recent returns the vouchers that this process sells, those of Watch and the newest other sales, and the number of sales left out.
 func (r *Reconciler) recent(ctx context.Context) ([]int64, int64, error) {
 	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-endedFor), maxVouchers)
 	if err != nil {
@@ -192,7 +196,7 @@ func (r *Reconciler) recent(ctx context.Context) ([]int64, int64, error) {
 	}
 
 	ids := r.cfg.InUse()
-	for _, id := range newest {
+	for _, id := range slices.Concat(r.watchedVouchers(), newest) {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
