@@ -333,20 +333,23 @@ func (in VoucherInput) Voucher(now time.Time) (Voucher, error) {
 	return v, bad.Err()
 }
 
-func (in VoucherInput) startSale(v *Voucher, now time.Time, bad *InvalidError) {
+// startSale makes v a sale without units. Its window is over, so that a draft cannot be published without another one.
+func (v *Voucher) startSale(now time.Time) {
 	v.Type = VoucherSeckill
-
 	v.Sale = &Sale{
+		BeginAt:      now,
+		EndAt:        now,
 		LimitPerUser: 1,
 		Entry:        DefaultEntry,
 		Segments:     1,
 	}
+}
 
-	if in.Draft && in.BeginAt == nil && in.EndAt == nil {
-		// A window that is over, so that the draft cannot be published without another one.
-		v.Sale.BeginAt = now
-		v.Sale.EndAt = now
-	} else {
+func (in VoucherInput) startSale(v *Voucher, now time.Time, bad *InvalidError) {
+	v.startSale(now)
+	if !in.Draft || in.BeginAt != nil || in.EndAt != nil {
+		v.Sale.BeginAt = time.Time{}
+		v.Sale.EndAt = time.Time{}
 		if in.BeginAt == nil {
 			bad.Add("begin_at", "is required for a seckill voucher")
 		}
@@ -374,9 +377,13 @@ type VoucherChange struct {
 	Status *VoucherStatus
 }
 
-// Apply validates the change at now and applies it to v. After an error the contents of v are undefined.
-// Error: *InvalidError.
+// Apply validates the change at now and applies it to v. A draft without a sale becomes one with the first field of a sale.
+// After an error the contents of v are undefined. Error: *InvalidError.
 func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
+	if v.Status == VoucherDraft && v.Sale == nil && len(ch.saleFields()) > 0 {
+		v.startSale(now)
+	}
+
 	var bad InvalidError
 	ch.apply(v, now, &bad)
 	if ch.Status != nil {

@@ -367,6 +367,9 @@ func TestDraftNeedsATitleOnly(t *testing.T) {
 	idea := create(map[string]any{"title": "An idea"})
 	require.Equal(t, []string{"normal", "draft"}, []string{idea.Type, idea.Status})
 	require.Equal(t, []string{"shop_id", "actual_value"}, lacks(idea))
+	idea = decode[voucherView](operator.patch(idea.adminPath(), map[string]any{"limit_per_user": 2}).want(http.StatusOK))
+	require.Equal(t, []string{"seckill", "draft"}, []string{idea.Type, idea.Status})
+	require.Equal(t, []string{"shop_id", "actual_value", "end_at", "stock"}, lacks(idea))
 
 	sale := create(map[string]any{"title": "A sale", "limit_per_user": 2})
 	require.Equal(t, "seckill", sale.Type)

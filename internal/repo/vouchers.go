@@ -92,7 +92,7 @@ func (s *Store) ChangeVoucher(
 		if err == nil && v.ImageID != before.ImageID {
 			err = requireImage(tx, v.ImageID)
 		}
-		if err == nil && v.Sale != nil {
+		if err == nil && before.Sale != nil {
 			err = s.checkDraw(tx, id, before.Sale, v.Sale)
 		}
 
@@ -118,6 +118,10 @@ func (s *Store) ChangeVoucher(
 
 		v.Sale.ChangedAt = v.UpdatedAt
 		sale := newSaleRow(id, v.Sale)
+		if before.Sale == nil {
+			return tx.Create(&sale).Error
+		}
+
 		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 	})
 

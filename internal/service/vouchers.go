@@ -95,13 +95,15 @@ func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.Vouche
 		if err := ch.Apply(v, s.cfg.Now()); err != nil {
 			return "", err
 		}
-		if v.Sale != nil && v.Sale.LimitPerUser < before.Sale.LimitPerUser && v.Status != domain.VoucherDraft {
+
+		reload = before.Sale != nil && v.Sale.Segments != before.Sale.Segments
+		// Nobody buys a draft, whose window may not be known yet.
+		sold := before.Sale != nil && v.Status != domain.VoucherDraft
+		if sold && v.Sale.LimitPerUser < before.Sale.LimitPerUser {
 			return "", domain.ErrInvalidState
 		}
 
-		reload = v.Sale != nil && v.Sale.Segments != before.Sale.Segments
-		// Nobody buys a draft, whose window may not be known yet.
-		if reload && v.Status != domain.VoucherDraft {
+		if sold && reload {
 			fixed := s.cfg.Now().Add(segmentsFixed)
 			if !fixed.Before(before.Sale.BeginAt) || !fixed.Before(v.Sale.BeginAt) {
 				return "", domain.ErrInvalidState
