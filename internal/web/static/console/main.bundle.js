@@ -2275,9 +2275,9 @@ var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";v
 if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
 return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
 class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;text(
-notice,staff2||!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);root2.
-replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"button primar\
-y"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(
+notice,staff2||!user2&&!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);
+root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"button \
+primary"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(
 reload)}return()=>{}};var permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":["read"],"/consol\
 e/redeem":["redeem"],"/console/shops":["read"]};var system={"/console/dead-letters":["read"],"/console/events":["read"],
 "/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??

@@ -41,7 +41,7 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
   const notice = h("p", { class: "empty", "data-gate": true });
   const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login.title"));
   const staff = user?.permissions?.length > 0;
-  text(notice, staff || !sessionKnown ? t("loading") : user ? t("access.buyer") : t("access.guest"));
+  text(notice, staff || (!user && !sessionKnown) ? t("loading") : user ? t("access.buyer") : t("access.guest"));
   show(enter, sessionKnown && !user);
   root.replaceChildren(head(t(title)), notice, h("div", { class: "center" }, enter,
     user && !staff ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
