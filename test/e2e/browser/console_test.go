@@ -196,6 +196,8 @@ func accessControl(t *testing.T, c *consoleTest) {
 	v.click(`[data-do="enter"]`)
 	v.login(rig.NewPhone())
 	v.reads("[data-gate]", "This account has no role here")
+	v.do(chromedp.Reload())
+	v.reads("[data-gate]", "This account has no role here")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.leave(`main a[href="/"]`, "Flash sales")
 	require.NotContains(t, v.text("#nav"), "Console")
