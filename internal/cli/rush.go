@@ -36,8 +36,8 @@ func (r rushCmd) Run(e *app.Env) error {
 	if r.Buyers < 1 || r.Buyers > 1_000_000 || r.Stock < 0 || r.Parallel < 1 || r.Parallel > 10_000 {
 		return errors.New("--buyers must be between 1 and 1000000, --stock not negative, --parallel between 1 and 10000")
 	}
-	if r.For < 0 || r.For > time.Hour {
-		return errors.New("--for must be between 0s and 1h")
+	if r.For < 0 || r.For > 30*time.Minute {
+		return errors.New("--for must be between 0s and 30m, half of the sale")
 	}
 
 	url := cmp.Or(r.URL, localURL(e.Config.Addr))

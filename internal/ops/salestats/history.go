@@ -109,13 +109,16 @@ func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, no
 		}
 	}
 
-	oldest := strconv.FormatInt(now.Add(-(historySeconds+10)*time.Second).UnixMilli(), 10)
-	p.XAdd(ctx, &redis.XAddArgs{
-		Stream: reports,
-		MinID:  oldest,
-		Approx: true,
-		Values: values,
-	})
+	// The last report of a sale may have nothing new, and Redis refuses an entry without fields.
+	if len(values) > 0 {
+		oldest := strconv.FormatInt(now.Add(-(historySeconds+10)*time.Second).UnixMilli(), 10)
+		p.XAdd(ctx, &redis.XAddArgs{
+			Stream: reports,
+			MinID:  oldest,
+			Approx: true,
+			Values: values,
+		})
+	}
 
 	p.HSetNX(ctx, totals, "since", now.UnixMilli())
 	p.PExpire(ctx, reports, keptFor)
