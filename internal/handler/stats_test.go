@@ -214,14 +214,12 @@ func TestSaleStream(t *testing.T) {
 	e.buyer(4).place(v) // no stream is open
 	again, _ := admin.follow(t, path, strconv.FormatInt(last, 10))
 	sum, s := 0, statsView{}
-	var id int64
 	for sum < 4 {
-		s, id = again.nextStats()
+		s, _ = again.nextStats()
 		for _, second := range s.Seconds {
 			sum += second.Outcomes["ok"]
 		}
 	}
-	require.Greater(t, id, last)
 	assert.Equal(t, 4, s.Totals.Outcomes["ok"])
 
 	e.saleSubscribers.Close() // as when the process stops
