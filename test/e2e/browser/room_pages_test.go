@@ -157,6 +157,7 @@ const stubRoom = `{
 	window.answer = (a, o) => {
 		if (a.endsWith("/entry/events")) return down ? Promise.reject(new TypeError("cut")) : open(o);
 		if (a.startsWith("POST") && a.endsWith("/entry")) return reply(202, joined);
+		if (a.startsWith("GET") && a.endsWith("/entry") && window.found) return reply(200, found);
 		if (a.startsWith("GET") && a.endsWith("/entry")) return window.outage ? problem(503, "unavailable") : problem(403, "entry_required");
 	};
 }`
@@ -188,6 +189,18 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0, paused: true, message: "Back at noon." })`)
 	v.reads(note, "You're next. The shop has paused admissions.")
 	v.reads(card(sale)+" [data-message]", "Back at noon.")
+
+	// A sale that is sold out has no stream. The page asks now and then, so that the buyer counts as present.
+	v.run(`delays.length = 0; window.streams = count("/entry/events"); window.found = { state: "waiting", position: 1, ahead: 0 }; push("end", { code: "sold_out" })`)
+	v.reads(note, "A unit may come back.")
+	v.until(`delays.includes(8000)`)
+	v.run(`dispatchEvent(new Event("online"))`) // in place of the pause
+	v.until(`requested.some((a) => a.startsWith("GET") && a.endsWith("/entry"))`)
+	v.reads(note, "You're next.")
+	require.Equal(t, evaluate[int](v.tab, `streams`), evaluate[int](v.tab, `count("/entry/events")`))
+	v.run(`dispatchEvent(new Event("online"))`)
+	v.until(`count("/entry/events") > streams`)
+	v.run(`window.found = null`)
 
 	// The pass expires during an outage, after which the server gives another one. Source: cloudflare/cloudflare-docs#16645.
 	v.run(`window.outage = true; push("entry", { state: "admitted", pass: "p", expires_at: new Date(Date.now() + 2000).toISOString() })`)

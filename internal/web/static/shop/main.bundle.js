@@ -305,24 +305,27 @@ removeItem(`${STORED}${user2}.${id}`);else localStorage.setItem(`${STORED}${user
 const{signal}=p2.abort;const lead=()=>new Promise(release=>{p2.leads=true;signal.addEventListener("abort",release);watch(
 id,p2).finally(release)});if(!navigator.locks)return poll2(id,p2);return navigator.locks.request(`${STORED}${p2.user}.${id}`,
 {signal},lead).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=MAX_STREAMS2)return poll2(
-id,p2);while(!p2.abort.signal.aborted){if(performance.now()<heldUntil2)await poll2(id,p2,heldUntil2);else if(await stream(
-id,p2))heldUntil2=performance.now()+HELD;else return}}async function stream(id,p2){streams2++;return follow(`${path(id)}\
-/events`,{signal:p2.abort.signal,headers:headers(p2),most:SLOWEST,onEvent:({event,data})=>(event==="end"?fail:take)(id,p2,
-JSON.parse(data)),onProblem:problem2=>problem2&&fail(id,p2,problem2)}).finally(()=>streams2--)}async function poll2(id,p2,until=Infinity){
-const{signal}=p2.abort;for(let failures2=0;!signal.aborted&&performance.now()<until;){let pause2=0;try{const answer=await getMine(
-path(id),{as:p2.user,headers:headers(p2),signal});failures2=0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){
-if(!problem2.code)throw problem2;if(signal.aborted)return;pause2=problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);
-fail(id,p2,problem2)}await pauseOrOnline(pause2,signal)}}function restore(user2){for(const id of[...places.keys()])stop(
-id);changes5.emit();if(!user2)return;const prefix=`${STORED}${user2.id}.`;let names=[];try{names=Object.keys(localStorage).
-filter(name2=>name2.startsWith(prefix))}catch{}for(const name2 of names)adopt2(user2.id,name2.slice(prefix.length),{is:"\
-asking"});channel3?.postMessage({user:user2.id,hello:true})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||
-p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}.${id}`)}catch{}p2={user:user2,
-ticket,state:state2,abort:new AbortController};places.set(id,p2);if(ticket!==null)keep(id,p2)}p2.state=state2;if(["none",
-"lost"].includes(state2.is))p2.abort.abort();changes5.emit(id)}function start3(){session.on(restore);if(session.user())restore(
-session.user());addEventListener("pagehide",()=>restore(null));addEventListener("pageshow",event=>event.persisted&&restore(
-session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,hello}})=>{if(user2!==session.user()?.
-id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.leads&&!p2.abort.signal.aborted)channel3.
-postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
+id,p2);const soldOut2=()=>p2.state.is==="sold_out";const held=()=>performance.now()<heldUntil2;while(!p2.abort.signal.aborted){
+if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(id,p2))heldUntil2=
+performance.now()+HELD;else if(!soldOut2())return}}async function stream(id,p2){streams2++;const end=new AbortController;
+const stop2=()=>end.abort();p2.abort.signal.addEventListener("abort",stop2);const failed=problem2=>{fail(id,p2,problem2);
+if(p2.state.is==="sold_out")stop2()};return follow(`${path(id)}/events`,{signal:end.signal,headers:headers(p2),most:SLOWEST,
+onEvent:({event,data})=>event==="end"?failed(JSON.parse(data)):take(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&
+failed(problem2)}).finally(()=>{streams2--;p2.abort.signal.removeEventListener("abort",stop2)})}async function poll2(id,p2,needed=()=>true){
+const{signal}=p2.abort;let pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;){await pauseOrOnline(pause2,signal);
+if(signal.aborted||!needed())return;try{const answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=
+0;pause2=answer.poll_after_ms??POLL2;take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)
+return;pause2=problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST);fail(id,p2,problem2)}}}
+function restore(user2){for(const id of[...places.keys()])stop(id);changes5.emit();if(!user2)return;const prefix=`${STORED}${user2.
+id}.`;let names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(prefix))}catch{}for(const name2 of names)
+adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:true})}function adopt2(user2,id,state2){
+let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}\
+.${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController};places.set(id,p2);if(ticket!==null)keep(id,
+p2)}p2.state=state2;if(["none","lost"].includes(state2.is))p2.abort.abort();changes5.emit(id)}function start3(){session.
+on(restore);if(session.user())restore(session.user());addEventListener("pagehide",()=>restore(null));addEventListener("p\
+ageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
+hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.
+leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
 missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
 soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
 var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.

@@ -155,30 +155,47 @@ async function keep(id, p) {
   });
 }
 
-// watch follows a place by a stream, or by polls where there is none.
+// watch follows a place by a stream, or by polls where there is none: the server ends the streams of a sale that is sold out.
 async function watch(id, p) {
   if (streams >= MAX_STREAMS) return poll(id, p);
+  const soldOut = () => p.state.is === "sold_out";
+  const held = () => performance.now() < heldUntil;
   while (!p.abort.signal.aborted) {
-    if (performance.now() < heldUntil) await poll(id, p, heldUntil);
+    if (soldOut()) await poll(id, p, soldOut);
+    else if (held()) await poll(id, p, held);
     else if (await stream(id, p)) heldUntil = performance.now() + HELD;
-    else return;
+    else if (!soldOut()) return;
   }
 }
 
-// stream returns true if a proxy holds the stream back.
+// stream returns when the sale is sold out, or true if a proxy holds the stream back.
 async function stream(id, p) {
   streams++;
+  const end = new AbortController();
+  const stop = () => end.abort();
+  p.abort.signal.addEventListener("abort", stop);
+  const failed = (problem) => {
+    fail(id, p, problem);
+    if (p.state.is === "sold_out") stop();
+  };
   return follow(`${path(id)}/events`, {
-    signal: p.abort.signal, headers: headers(p), most: SLOWEST,
-    onEvent: ({ event, data }) => (event === "end" ? fail : take)(id, p, JSON.parse(data)),
-    onProblem: (problem) => problem && fail(id, p, problem),
-  }).finally(() => streams--);
+    signal: end.signal, headers: headers(p), most: SLOWEST,
+    onEvent: ({ event, data }) => (event === "end" ? failed(JSON.parse(data)) : take(id, p, JSON.parse(data))),
+    onProblem: (problem) => problem && failed(problem),
+  }).finally(() => {
+    streams--;
+    p.abort.signal.removeEventListener("abort", stop);
+  });
 }
 
-async function poll(id, p, until = Infinity) {
+// poll reads a place as long as `needed` returns true. In a sale that is sold out it does so just often enough that the
+// buyer counts as present: a unit that comes back goes to the first of those.
+async function poll(id, p, needed = () => true) {
   const { signal } = p.abort;
-  for (let failures = 0; !signal.aborted && performance.now() < until; ) {
-    let pause = 0;
+  let pause = p.state.is === "sold_out" ? SLOWEST : 0;
+  for (let failures = 0; ; ) {
+    await pauseOrOnline(pause, signal);
+    if (signal.aborted || !needed()) return;
     try {
       const answer = await getMine(path(id), { as: p.user, headers: headers(p), signal });
       failures = 0;
@@ -187,10 +204,9 @@ async function poll(id, p, until = Infinity) {
     } catch (problem) {
       if (!problem.code) throw problem;
       if (signal.aborted) return;
-      pause = problem.retryAfter + backoff(failures++, RETRY, SLOWEST);
+      pause = problem.code === "sold_out" ? SLOWEST : problem.retryAfter + backoff(failures++, RETRY, SLOWEST);
       fail(id, p, problem);
     }
-    await pauseOrOnline(pause, signal);
   }
 }
 
