@@ -225,11 +225,11 @@ async function pauseBeforeRetry(problem, failures, setState) {
 }
 
 function accepted(voucherID, answer, setState) {
+  sales.bought(voucherID);
   if (answer.status !== "queued") {
     mine.put(answer);
     rooms.done(voucherID);
     setState({ is: "bought", order: answer.id });
-    sales.refresh(); // with the unit that was just bought
     return;
   }
   const now = new Date().toISOString();

@@ -193,7 +193,7 @@ h("p",{class:"note"},t("account.note")),button("everywhere",everywhere),button("
 error2,h("div",{class:"actions"},h("button",{type:"button",class:"primary",onclick:()=>dialog.close()},t("back"))));document.
 body.append(dialog);dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget3,onChange:()=>onChange,prepare:()=>prepare,
 solution:()=>solution,stateOf:()=>stateOf});var MARGIN=1e4;var solutions=new Map;var name=voucherID=>`${session.user()?.id} ${voucherID}`;function proveHuman(voucherID,challenge){
-const key=name(voucherID);const known=solutions.get(key);if(known&&now()<known.until)return known.solution;const fresh={
+const key=name(voucherID);const known2=solutions.get(key);if(known2&&now()<known2.until)return known2.solution;const fresh={
 until:Infinity};fresh.solution=prove(voucherID,challenge).then(({solution:solution2,until})=>{fresh.until=until-MARGIN;return solution2},
 problem2=>{if(solutions.get(key)===fresh)solutions.delete(key);throw problem2});solutions.set(key,fresh);return fresh.solution}
 var forget2=voucherID=>solutions.delete(name(voucherID));async function prove(voucherID,challenge){challenge??=await request(
@@ -240,29 +240,29 @@ t"&&timeLeft(o2)>0;var orders=new Map;var missing2=new Map;var busy=new Map;var 
 BroadcastChannel"in globalThis?new BroadcastChannel("seckill.orders"):null;var state="none";var problem=null;var onChange2=changes4.
 on;var loadState=()=>({state,problem});var order=id=>orders.get(id);var doing=id=>busy.get(id)??{};function list(){return[
 ...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.
-voucher_id===voucherID&&active(o2));function put(order2,notify=true){if(order2.user_id!==session.user()?.id)return;let known=orders.
-get(order2.id);if(known?.guessed)known={status:known.status};else if(known&&progress[known.status]>progress[order2.status]&&
-(known.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known,...order2});if(known?.status!==
-order2.status){if(notify)channel2?.postMessage({user:session.user()?.id});if(known)busy.delete(order2.id)}changes4.emit(
-order2,known?.status);updateStreams()}var cursor=null;var hasMore=()=>cursor!==null;async function load(more3=false){const user2=session.
-user()?.id;if(!user2)return;if(state==="none"||state==="failed")state="loading";try{const page2=await getMine(`/orders?l\
-imit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;if(more3||state==="loading")cursor=
-page2.next_cursor;for(const o2 of page2.items)put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
-id!==user2)return;problem=err;if(state==="loading")state="failed"}changes4.emit()}async function fetchOne(id){try{put(await getMine(
-`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known=order(id);if(err.status!==404||known?.status!==
-"queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.now()-missing2.get(id)>=LOST)put(
-{...known,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){const before2=doing(
-id);if(before2.action&&!before2.problem)return;const key=before2.action===action2?before2.key:newKey();const user2=session.
-user()?.id;busy.set(id,{action:action2,key,since:performance.now()});changes4.emit();try{const answer=await postMine(`/o\
-rders/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url)location.assign(answer.payment.checkout_url);put(
-action2==="pay"?answer.order:answer);if(session.user()?.id!==user2)return;if(action2==="pay"&&order(id)?.status==="pendi\
-ng_payment"){busy.set(id,{action:action2,key,submitted:true,since:performance.now()});updateStreams()}else busy.delete(id)}catch(err){
-if(session.user()?.id!==user2)return;if(err.code==="invalid_state"){busy.delete(id);await fetchOne(id).catch(()=>{});if(order(
-id)?.status==="pending_payment")busy.set(id,{action:action2,problem:err})}else busy.set(id,{action:action2,key,problem:err})}
-changes4.emit()}async function checkPayment(id){const was=doing(id);try{const payments=(await getMine(`/orders/${id}/pay\
-ments`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;if(payments.length>0&&payments.every(p2=>p2.
-status==="failed")){busy.set(id,{action:"pay",problem:{code:"payment_failed"}});changes4.emit()}else if(performance.now()-
-was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}var lastIDs=new Map;var heldUntil=0;var pinned="";function pin(id){
+voucher_id===voucherID&&active(o2));function put(order2,notify=true){if(order2.user_id!==session.user()?.id)return;let known2=orders.
+get(order2.id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>progress[order2.
+status]&&(known2.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known2,...order2});if(known2?.
+status!==order2.status){if(notify)channel2?.postMessage({user:session.user()?.id});if(known2)busy.delete(order2.id)}changes4.
+emit(order2,known2?.status);updateStreams()}var cursor=null;var hasMore=()=>cursor!==null;async function load(more3=false){
+const user2=session.user()?.id;if(!user2)return;if(state==="none"||state==="failed")state="loading";try{const page2=await getMine(
+`/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;if(more3||state==="loadi\
+ng")cursor=page2.next_cursor;for(const o2 of page2.items)put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.
+user()?.id!==user2)return;problem=err;if(state==="loading")state="failed"}changes4.emit()}async function fetchOne(id){try{
+put(await getMine(`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known2=order(id);if(err.status!==
+404||known2?.status!=="queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.now()-missing2.
+get(id)>=LOST)put({...known2,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){
+const before2=doing(id);if(before2.action&&!before2.problem)return;const key=before2.action===action2?before2.key:newKey();
+const user2=session.user()?.id;busy.set(id,{action:action2,key,since:performance.now()});changes4.emit();try{const answer=await postMine(
+`/orders/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url)location.assign(answer.payment.checkout_url);
+put(action2==="pay"?answer.order:answer);if(session.user()?.id!==user2)return;if(action2==="pay"&&order(id)?.status==="p\
+ending_payment"){busy.set(id,{action:action2,key,submitted:true,since:performance.now()});updateStreams()}else busy.delete(
+id)}catch(err){if(session.user()?.id!==user2)return;if(err.code==="invalid_state"){busy.delete(id);await fetchOne(id).catch(
+()=>{});if(order(id)?.status==="pending_payment")busy.set(id,{action:action2,problem:err})}else busy.set(id,{action:action2,
+key,problem:err})}changes4.emit()}async function checkPayment(id){const was=doing(id);try{const payments=(await getMine(
+`/orders/${id}/payments`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;if(payments.length>0&&
+payments.every(p2=>p2.status==="failed")){busy.set(id,{action:"pay",problem:{code:"payment_failed"}});changes4.emit()}else if(performance.
+now()-was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}var lastIDs=new Map;var heldUntil=0;var pinned="";function pin(id){
 pinned=id;updateStreams()}var awaited=o2=>o2.id===pinned||Boolean(doing(o2.id).submitted);function watched(){if(document.
 hidden||!session.user()||performance.now()<heldUntil)return[];const rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];
 return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){
@@ -325,16 +325,16 @@ p2)}p2.state=state2;if(["none","lost"].includes(state2.is))p2.abort.abort();chan
 on(restore);if(session.user())restore(session.user());addEventListener("pagehide",()=>restore(null));addEventListener("p\
 ageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
 hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.
-leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,loaded:()=>loaded,
-missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,sale:()=>sale,
-soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var sales=new Map;var changes6=topic();var timer2=0;
-var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.
-on;var all=()=>[...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(id);var hasMore2=()=>cursor2!==
-null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing3=null;function stateOf2(v2,now2=now()){if(v2.
-status!=="on"||now2>=Date.parse(v2.end_at))return"ended";if(now2<Date.parse(v2.begin_at))return"upcoming";return v2.stock>
-0?"on_sale":"sold_out"}var tags=new Map;var quiet=0;async function request2(path2,by=send){const sent=performance.now();
-const response=await by("GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);
-const tag=response.headers.get("ETag");if(tags.get(path2)!==tag)quiet=0;tags.set(path2,tag);return json(response)}async function page(status,after){
+leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
+loaded:()=>loaded,missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
+sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var LAG=2e3;var sales=new Map;var changes6=topic();
+var timer2=0;var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;
+var onChange4=changes6.on;var all=()=>[...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(
+id);var hasMore2=()=>cursor2!==null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing3=null;function stateOf2(v2,now2=now()){
+if(v2.status!=="on"||now2>=Date.parse(v2.end_at))return"ended";if(now2<Date.parse(v2.begin_at))return"upcoming";return v2.
+stock>0?"on_sale":"sold_out"}var tags=new Map;var quiet=0;async function request2(path2,by=send){const sent=performance.
+now();const response=await by("GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.
+got);const tag=response.headers.get("ETag");if(tags.get(path2)!==tag)quiet=0;tags.set(path2,tag);return json(response)}async function page(status,after){
 const body=await request2(`/vouchers?status=${status}&limit=${PAGE}${after?`&cursor=${after}`:""}`);return{...body,items:body.
 items.filter(v2=>v2.type==="seckill")}}async function read(){quiet++;const found=new Map;const began=performance.now();if(only){
 const path2=`/vouchers/${encodeURIComponent(only)}`;const preview=new URLSearchParams(location.search).has("preview");const v2=preview?
@@ -342,23 +342,24 @@ const path2=`/vouchers/${encodeURIComponent(only)}`;const preview=new URLSearchP
 not_found",status:404});found.set(only,v2)}else{let after=null;for(let n2=0;n2===0||n2<pages2&&after!==null;n2++){const{
 items,next_cursor}=await page("current",after);for(const v2 of items)found.set(v2.id,v2);after=next_cursor}cursor2=after;
 const now2=now();for(const[id,v2]of sales)if(!found.has(id)&&!v2.preview&&Date.parse(v2.end_at)<=now2)found.set(id,v2)}if(!only)
-sales.clear();for(const[id,v2]of found)sales.set(id,began<soldOutAt.get(id)?{...v2,stock:0}:v2)}async function readPast(){
-try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){error=problem2}changes6.emit()}var soldOutAt=new Map;
-function soldOut(id){soldOutAt.set(id,performance.now());if(sales.has(id))sales.set(id,{...sales.get(id),stock:0});changes6.
-emit()}function refresh(){running??=(async()=>{const id=only;try{await read();loaded=true;failures=0;error=null}catch(problem2){
-if(id&&[400,401,403,404].includes(problem2.status)){sales.delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.
-onLine)error=problem2}changes6.emit()})().finally(()=>{running=null;schedule()});return running}function more2(){pages2+=
-PAGES;return refresh()}var others=new Map;function one(id){if(sales.has(id))return sales.get(id);if(!others.has(id))others.
-set(id,{voucher:null,failures:0,next:0});const o2=others.get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/v\
-ouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(
-o2.failures++,4e3,3e5))}return o2.voucher}function pause(){if(failures>0)return backoff(failures,1e3,15e3);const now2=now();
-const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;for(const v2 of sales.values()){if(near(v2.begin_at)||
-near(v2.end_at))wait2=OPEN;else if(["on_sale","sold_out"].includes(stateOf2(v2,now2)))wait2=Math.min(wait2,OPEN+quiet*QUIET)}
-return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2);if(watching&&!document.hidden)timer2=setTimeout(
-refresh,pause())}function watch2(id=null){[watching,only,missing3]=[true,id,null];if(running)running.then(refresh);else refresh();
-return()=>{watching=false;clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{if(document.
-hidden)clearTimeout(timer2);else if(watching){forget();refresh()}});addEventListener("online",()=>watching&&refresh());addEventListener(
-"offline",()=>{error={code:"network"};changes6.emit()})}var FIRST2=600;var MOST2=8e3;var RETRIES=20;var TIMEOUT4=8e3;var EXPIRY=18e4;var SPREAD2=2e3;var EARLY_RETRIES=5;var PROOFS=3;
+sales.clear();for(const[id,v2]of found)sales.set(id,began<known.get(id)?.until?{...v2,stock:Math.min(v2.stock,known.get(
+id).stock)}:v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){
+error=problem2}changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until});if(sales.has(
+id))sales.set(id,{...sales.get(id),stock});changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());var bought=id=>sales.
+has(id)&&atMost(id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){running??=(async()=>{const id=only;
+try{await read();loaded=true;failures=0;error=null}catch(problem2){if(id&&[400,401,403,404].includes(problem2.status)){sales.
+delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(()=>{
+running=null;schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){
+if(sales.has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.
+get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},
+problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){
+if(failures>0)return backoff(failures,1e3,15e3);const now2=now();const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;
+for(const v2 of sales.values()){if(near(v2.begin_at)||near(v2.end_at))wait2=OPEN;else if(["on_sale","sold_out"].includes(
+stateOf2(v2,now2)))wait2=Math.min(wait2,OPEN+quiet*QUIET)}return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(
+timer2);if(watching&&!document.hidden)timer2=setTimeout(refresh,pause())}function watch2(id=null){[watching,only,missing3]=
+[true,id,null];if(running)running.then(refresh);else refresh();return()=>{watching=false;clearTimeout(timer2)}}function start4(){
+document.addEventListener("visibilitychange",()=>{if(document.hidden)clearTimeout(timer2);else if(watching){forget();refresh()}});
+addEventListener("online",()=>watching&&refresh());addEventListener("offline",()=>{error={code:"network"};changes6.emit()})}var FIRST2=600;var MOST2=8e3;var RETRIES=20;var TIMEOUT4=8e3;var EXPIRY=18e4;var SPREAD2=2e3;var EARLY_RETRIES=5;var PROOFS=3;
 var retryable=["network","rate_limited","overloaded","unavailable","order_in_progress","internal"];var purchases=new Map;
 var changes7=topic();var onChange5=changes7.on;var purchase=voucherID=>purchases.get(voucherID)?.state??{is:"idle"};async function press(voucherID){
 let p2=purchases.get(voucherID);if(p2?.running)return;if(!p2)purchases.set(voucherID,p2={state:{is:"idle"}});p2.running=
@@ -398,13 +399,14 @@ async function pauseBeforeRetry(problem2,failures2,setState){const pause2=proble
 MOST2)+(problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});
 const wake=new AbortController;const up=()=>wake.abort();if(problem2.code==="network")addEventListener("online",up,{once:true});
 const unsubscribe=session.on(up);await sleep(pause2,wake.signal);unsubscribe();removeEventListener("online",up)}function accepted(voucherID,answer,setState){
-if(answer.status!=="queued"){put(answer);done(voucherID);setState({is:"bought",order:answer.id});refresh();return}const now2=new Date().
-toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",created_at:now2,expires_at:now2});
-setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||order2.status==="queued")
-return;const p2=purchases.get(order2.voucher_id);if(p2?.state.order!==order2.id)return;if(order2.status==="failed")reject(
-order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2);else if(!active(order2))p2.state={is:"idle"};else{
-done(order2.voucher_id);p2.state={...p2.state,is:"bought"}}changes7.emit(order2.voucher_id)});session.on(user2=>{for(const[
-id,p2]of purchases){if(p2.running||p2.user===user2?.id)continue;purchases.delete(id);changes7.emit(id)}})}function mount(root2){root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),h("p",{},
+bought(voucherID);if(answer.status!=="queued"){put(answer);done(voucherID);setState({is:"bought",order:answer.id});return}
+const now2=new Date().toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queu\
+ed",created_at:now2,expires_at:now2});setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{
+if(!order2||order2.status==="queued")return;const p2=purchases.get(order2.voucher_id);if(p2?.state.order!==order2.id)return;
+if(order2.status==="failed")reject(order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2);else if(!active(
+order2))p2.state={is:"idle"};else{done(order2.voucher_id);p2.state={...p2.state,is:"bought"}}changes7.emit(order2.voucher_id)});
+session.on(user2=>{for(const[id,p2]of purchases){if(p2.running||p2.user===user2?.id)continue;purchases.delete(id);changes7.
+emit(id)}})}function mount(root2){root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),h("p",{},
 t("missing.why"))),h("div",{},h("a",{href:"/",class:"button primary"},t("store.all"))));return()=>{}}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
 {},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}var SLOW2=1e4;function queueNote(order2){const ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");const slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
@@ -522,9 +524,9 @@ ions"},refund,cancel,toggle,pay,again));let was=null;async function confirmAndAc
 t(`do.${action2}`)))act(id,action2)}async function payNow(){if(await confirmPayment(order(id),name2.textContent))act(id,
 "pay")}function update(){const o2=order(id);if(!o2)return;const held=element.contains(document.activeElement)?document.activeElement:
 null;const v2=one(o2.voucher_id);const{action:action2,problem:problem2}=doing(id);const working=Boolean(action2)&&!problem2;
-const unpaid=o2.status==="pending_payment";const{title:bought2}=boughtOf(o2,v2);text(name2,bought2||t("orders.voucher",{
-id:o2.voucher_id}));if(alone)attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought2&&languageOf(
-bought2));showBought(o2,v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&
+const unpaid=o2.status==="pending_payment";const{title:bought3}=boughtOf(o2,v2);text(name2,bought3||t("orders.voucher",{
+id:o2.voucher_id}));if(alone)attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null);attr(name2,"lang",bought3&&languageOf(
+bought3));showBought(o2,v2);const late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);const status=working&&
 action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status);text(at,moment(o2.created_at));text(
 amount,o2.amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,working);for(const[b2,name3,shown2]of[[pay,
 "pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]]){show(b2,shown2);text(b2,working&&action2===
@@ -580,7 +582,7 @@ busy:true,kind:"waiting",head:why,note:t("buy.retryIn",{seconds}),say:why}}case"
 busy:true,kind:"waiting",head:t("buy.queued"),note:queueNote(order2),say:t("buy.queued")}}const most=v2.limit_per_user??
 1;const limit=most>1?t(held.length>0?"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";const unpaid=held.
 find(o2=>o2.status==="pending_payment")??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.entry.mode==="room"&&held.
-length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought(v2,state2,{p:p2,held,order:order2,unpaid,
+length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought2(v2,state2,{p:p2,held,order:order2,unpaid,
 most,limit});const place2=turn(v2,state2,alone);const inRoom=place2&&{label,...place2};const byState=!p2.open&&["sold_ou\
 t","sale_not_started","sale_ended"].includes(p2.problem?.code);const lost=byState&&p2.problem.code==="sold_out"&&state2===
 "sold_out";if(p2.is==="refused"&&(!byState||lost||performance.now()-p2.since<REFUSAL_SHOWN)){const note=explain(p2.problem)+
@@ -594,7 +596,7 @@ state.${state2}`)} ${check}`;if(state2==="on_sale")return{label,note:check,idle:
 "ready.login"),ready:true,note:t("ready.why",{at:hour(v2.begin_at,now())}),limit,say};return{label,disabled:true,kind:alone&&
 state2==="sold_out"?"lost":void 0,note:`${t(`note.${state2}`)} ${check}`.trim(),idle:true,limit,say}}function closed(v2,state2,alone){
 const now2=now();if(state2==="upcoming"&&!alone&&Date.parse(v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`\
-button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought(v2,state2,{p:p2,held,order:order2,unpaid,most,limit}){const fresh=p2.
+button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought2(v2,state2,{p:p2,held,order:order2,unpaid,most,limit}){const fresh=p2.
 is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;const until=unpaid?.
 id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"buy.already");if(unpaid)
 note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t("buy.payInTime");if(refused)note=explain(p2.problem);

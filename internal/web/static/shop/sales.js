@@ -10,6 +10,7 @@ const SOON = 15_000; // ms before and after the start or end of a sale
 const OPEN = 3_000; // polling interval then, and while a sale is on. The buttons themselves follow the clock
 const QUIET = 500; // ms more for each poll without a change
 const SLOW = 8_000; // polling interval otherwise
+const LAG = 2_000; // ms until the answers of all servers have a purchase
 
 const sales = new Map();
 const changes = topic();
@@ -83,7 +84,7 @@ async function read() {
     for (const [id, v] of sales) if (!found.has(id) && !v.preview && Date.parse(v.end_at) <= now) found.set(id, v);
   }
   if (!only) sales.clear();
-  for (const [id, v] of found) sales.set(id, began < soldOutAt.get(id) ? { ...v, stock: 0 } : v);
+  for (const [id, v] of found) sales.set(id, began < known.get(id)?.until ? { ...v, stock: Math.min(v.stock, known.get(id).stock) } : v);
 }
 
 // readPast adds the last sales that have ended to the list.
@@ -96,13 +97,17 @@ export async function readPast() {
   changes.emit();
 }
 
-// soldOut records that a sale has no stock left. Answers to earlier requests do not override it.
-const soldOutAt = new Map();
-export function soldOut(id) {
-  soldOutAt.set(id, performance.now());
-  if (sales.has(id)) sales.set(id, { ...sales.get(id), stock: 0 });
+const known = new Map(); // by sale: {stock, until}; answers to requests before that time have no more stock
+
+function atMost(id, stock, until) {
+  known.set(id, { stock, until });
+  if (sales.has(id)) sales.set(id, { ...sales.get(id), stock });
   changes.emit();
 }
+
+// soldOut records that a sale has no stock left, bought that it has just accepted an order of the visitor.
+export const soldOut = (id) => atMost(id, 0, performance.now());
+export const bought = (id) => sales.has(id) && atMost(id, Math.max(sales.get(id).stock - 1, 0), performance.now() + LAG);
 
 // refresh reads the sales now. Concurrent calls share one request.
 export function refresh() {
