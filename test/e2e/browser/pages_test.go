@@ -192,6 +192,8 @@ func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 	first.goTo("/")
 	first.buy(sale, rig.NewPhone())
 	second.reads(buyOf(sale), "Sold out")
+	second.goTo("/sales/" + sale)
+	second.reads(resultOf(sale, "lost")+" strong", "Sold out")
 	require.False(t, evaluate[bool](second.tab, canBuy(sale)))
 	first.click(linkOf(sale))
 	first.click(`li.order [data-do="cancel"]`)

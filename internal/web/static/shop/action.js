@@ -67,10 +67,8 @@ export function action(v, state, alone) {
   const say = `${t(`state.${state}`)} ${check}`;
   if (state === "on_sale") return { label, note: check, idle: true, limit, say };
   if (guest) return { label: t("ready.login"), ready: true, note: t("ready.why", { at: hour(v.begin_at, clock.now()) }), limit, say };
-  return {
-    label, disabled: true, kind: alone && state === "sold_out" ? "lost" : undefined, note: `${t(`note.${state}`)} ${check}`.trim(), idle: true,
-    limit, say,
-  };
+  const missed = alone && state === "sold_out" && { kind: "lost", head: t("state.sold_out") };
+  return { label, disabled: true, ...missed, note: `${t(`note.${state}`)} ${check}`.trim(), idle: true, limit, say };
 }
 
 // closed returns the label of a button that cannot be pressed. The card of a list has no room for a date, which is beside it.

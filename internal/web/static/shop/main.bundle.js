@@ -593,16 +593,17 @@ say:t("buy.lost")};if(byState)return{label,disabled:true,kind:"warn",note,say:no
 g"&&!session.user()&&!session.pending();if(inRoom?.disabled&&guest)return{...inRoom,label:t("ready.login"),disabled:false,
 ready:true};if(inRoom)return inRoom;const proof=stateOf(v2.id);const check=proof?t(`proof.${proof}`):"";const say=`${t(`\
 state.${state2}`)} ${check}`;if(state2==="on_sale")return{label,note:check,idle:true,limit,say};if(guest)return{label:t(
-"ready.login"),ready:true,note:t("ready.why",{at:hour(v2.begin_at,now())}),limit,say};return{label,disabled:true,kind:alone&&
-state2==="sold_out"?"lost":void 0,note:`${t(`note.${state2}`)} ${check}`.trim(),idle:true,limit,say}}function closed(v2,state2,alone){
-const now2=now();if(state2==="upcoming"&&!alone&&Date.parse(v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`\
-button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought2(v2,state2,{p:p2,held,order:order2,unpaid,most,limit}){const fresh=p2.
-is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;const until=unpaid?.
-id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"buy.already");if(unpaid)
-note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t("buy.payInTime");if(refused)note=explain(p2.problem);
-return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.id??order2?.id??p2.order}`,calm:!unpaid,kind:refused?
-"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,another:held.length>0&&held.length<most&&state2==="o\
-n_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
+"ready.login"),ready:true,note:t("ready.why",{at:hour(v2.begin_at,now())}),limit,say};const missed=alone&&state2==="sold\
+_out"&&{kind:"lost",head:t("state.sold_out")};return{label,disabled:true,...missed,note:`${t(`note.${state2}`)} ${check}`.
+trim(),idle:true,limit,say}}function closed(v2,state2,alone){const now2=now();if(state2==="upcoming"&&!alone&&Date.parse(
+v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought2(v2,state2,{
+p:p2,held,order:order2,unpaid,most,limit}){const fresh=p2.is==="bought"&&!p2.already;const refused=p2.is==="refused"&&performance.
+now()-p2.since<REFUSAL_SHOWN;const until=unpaid?.id?{at:Date.parse(unpaid.expires_at),label:t("time.payWithin")}:void 0;
+let note=t(fresh?"buy.paid":"buy.already");if(unpaid)note=until?t("buy.payWithin",{left:left(timeLeft(unpaid),true)}):t(
+"buy.payInTime");if(refused)note=explain(p2.problem);return{label:t(unpaid?"buy.pay":"buy.see"),href:`/orders/${unpaid?.
+id??order2?.id??p2.order}`,calm:!unpaid,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,
+another:held.length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&
+!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
 const status=h("p",{class:"note",role:"status"});const button=(name2,sign,press2)=>h("button",{type:"button",class:"quie\
 t","data-do":name2,onclick:press2},icon(sign),t(`remind.${name2}`));const notify=button("notify","bell",async()=>text(status,
 await schedule2(sale(id))));const element=h("div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),
@@ -686,26 +687,26 @@ shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner t
 {class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
 rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
 terms"});const rulesTitle=h("h2",{},t("sale.terms"));const shared=h("p",{class:"note",role:"status"});const share=h("but\
-ton",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.share"));const steps=newID("s\
-teps");body.append(c2.element,h("section",{class:"details"},facts,rulesTitle,rules,h("h2",{id:steps},t("sale.after")),h(
-"ol",{"aria-labelledby":steps},...["pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))),h("div",{class:"s\
-hare"},share,shared)));const all2=h("a",{href:"/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("he\
-ader",{class:"lead"},all2,heading),banner,empty,body,bones);async function onShare(){const link=new URL(`/sales/${id}`,location.
-href).href;try{if(navigator.share)await navigator.share({title:title(),url:link});else{await navigator.clipboard.writeText(
-link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2,idle2){const v2=sale(id);text(banner,
-error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);const missing4=missing3===id;
-const loading=!v2&&!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?t("sale.missing"):loading?
-t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,title());if(missing4)showTitle();
-if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();c2.update(now2,idle2);
-text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);showFacts(v2)}function showFacts(v2){
-const of=shop2(v2.shop_id);const all3=[["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["\
-hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["va\
-lidFrom",v2.valid_from&&stamp(v2.valid_from)],["validUntil",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limi\
-tOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):""]].filter(([,value])=>value);const names=all3.
-map(([name2])=>name2).join(" ");if(facts.dataset.names!==names){facts.dataset.names=names;facts.replaceChildren(...all3.
-map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].
-lastChild,value))}attr(root2,"data-bar",true);const ends=[watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",
-null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+ton",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.share"));const stepsID=newID(
+"steps");const steps=h("div",{class:"steps"},h("h2",{id:stepsID},t("sale.after")),h("ol",{"aria-labelledby":stepsID},...[
+"pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))));body.append(c2.element,h("section",{class:"details"},
+facts,rulesTitle,rules,steps,h("div",{class:"share"},share,shared)));const all2=h("a",{href:"/",class:"link"},icon("back"),
+t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,heading),banner,empty,body,bones);async function onShare(){
+const link=new URL(`/sales/${id}`,location.href).href;try{if(navigator.share)await navigator.share({title:title(),url:link});else{
+await navigator.clipboard.writeText(link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2,idle2){
+const v2=sale(id);text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);
+const missing4=missing3===id;const loading=!v2&&!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?
+t("sale.missing"):loading?t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,
+title());if(missing4)showTitle();if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();
+c2.update(now2,idle2);text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);
+show(steps,stateOf2(v2,now2)!=="ended");showFacts(v2)}function showFacts(v2){const of=shop2(v2.shop_id);const all3=[["sh\
+op",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],
+["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["valid\
+Until",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
+duration(v2.pay_timeout):""]].filter(([,value])=>value);const names=all3.map(([name2])=>name2).join(" ");if(facts.dataset.
+names!==names){facts.dataset.names=names;facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
+h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const ends=[
+watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
@@ -829,57 +830,57 @@ Log in now, and one tap buys at {at}.","remind.calendar":"Add to calendar","remi
 r browser notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no not\
 ifications here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sol\
 d out","button.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_\
-out":"Sold out. This page updates if one comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.\
-holdOn":"Your request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {sec\
-onds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy\
-.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual.\
- You need not do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to ke\
-ep it.","buy.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {\
-n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for t\
-his.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been p\
-laced. Try again to find out; it is never placed twice.","proof.working":"A security check is running. You do not need t\
-o do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be\
- repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.over\
-loaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.interna\
-l":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The \
-waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.",
-"room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the wai\
-ting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"\
-Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"\
-Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your posit\
-ion: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a m\
-inute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers befor\
-e you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.tur\
-n":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, \
-and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed\
-, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Yo\
-ur place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your \
-place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders",
-"orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your ord\
-ers.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.v\
-oucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.l\
-ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You we\
-re not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"\
-Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","order\
-s.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.",
-"orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm paymen\
-t","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.pr\
-ovider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"\
-Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refu\
-nd":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","acc\
-ount.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
-"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
-nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
-券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
-sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
-剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
-时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
-ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
-ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
-eft} 份","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中",
-"store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","s\
-tore.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，\
-或者活动已下架。","sale.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+out":"This page updates if a unit comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"\
+Your request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…",
+"buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Ord\
+ers ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need no\
+t do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy\
+.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.",
+"buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pa\
+y":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. Try ag\
+ain to find out; it is never placed twice.","proof.working":"A security check is running. You do not need to do anything\
+.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be repeated aut\
+omatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"Dema\
+nd is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Something\
+ went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting room \
+opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.join":"\
+Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room is \
+drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"Waiting fo\
+r your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"Your posi\
+tion is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {pos\
+ition}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","\
+room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If\
+ one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy w\
+ithin {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your \
+place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you \
+left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place \
+is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","\
+room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.\
+title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","o\
+rders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"\
+Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The\
+ payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not ch\
+arged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confir\
+ming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refu\
+nded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","ord\
+ers.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","\
+pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provid\
+er":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Can\
+cel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"\
+Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.\
+title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acco\
+unt.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.su\
+re":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不\
+能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
+"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
+e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
+"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
+"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
+e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.units":"限量 {n} 份","s\
+tore.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
+商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
+e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
+.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
 "sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
 "sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
 limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
@@ -889,10 +890,10 @@ de":"支付后，订单会显示核销码。未使用前可以申请退款。","
 "remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
 "remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
 {at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
-"note.sold_out":"已抢光，如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","bu\
-y.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryI\
-n":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。",
-"buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
+"note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢\
+购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} \
+秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy\
+.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
 "buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
 nTime":"请尽快完成支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
 "buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",

@@ -27,11 +27,12 @@ export function mount(root, id) {
   const rulesTitle = h("h2", {}, t("sale.terms"));
   const shared = h("p", { class: "note", role: "status" });
   const share = h("button", { type: "button", class: "quiet", "data-do": "share", onclick: onShare }, icon("share"), t("sale.share"));
-  const steps = newID("steps");
+  const stepsID = newID("steps");
+  const steps = h("div", { class: "steps" },
+    h("h2", { id: stepsID }, t("sale.after")),
+    h("ol", { "aria-labelledby": stepsID }, ...["pay", "code", "shop"].map((step) => h("li", {}, t(`sale.after.${step}`)))));
   body.append(c.element, h("section", { class: "details" },
-    facts, rulesTitle, rules,
-    h("h2", { id: steps }, t("sale.after")),
-    h("ol", { "aria-labelledby": steps }, ...["pay", "code", "shop"].map((step) => h("li", {}, t(`sale.after.${step}`)))),
+    facts, rulesTitle, rules, steps,
     h("div", { class: "share" }, share, shared)));
   const all = h("a", { href: "/", class: "link" }, icon("back"), t("store.all"));
   root.replaceChildren(h("header", { class: "lead" }, all, heading), banner, empty, body, bones);
@@ -70,6 +71,7 @@ export function mount(root, id) {
     rules.lang = languageOf(v.rules);
     show(rules, v.rules);
     show(rulesTitle, v.rules);
+    show(steps, sales.stateOf(v, now) !== "ended");
     showFacts(v);
   }
 

@@ -80,7 +80,7 @@ const en = {
   "button.sold_out": "Sold out",
   "button.ended": "Ended",
   "note.upcoming": "This button activates at the start time. No need to refresh.",
-  "note.sold_out": "Sold out. This page updates if one comes back.",
+  "note.sold_out": "This page updates if a unit comes back.",
   "note.ended": "",
 
   "buy.now": "Buy now",
@@ -264,7 +264,7 @@ const zh = {
   "button.sold_out": "已抢光",
   "button.ended": "已结束",
   "note.upcoming": "到点后按钮自动亮起，无需刷新。",
-  "note.sold_out": "已抢光，如有退回，页面会自动恢复抢购。",
+  "note.sold_out": "如有退回，页面会自动恢复抢购。",
   "note.ended": "",
 
   "buy.now": "立即抢购",
