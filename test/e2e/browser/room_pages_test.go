@@ -186,6 +186,7 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.until(`streaming()`)
 	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0 })`)
 	v.reads(note, "You're next. All units are reserved by customers before you.") // no time, as the server knows none
+	v.reads(card(sale)+" .stock", "5 reserved")
 	v.run(`push("entry", { state: "waiting", position: 1, ahead: 0, paused: true, message: "Back at noon." })`)
 	v.reads(note, "You're next. The shop has paused admissions.")
 	v.reads(card(sale)+" [data-message]", "Back at noon.")

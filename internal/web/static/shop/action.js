@@ -19,7 +19,7 @@ const DAY = 86_400_000; // ms
 //   note       the sentence beside it; `idle` if it only explains the button, so that lists leave it out
 //   kind       of a result: won, waiting, turn, lost, warn; with `head`, `figure` and `part` ([value, max] of a bar)
 //   until      {at, label}: the time that counts now, in place of that of the sale
-//   limit, another, reference, leave, mine
+//   limit, another, reference, leave, mine, reserved
 //   say        the text for screen readers: it changes with events, not with every second
 // `alone` means that the page shows this sale only.
 export function action(v, state, alone) {

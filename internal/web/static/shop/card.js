@@ -113,6 +113,7 @@ export function card(id, alone = false) {
   observer.observe(element);
   let shown = {};
   let counted = null;
+  let reserved = false;
   let timed = null;
   let was = null;
   let said = null;
@@ -131,11 +132,12 @@ export function card(id, alone = false) {
     if (idle && state === element.dataset.state && !onScreen.has(element)) return;
     const at = shops.shop(v.shop_id)?.name ?? "";
     if (v !== shown.v || at !== shown.at) showFacts(v, at);
-    if (v !== counted || state !== element.dataset.state) showStock(v, state);
+    const a = action(v, state, alone);
+    if (v !== counted || state !== element.dataset.state || Boolean(a.reserved) !== reserved) showStock(v, state, a);
     counted = v;
+    reserved = Boolean(a.reserved);
     attr(element, "data-state", state);
     text(chip, t(`state.${state}`));
-    const a = action(v, state, alone);
     showTime(v, state, now, a.until);
     showAction(a);
     showResult(a);
@@ -187,7 +189,7 @@ export function card(id, alone = false) {
   }
 
   // showStock shows which share is claimed. Neither the first unit nor the last one is rounded away.
-  function showStock(v, state) {
+  function showStock(v, state, a) {
     const units = Math.max(v.initial_stock + (v.added_stock ?? 0), v.stock, 1);
     const claimed = units - v.stock;
     const share = Math.min(Math.max(claimed / units, claimed > 0 ? 0.01 : 0), v.stock > 0 ? 0.99 : 1);
@@ -195,8 +197,9 @@ export function card(id, alone = false) {
     show(stockBar, state !== "upcoming");
     attr(stockBar, "max", units);
     attr(stockBar, "value", claimed);
-    const words = { claimed: percent(share), left: number(v.stock) };
-    text(stockText, state === "upcoming" ? t("store.units", { n: number(v.stock) }) : t(alone ? "store.claimedLeft" : "store.claimed", words));
+    const words = { claimed: percent(share), left: number(v.stock), n: number(v.stock) };
+    const name = a.reserved ? "reserved" : alone ? "claimedLeft" : "claimed";
+    text(stockText, t(`store.${state === "upcoming" ? "units" : name}`, words));
   }
 
   // showTime shows the time until the start or the end, or `until` another one.

@@ -558,21 +558,21 @@ at:performance.now()});return position}function turn(v2,state2,alone){if(v2.entr
 const p2=place(v2.id);const shown2=places2[p2.is](v2,state2,p2,alone);if(shown2&&p2.offline)shown2.note=t("room.offline");
 return shown2}function message(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return([
 "lobby","waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("roo\
-m.waits"),disabled:true,kind:"waiting",head,note,say,leave:true});function wait(p2){if(p2.paused)return t("room.paused");
-if(p2.eta===void 0)return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<1?t("room.soon"):t("room\
-.minutes",{minutes:number(minutes)})}var places2={none(v2,state2,p2,alone){const until=Date.parse(v2.entry.opens_at)-now();
-if(state2==="upcoming"&&until>0){const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",
-{left:left(until)});return{disabled:true,note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;return{label:t(
-alone?"room.join":"room.joinShort"),note:t(state2==="upcoming"?"room.early":"room.late"),idle:true,say:t("room.open")}},
-asking:()=>({label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),
-t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobby")),waiting(v2,state2,p2){const ahead=p2.ahead>
-0?t("room.ahead",{count:number(p2.ahead)}):t("room.next");const from=Math.max(furthest.get(v2.id)??0,p2.position);furthest.
-set(v2.id,from);return{...waits(t("room.position"),`${ahead} ${wait(p2)}`,p2.paused?t("room.paused"):t("room.positionIs",
-{position:number(announced(v2.id,p2.position))})),figure:number(p2.position),part:[from-p2.position+1,from+1]}},admitted:(v2,state2,p2)=>({
-label:t("buy.now"),kind:"turn",head:t("room.yours"),note:t("room.turn",{left:left(p2.until-now(),true)}),until:{at:p2.until,
-label:t("time.buyWithin")},say:t("room.yours"),leave:true,mine:true}),sold_out:()=>waits(t("button.sold_out"),t("room.so\
-ldOut"),t("room.soldOut")),lost:(v2,state2)=>state2==="sold_out"?void 0:{label:t("room.again"),kind:"lost",head:t("room.\
-lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t("room.lostNote")}`}};var REFUSAL_SHOWN=8e3;var DAY2=864e5;function action(v2,state2,alone){const label=state2==="on_sale"?t("buy.now"):closed(
+m.waits"),disabled:true,kind:"waiting",head,note,say,leave:true});var reserved=p2=>!p2.paused&&p2.eta===void 0;function wait(p2){
+if(p2.paused)return t("room.paused");if(reserved(p2))return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<
+1?t("room.soon"):t("room.minutes",{minutes:number(minutes)})}var places2={none(v2,state2,p2,alone){const until=Date.parse(
+v2.entry.opens_at)-now();if(state2==="upcoming"&&until>0){const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):
+t("room.opensIn",{left:left(until)});return{disabled:true,note,say:t("state.upcoming")}}if(state2==="sold_out")return void 0;
+return{label:t(alone?"room.join":"room.joinShort"),note:t(state2==="upcoming"?"room.early":"room.late"),idle:true,say:t(
+"room.open")}},asking:()=>({label:t("room.asking"),disabled:true,busy:true,note:"",say:""}),lobby:(v2,state2,p2)=>waits(
+t("room.lobby"),t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"room.lobby")),waiting(v2,state2,p2){const ahead=p2.
+ahead>0?t("room.ahead",{count:number(p2.ahead)}):t("room.next");const from=Math.max(furthest.get(v2.id)??0,p2.position);
+furthest.set(v2.id,from);return{...waits(t("room.position"),`${ahead} ${wait(p2)}`,p2.paused?t("room.paused"):t("room.po\
+sitionIs",{position:number(announced(v2.id,p2.position))})),figure:number(p2.position),part:[from-p2.position+1,from+1],
+reserved:reserved(p2)}},admitted:(v2,state2,p2)=>({label:t("buy.now"),kind:"turn",head:t("room.yours"),note:t("room.turn",
+{left:left(p2.until-now(),true)}),until:{at:p2.until,label:t("time.buyWithin")},say:t("room.yours"),leave:true,mine:true}),
+sold_out:()=>waits(t("button.sold_out"),t("room.soldOut"),t("room.soldOut")),lost:(v2,state2)=>state2==="sold_out"?void 0:
+{label:t("room.again"),kind:"lost",head:t("room.lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t("room.lostNote")}`}};var REFUSAL_SHOWN=8e3;var DAY2=864e5;function action(v2,state2,alone){const label=state2==="on_sale"?t("buy.now"):closed(
 v2,state2,alone);if(v2.preview)return{label,disabled:true,note:t("sale.preview"),say:""};const p2=purchase(v2.id);const held=holding(
 v2.id);const order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":if(p2.joining)return{label:t("room.a\
 sking"),disabled:true,busy:true,note:p2.proving?t("proof.working"):"",say:""};return{label:t("buy.buying"),disabled:true,
@@ -648,41 +648,42 @@ t("room.sure"),t("room.leave")))return;await leave(id);button.focus()}));const r
 "div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element);const element=h(alone?"article":"li",{class:"\
 sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),
 h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth,
-" ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={};let counted=null;let timed=null;let was=null;
-let said=null;let turned=null;function onPress(){if(button.getAttribute("aria-disabled")==="true")return;if(button.dataset.
-do==="ready")login();else press(id)}function update(now2,idle2){const v2=sale(id);if(!v2)return;const state2=stateOf2(v2,
-now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;const at=shop2(v2.shop_id)?.name??"";if(v2!==
-shown2.v||at!==shown2.at)showFacts(v2,at);if(v2!==counted||state2!==element.dataset.state)showStock(v2,state2);counted=v2;
-attr(element,"data-state",state2);text(chip,t(`state.${state2}`));const a2=action(v2,state2,alone);showTime(v2,state2,now2,
-a2.until);showAction(a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(
-v2,state2);if(was!==null&&was!==a2.say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);
-text(word,from);show(word,from);if(said!==null&&said!==from)announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,
-a2.leave);if(!a2.leave)text(error2,"");const active2=document.activeElement;if(a2.mine&&turned===false&&(!active2||active2===
-document.body||element.contains(active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){if(v2.image_url!==
-shown2.v?.image_url){attr(image,"src",v2.image_url);showImage(Boolean(v2.image_url))}shown2={v:v2,at};for(const[el,words]of[
-[name2,v2.title],[sub,v2.sub_title],[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}const[initial]=at||
-v2.title;text(cover.firstChild,initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,money(v2.pay_value,
-v2.currency));const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);
-show(insteadOf,saves);const share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()===
-"zh"?number((100-share)/10):share}));show(off,share>0&&share<100)}function showImage(visible){show(image,visible);attr(cover,
-"data-empty",!visible)}function showStock(v2,state2){const units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,
+" ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={};let counted=null;let reserved2=false;
+let timed=null;let was=null;let said=null;let turned=null;function onPress(){if(button.getAttribute("aria-disabled")==="\
+true")return;if(button.dataset.do==="ready")login();else press(id)}function update(now2,idle2){const v2=sale(id);if(!v2)
+return;const state2=stateOf2(v2,now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;const at=shop2(
+v2.shop_id)?.name??"";if(v2!==shown2.v||at!==shown2.at)showFacts(v2,at);const a2=action(v2,state2,alone);if(v2!==counted||
+state2!==element.dataset.state||Boolean(a2.reserved)!==reserved2)showStock(v2,state2,a2);counted=v2;reserved2=Boolean(a2.
+reserved);attr(element,"data-state",state2);text(chip,t(`state.${state2}`));showTime(v2,state2,now2,a2.until);showAction(
+a2);showResult(a2);if(alone&&!a2.href&&!a2.busy&&!v2.preview)prepare(v2,state2,now2);remind?.update(v2,state2);if(was!==
+null&&was!==a2.say)announce(a2.say&&`${v2.title}: ${a2.say}`);was=a2.say;const from=message(v2,state2);text(word,from);show(
+word,from);if(said!==null&&said!==from)announce(from&&`${v2.title}: ${from}`);said=from;show(leave2,a2.leave);if(!a2.leave)
+text(error2,"");const active2=document.activeElement;if(a2.mine&&turned===false&&(!active2||active2===document.body||element.
+contains(active2)))button.focus();turned=Boolean(a2.mine)}function showFacts(v2,at){if(v2.image_url!==shown2.v?.image_url){
+attr(image,"src",v2.image_url);showImage(Boolean(v2.image_url))}shown2={v:v2,at};for(const[el,words]of[[name2,v2.title],
+[sub,v2.sub_title],[of,at]]){text(el,words);attr(el,"lang",languageOf(words));show(el,words)}const[initial]=at||v2.title;
+text(cover.firstChild,initial);attr(cover,"data-tint",initial.codePointAt(0)%TINTS);text(price,money(v2.pay_value,v2.currency));
+const saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency));show(worth,saves);show(insteadOf,
+saves);const share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()==="zh"?
+number((100-share)/10):share}));show(off,share>0&&share<100)}function showImage(visible){show(image,visible);attr(cover,
+"data-empty",!visible)}function showStock(v2,state2,a2){const units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,
 1);const claimed=units-v2.stock;const share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,
 state2!=="ended");show(stockBar,state2!=="upcoming");attr(stockBar,"max",units);attr(stockBar,"value",claimed);const words={
-claimed:percent(share),left:number(v2.stock)};text(stockText,state2==="upcoming"?t("store.units",{n:number(v2.stock)}):t(
-alone?"store.claimedLeft":"store.claimed",words))}function showTime(v2,state2,now2,other){const until=other?.at??Date.parse(
-state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.label??state2;if(timed===
-kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"\
-time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over?moment(until):far?hour(until,now2):left(
-until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===button||document.activeElement===
-link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"data-busy",a2.busy);attr(button,
-"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,a2.limit??"");show(limit,a2.
-limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,"class",`button ${a2.calm?
-"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)link.focus();if(focused&&
-!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.reference)}function showResult(a2){
-if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]);attr(result,
-"data-kind",a2.kind);attr(act2,"data-result",Boolean(a2.kind));for(const[el,words]of[[headline,a2.head],[figure,a2.figure],
-[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);attr(part,"max",a2.
-part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
+claimed:percent(share),left:number(v2.stock),n:number(v2.stock)};const name3=a2.reserved?"reserved":alone?"claimedLeft":
+"claimed";text(stockText,t(`store.${state2==="upcoming"?"units":name3}`,words))}function showTime(v2,state2,now2,other){
+const until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);const far=until-now2>48*HOUR?"At":"";const kind=other?.
+label??state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;const over=state2==="ended"&&!other;text(timeLabel,
+other?.label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`));text(time,over?moment(until):far?
+hour(until,now2):left(until-now2,Boolean(other)))}function showAction(a2){const focused=document.activeElement===button||
+document.activeElement===link;text(label,a2.label);attr(button,"aria-disabled",a2.disabled?"true":null);attr(button,"dat\
+a-busy",a2.busy);attr(button,"data-do",a2.ready&&"ready");text(another,a2.another??"");show(another,a2.another);text(limit,
+a2.limit??"");show(limit,a2.limit);show(button,!a2.href);show(link,a2.href);if(a2.href){attr(link,"href",a2.href);attr(link,
+"class",`button ${a2.calm?"quiet":"primary"} buy`);text(link,a2.label)}if(focused&&a2.href&&document.activeElement!==link)
+link.focus();if(focused&&!a2.href&&document.activeElement!==button)button.focus();text(ref,a2.reference??"");show(ref,a2.
+reference)}function showResult(a2){if(result.dataset.kind!==a2.kind||!sign.firstChild)sign.replaceChildren(...a2.kind?[icon(
+signs[a2.kind])]:[]);attr(result,"data-kind",a2.kind);attr(act2,"data-result",Boolean(a2.kind));for(const[el,words]of[[headline,
+a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);
+attr(part,"max",a2.part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
 shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",
 {class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
 rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
@@ -815,89 +816,90 @@ nded":"Ended","time.payWithin":"Pay within","time.buyWithin":"Buy within","store
 "store.lead":"New deals daily. First come, first served.","store.empty":"No sales are scheduled right now.","store.offli\
 ne":"No connection. This page may be out of date. Retrying…","store.unavailable":"The server is not responding. Retryi\
 ng…","store.retrying":"Retrying…","store.insteadOf":"face value","store.off":"−{off}%","store.stock":"Claimed","st\
-ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.units":"{n} available","s\
-tore.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"Search","store.searchFor":"Title\
-, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.all":"All sales","missing.title":"\
-Page not found","missing.why":"The address is wrong, or the sale has been removed.","sale.missing":"This sale does not e\
-xist, or it has been removed.","sale.preview":"This is a preview for staff. The button works once the sale is published.",
-"sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale\
-.validFrom":"Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale\
-.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"B\
-uying reserves a unit for you. Pay before the time shown on your order to keep it.","sale.after.code":"After the payment\
-, your order shows a redemption code. Until it is used you can have the order refunded.","sale.after.shop":"Show the cod\
-e in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"\
-Log in now, and one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"You\
-r browser notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no not\
-ifications here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sol\
-d out","button.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_\
-out":"This page updates if a unit comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"\
-Your request has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…",
-"buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Ord\
-ers ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need no\
-t do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy\
-.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.",
-"buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pa\
-y":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. Try ag\
-ain to find out; it is never placed twice.","proof.working":"A security check is running. You do not need to do anything\
-.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be repeated aut\
-omatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"Dema\
-nd is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Something\
- went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting room \
-opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.join":"\
-Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room is \
-drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.waits":"Waiting fo\
-r your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.drawn":"Your posi\
-tion is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {pos\
-ition}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","\
-room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If\
- one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy w\
-ithin {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your \
-place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you \
-left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place \
-is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","\
-room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.\
-title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","o\
-rders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"\
-Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The\
- payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not ch\
-arged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confir\
-ming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refu\
-nded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","ord\
-ers.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","\
-pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provid\
-er":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Can\
-cel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"\
-Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.\
-title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acco\
-unt.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.su\
-re":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不\
-能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
-"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
-e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
-"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
-"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
-e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.units":"限量 {n} 份","s\
-tore.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
-商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
-e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
-.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
-"sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
-"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
-limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
-ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
-de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
-"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
-"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
-"remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
-{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
-"note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢\
-购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} \
-秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy\
-.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
-"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
-nTime":"请尽快完成支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
-"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
-"buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
+ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.reserved":"{n} reserved",
+"store.units":"{n} available","store.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"\
+Search","store.searchFor":"Title, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.\
+all":"All sales","missing.title":"Page not found","missing.why":"The address is wrong, or the sale has been removed.","s\
+ale.missing":"This sale does not exist, or it has been removed.","sale.preview":"This is a preview for staff. The button\
+ works once the sale is published.","sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begin\
+s":"Starts","sale.ends":"Ends","sale.validFrom":"Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sa\
+le.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"Wh\
+at happens next","sale.after.pay":"Buying reserves a unit for you. Pay before the time shown on your order to keep it.",
+"sale.after.code":"After the payment, your order shows a redemption code. Until it is used you can have the order refund\
+ed.","sale.after.shop":"Show the code in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","re\
+ady.login":"Log in early","ready.why":"Log in now, and one tap buys at {at}.","remind.calendar":"Add to calendar","remin\
+d.notify":"Notify me","remind.set":"Your browser notifies you a minute before the start, while this page is open.","remi\
+nd.blocked":"Your browser allows no notifications here. Use the calendar.","remind.starts":"Starts {at}","button.upcomin\
+g":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activates at the start\
+ time. No need to refresh.","note.sold_out":"This page updates if a unit comes back.","note.ended":"","buy.now":"Buy now",
+"buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.waiting":"Waiting…","\
+buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. W\
+aiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"Thi\
+s is taking longer than usual. You need not do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWi\
+thin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.","buy.limit":"Limit per customer: {n}","b\
+uy.held":"You have {held} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"Y\
+ou already have an order for this.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknow\
+n":"Your order may have been placed. Try again to find out; it is never placed twice.","proof.working":"A security check\
+ is running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security chec\
+k could not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too\
+ many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily \
+unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being pr\
+ocessed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"\
+The waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the o\
+rder of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are adm\
+itted in turn.","room.waits":"Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in t\
+he waiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your position",
+"room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soo\
+n":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units ar\
+e reserved by customers before you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Y\
+our place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back\
+. It goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lo\
+stNote":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"Join again","room.\
+offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the\
+ waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Wait\
+ing","orders.nav":"My orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.\
+guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.\
+shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the \
+order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payme\
+nt time ran out ({at}). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.aga\
+in":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed.","orders\
+.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it \
+at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for \
+{code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no \
+card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amoun\
+t}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back\
+ on sale immediately.","confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。",
+"account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
+ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
+eft} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everyth\
+ing":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatc\
+h":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"\
+页面不存在","missing.why":"该地址有误，或者活动已下架。","sale.missing":"活动不存在或已下架。",
+"sale.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址",
+"sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sal\
+e.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"\
+支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消\
+。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出\
+示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录",
+"ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remin\
+d.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
+"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
+note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
+"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
+"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
+已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
+"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
+，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.limit":"\
+每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"\
+订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付","buy.see":"查看订单","buy.retr\
+y":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
 "proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
 .failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
 请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",

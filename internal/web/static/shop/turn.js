@@ -19,7 +19,8 @@ function announced(id, position) {
 }
 
 // turn returns what to show while the visitor has no order, as action does, without a label if that is the sale's; undefined for
-// a sale without a room or when the room is over. `leave` is set if there is a place to give up, and `mine` if it is the visitor's turn.
+// a sale without a room or when the room is over. `leave` is set if there is a place to give up, `mine` if it is the visitor's turn,
+// and `reserved` if the units that are left are reserved for others.
 export function turn(v, state, alone) {
   if (v.entry?.mode !== "room" || state === "ended") return undefined;
   const p = rooms.place(v.id);
@@ -37,10 +38,13 @@ export function message(v, state) {
 
 const waits = (head, note, say) => ({ label: t("room.waits"), disabled: true, kind: "waiting", head, note, say, leave: true });
 
-// wait returns how long it takes until the turn. The server gives no time while no unit is free.
+// reserved reports whether no unit is free: the server gives no time then.
+const reserved = (p) => !p.paused && p.eta === undefined;
+
+// wait returns how long it takes until the turn.
 function wait(p) {
   if (p.paused) return t("room.paused");
-  if (p.eta === undefined) return t("room.reserved");
+  if (reserved(p)) return t("room.reserved");
   const minutes = Math.round(p.eta / 60);
   return minutes < 1 ? t("room.soon") : t("room.minutes", { minutes: number(minutes) });
 }
@@ -63,7 +67,7 @@ const places = {
     furthest.set(v.id, from);
     return {
       ...waits(t("room.position"), `${ahead} ${wait(p)}`, p.paused ? t("room.paused") : t("room.positionIs", { position: number(announced(v.id, p.position)) })),
-      figure: number(p.position), part: [from - p.position + 1, from + 1],
+      figure: number(p.position), part: [from - p.position + 1, from + 1], reserved: reserved(p),
     };
   },
   admitted: (v, state, p) => ({
