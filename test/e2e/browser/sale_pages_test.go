@@ -132,5 +132,8 @@ func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *
 	v.click(another)
 	v.reads(card(sale), "You have 2 of 2 allowed")
 	v.until(`!document.querySelector(%q).checkVisibility()`, another)
+	v.reads(resultOf(sale, "won"), "2 of your orders are unpaid. Pay within ")
 	rig.RequireStock(t, p.Client, sale, 3)
+	v.click(linkOf(sale))
+	v.until(`location.pathname === "/orders" && document.querySelectorAll("li.order").length === 2`)
 }

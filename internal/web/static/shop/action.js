@@ -42,9 +42,10 @@ export function action(v, state, alone) {
   }
   const most = v.limit_per_user ?? 1;
   const limit = most > 1 ? t(held.length > 0 ? "buy.held" : "buy.limit", { held: number(held.length), n: number(most) }) : "";
-  const unpaid = held.find((o) => o.status === "pending_payment") ?? (p.is === "bought" && !order ? {} : undefined);
+  const due = held.filter((o) => o.status === "pending_payment");
+  const unpaid = due.at(-1) ?? (p.is === "bought" && !order ? {} : undefined); // the oldest expires first
   const rejoins = v.entry.mode === "room" && held.length < most && !unpaid; // another unit needs another place
-  if ((held.length > 0 || p.is === "bought") && !rejoins) return bought(v, state, { p, held, order, unpaid, most, limit });
+  if ((held.length > 0 || p.is === "bought") && !rejoins) return bought(v, state, { p, held, order, due, unpaid, most, limit });
 
   const place = turn(v, state, alone);
   const inRoom = place && { label, ...place };
@@ -79,15 +80,18 @@ function closed(v, state, alone) {
 }
 
 // bought is the action of a sale of which the visitor has a unit.
-function bought(v, state, { p, held, order, unpaid, most, limit }) {
+function bought(v, state, { p, held, order, due, unpaid, most, limit }) {
+  const several = due.length > 1;
   const fresh = p.is === "bought" && !p.already;
   const refused = p.is === "refused" && performance.now() - p.since < REFUSAL_SHOWN;
   const until = unpaid?.id ? { at: Date.parse(unpaid.expires_at), label: t("time.payWithin") } : undefined;
   let note = t(fresh ? "buy.paid" : "buy.already");
   if (unpaid) note = until ? t("buy.payWithin", { left: left(mine.timeLeft(unpaid), true) }) : t("buy.payInTime");
+  if (several) note = `${t("buy.unpaid", { n: number(due.length) })} ${note}`;
   if (refused) note = explain(p.problem);
   return {
-    label: t(unpaid ? "buy.pay" : "buy.see"), href: `/orders/${unpaid?.id ?? order?.id ?? p.order}`, calm: !unpaid,
+    label: t(several ? "orders.nav" : unpaid ? "buy.pay" : "buy.see"), calm: !unpaid,
+    href: several ? "/orders" : `/orders/${unpaid?.id ?? order?.id ?? p.order}`,
     kind: refused ? "warn" : "won", head: unpaid && !refused ? t("buy.won") : "", note, until, limit,
     // Another unit needs a press of its own: a press on the same place never buys a second one.
     another: held.length > 0 && held.length < most && state === "on_sale" && v.entry.mode !== "room" ? t("buy.another") : undefined,
