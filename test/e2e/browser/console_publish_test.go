@@ -137,7 +137,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	preview.reads(card(sale), "This is a preview for staff")
 	require.False(t, evaluate[bool](preview, canBuy(sale)))
 	buyer.goTo("/sales/" + sale + "?preview")
-	buyer.reads("main", "This sale does not exist")
+	buyer.reads("main", "Page not found")
 
 	v.click(`[data-do="publish"]`)
 	v.reads(dialog, "4 units at ¥12.50 instead of ¥20")

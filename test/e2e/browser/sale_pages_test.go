@@ -70,12 +70,15 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 		v.do(chromedp.Navigate(p.URL + path))
 		v.reads("h1", heading)
 	}
+	v.do(chromedp.Navigate(p.URL + "/sales/999999"))
+	v.reads("main a.primary", "All sales")
+	v.until(`!document.querySelector("main").dataset.bar`)
 	v.click(`[data-do="language"]`)
 	v.reads("h1", "页面不存在")
 	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).filter((href) => href === "/docs")`))
 	v.click(`a[href="/"]`)
 	v.until(`document.querySelector("li.sale")`)
-	v.expectProblems("404", "404", "404")
+	v.expectProblems("404", "404", "404", "404")
 }
 
 // readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.

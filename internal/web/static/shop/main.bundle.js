@@ -685,30 +685,30 @@ reference)}function showResult(a2){if(result.dataset.kind!==a2.kind||!sign.first
 signs[a2.kind])]:[]);attr(result,"data-kind",a2.kind);attr(act2,"data-result",Boolean(a2.kind));for(const[el,words]of[[headline,
 a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"");show(el,words)}attr(part,"value",a2.part?.[0]);
 attr(part,"max",a2.part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
-shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const empty=h("p",
-{class:"empty",role:"status"});const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-hidden":"t\
-rue"},h("div",{class:"bone"}));const c2=card2(id,true);const facts=h("dl",{class:"facts-list"});const rules=h("p",{class:"\
-terms"});const rulesTitle=h("h2",{},t("sale.terms"));const shared=h("p",{class:"note",role:"status"});const share=h("but\
-ton",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.share"));const stepsID=newID(
-"steps");const steps=h("div",{class:"steps"},h("h2",{id:stepsID},t("sale.after")),h("ol",{"aria-labelledby":stepsID},...[
-"pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))));body.append(c2.element,h("section",{class:"details"},
-facts,rulesTitle,rules,steps,h("div",{class:"share"},share,shared)));const all2=h("a",{href:"/",class:"link"},icon("back"),
-t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,heading),banner,empty,body,bones);async function onShare(){
-const link=new URL(`/sales/${id}`,location.href).href;try{if(navigator.share)await navigator.share({title:title(),url:link});else{
-await navigator.clipboard.writeText(link);text(shared,t("sale.copied"))}}catch{text(shared,link)}}function update(now2,idle2){
-const v2=sale(id);text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);
-const missing4=missing3===id;const loading=!v2&&!missing4&&!error;attr(empty,"class",loading?"sr":"empty");text(empty,missing4?
-t("sale.missing"):loading?t("loading"):"");show(empty,empty.textContent);show(bones,loading);show(body,v2);text(heading,
-title());if(missing4)showTitle();if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<0)showTitle();
-c2.update(now2,idle2);text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,v2.rules);
-show(steps,stateOf2(v2,now2)!=="ended");showFacts(v2)}function showFacts(v2){const of=shop2(v2.shop_id);const all3=[["sh\
-op",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],
-["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["valid\
-Until",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
+shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const waiting=h("p",
+{class:"sr",role:"status"},t("loading"));const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-\
+hidden":"true"},h("div",{class:"bone"}));const c2=card2(id,true);let gone=false;const facts=h("dl",{class:"facts-list"});
+const rules=h("p",{class:"terms"});const rulesTitle=h("h2",{},t("sale.terms"));const shared=h("p",{class:"note",role:"st\
+atus"});const share=h("button",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.sha\
+re"));const stepsID=newID("steps");const steps=h("div",{class:"steps"},h("h2",{id:stepsID},t("sale.after")),h("ol",{"ari\
+a-labelledby":stepsID},...["pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))));body.append(c2.element,h(
+"section",{class:"details"},facts,rulesTitle,rules,steps,h("div",{class:"share"},share,shared)));const all2=h("a",{href:"\
+/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,heading),banner,waiting,
+body,bones);async function onShare(){const link=new URL(`/sales/${id}`,location.href).href;try{if(navigator.share)await navigator.
+share({title:title(),url:link});else{await navigator.clipboard.writeText(link);text(shared,t("sale.copied"))}}catch{text(
+shared,link)}}function giveUp(){if(gone)return;gone=true;stopReading();attr(root2,"data-bar",null);mount(root2);showTitle()}
+function update(now2,idle2){if(missing3===id)return giveUp();const v2=sale(id);text(banner,error?t(error.code==="network"?
+"store.offline":"store.unavailable"):"");show(banner,error);const loading=!v2&&!error;show(waiting,loading);show(bones,loading);
+show(body,v2);text(heading,title());if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<
+0)showTitle();c2.update(now2,idle2);text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,
+v2.rules);show(steps,stateOf2(v2,now2)!=="ended");showFacts(v2)}function showFacts(v2){const of=shop2(v2.shop_id);const all3=[
+["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],["begins",stamp(
+v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],
+["validUntil",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
 duration(v2.pay_timeout):""]].filter(([,value])=>value);const names=all3.map(([name2])=>name2).join(" ");if(facts.dataset.
 names!==names){facts.dataset.names=names;facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
-h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const ends=[
-watch2(id),keepTime(update)];return()=>{attr(root2,"data-bar",null);for(const end of ends)end()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const stopReading=watch2(
+id);const stopTime=keepTime(update);return()=>{attr(root2,"data-bar",null);stopReading();stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
@@ -821,69 +821,68 @@ ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left
 "store.units":"{n} available","store.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"\
 Search","store.searchFor":"Title, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.\
 all":"All sales","missing.title":"Page not found","missing.why":"The address is wrong, or the sale has been removed.","s\
-ale.missing":"This sale does not exist, or it has been removed.","sale.preview":"This is a preview for staff. The button\
- works once the sale is published.","sale.shop":"Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begin\
-s":"Starts","sale.ends":"Ends","sale.validFrom":"Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sa\
-le.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"Wh\
-at happens next","sale.after.pay":"Buying reserves a unit for you. Pay before the time shown on your order to keep it.",
-"sale.after.code":"After the payment, your order shows a redemption code. Until it is used you can have the order refund\
-ed.","sale.after.shop":"Show the code in the shop. It works once.","sale.share":"Share","sale.copied":"Link copied.","re\
-ady.login":"Log in early","ready.why":"Log in now, and one tap buys at {at}.","remind.calendar":"Add to calendar","remin\
-d.notify":"Notify me","remind.set":"Your browser notifies you a minute before the start, while this page is open.","remi\
-nd.blocked":"Your browser allows no notifications here. Use the calendar.","remind.starts":"Starts {at}","button.upcomin\
-g":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activates at the start\
- time. No need to refresh.","note.sold_out":"This page updates if a unit comes back.","note.ended":"","buy.now":"Buy now",
-"buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.waiting":"Waiting…","\
-buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. W\
-aiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.","buy.slow":"Thi\
-s is taking longer than usual. You need not do anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWi\
-thin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.","buy.unpaid":"{n} of your orders are unp\
-aid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.","buy.another":"Buy another","bu\
-y.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pay":"Go to payment","buy.see":"V\
-iew order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. Try again to find out; it is never pl\
-aced twice.","proof.working":"A security check is running. You do not need to do anything.","proof.ready":"Security chec\
-k complete.","proof.failed":"The security check could not finish. It will be repeated automatically.","waiting.network":"\
-Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","wai\
-ting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiti\
-ng.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"\
-The waiting room opens on {at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.joinS\
-hort":"Join","room.early":"At the start, the order of everyone in the waiting room is drawn at random. Coming earlier is\
- no advantage.","room.late":"Customers are admitted in turn.","room.waits":"Waiting for your turn","room.asking":"Asking\
- for your place…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep t\
-his page open.","room.position":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you\
-: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: abo\
-ut {minutes} min.","room.reserved":"All units are reserved by customers before you. If one is not bought, it is yours.",
-"room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's \
-your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this page is o\
-pen.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You can join again at the en\
-d of the line.","room.again":"Join again","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"\
-Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.b\
-adgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.title":"My orders","orders.one":"Ord\
-er details","orders.all":"All orders","orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.",
-"orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {i\
-d}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The payment deadline has passed. The ord\
-er is being closed.","orders.expired":"Payment time ran out ({at}). You were not charged.","orders.cancelled":"Cancelled\
- on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refundin\
-g":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.cod\
-e":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hid\
-eCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Tes\
-t payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The amount is charged by the sho\
-p's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","conf\
-irm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will st\
-op working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"\
-你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"退出所有设备","\
-account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
-"account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
-"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
-于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
-store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
-时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
-"store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","stor\
-e.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","\
-store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
-商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
-e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
-.missing":"活动不存在或已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+ale.preview":"This is a preview for staff. The button works once the sale is published.","sale.shop":"Shop","sale.addres\
+s":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale.validFrom":"Valid from","sale.\
+validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"\
+Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"Buying reserves a unit for you. Pay\
+ before the time shown on your order to keep it.","sale.after.code":"After the payment, your order shows a redemption co\
+de. Until it is used you can have the order refunded.","sale.after.shop":"Show the code in the shop. It works once.","sa\
+le.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now, and one tap buys at\
+ {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser notifies you a minute\
+ before the start, while this page is open.","remind.blocked":"Your browser allows no notifications here. Use the calend\
+ar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","\
+note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"This page updates if a un\
+it comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. N\
+o need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue\
+…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about \
+{count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"\
+You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to\
+ keep it.","buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {hel\
+d} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an orde\
+r for this.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have\
+ been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is running. You do not\
+ need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It \
+will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiti\
+ng.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.\
+internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"\
+The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is ope\
+n.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the\
+ waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.w\
+aits":"Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.\
+drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Yo\
+ur position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: u\
+nder a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by custome\
+rs before you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","\
+room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those wh\
+o wait, and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn ha\
+s passed, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection \
+lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lo\
+se your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My\
+ orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see\
+ your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales",
+"orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.",
+"orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}\
+). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orde\
+rs.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {\
+at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can b\
+e used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"\
+Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is ne\
+eded.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now",
+"do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.",
+"confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。",
+"account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
+ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
+eft} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everyth\
+ing":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatc\
+h":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"\
+页面不存在","missing.why":"该地址有误，或者活动已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
 "sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
 "sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
 limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\

@@ -5,6 +5,7 @@ import { showTitle } from "../lib/frame.js";
 import { duration, languageOf, stamp, t, zone } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
 import { card, keepTime } from "./card.js";
+import { mount as missing } from "./missing.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
 
@@ -18,10 +19,11 @@ export function mount(root, id) {
   shown = id;
   const heading = h("h1", { tabindex: -1 });
   const banner = h("p", { class: "banner toast", role: "status" });
-  const empty = h("p", { class: "empty", role: "status" });
+  const waiting = h("p", { class: "sr", role: "status" }, t("loading"));
   const body = h("div", { class: "one" });
   const bones = h("div", { class: "one bones", "aria-hidden": "true" }, h("div", { class: "bone" }));
   const c = card(id, true);
+  let gone = false;
   const facts = h("dl", { class: "facts-list" });
   const rules = h("p", { class: "terms" });
   const rulesTitle = h("h2", {}, t("sale.terms"));
@@ -35,7 +37,7 @@ export function mount(root, id) {
     facts, rulesTitle, rules, steps,
     h("div", { class: "share" }, share, shared)));
   const all = h("a", { href: "/", class: "link" }, icon("back"), t("store.all"));
-  root.replaceChildren(h("header", { class: "lead" }, all, heading), banner, empty, body, bones);
+  root.replaceChildren(h("header", { class: "lead" }, all, heading), banner, waiting, body, bones);
 
   async function onShare() {
     const link = new URL(`/sales/${id}`, location.href).href;
@@ -50,19 +52,26 @@ export function mount(root, id) {
     }
   }
 
+  // giveUp shows the page for addresses that do not exist.
+  function giveUp() {
+    if (gone) return;
+    gone = true;
+    stopReading();
+    attr(root, "data-bar", null);
+    missing(root);
+    showTitle();
+  }
+
   function update(now, idle) {
+    if (sales.missing === id) return giveUp();
     const v = sales.sale(id);
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
-    const missing = sales.missing === id;
-    const loading = !v && !missing && !sales.error;
-    attr(empty, "class", loading ? "sr" : "empty");
-    text(empty, missing ? t("sale.missing") : loading ? t("loading") : "");
-    show(empty, empty.textContent);
+    const loading = !v && !sales.error;
+    show(waiting, loading);
     show(bones, loading);
     show(body, v);
     text(heading, title());
-    if (missing) showTitle();
     if (!v) return;
     heading.lang = languageOf(v.title);
     if (document.title.indexOf(v.title) < 0) showTitle();
@@ -93,9 +102,11 @@ export function mount(root, id) {
   }
 
   attr(root, "data-bar", true);
-  const ends = [sales.watch(id), keepTime(update)];
+  const stopReading = sales.watch(id);
+  const stopTime = keepTime(update);
   return () => {
     attr(root, "data-bar", null);
-    for (const end of ends) end();
+    stopReading();
+    stopTime();
   };
 }

@@ -47,7 +47,6 @@ const en = {
   "missing.title": "Page not found",
   "missing.why": "The address is wrong, or the sale has been removed.",
 
-  "sale.missing": "This sale does not exist, or it has been removed.",
   "sale.preview": "This is a preview for staff. The button works once the sale is published.",
   "sale.shop": "Shop",
   "sale.address": "Address",
@@ -233,7 +232,6 @@ const zh = {
   "missing.title": "页面不存在",
   "missing.why": "该地址有误，或者活动已下架。",
 
-  "sale.missing": "活动不存在或已下架。",
   "sale.preview": "此页仅供工作人员预览，活动发布后方可购买。",
   "sale.shop": "店铺",
   "sale.address": "地址",
