@@ -58,6 +58,9 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.click(".slots button:nth-child(1)")
 	v.until(`document.querySelector(%q).checkVisibility()`, card(open))
 
+	height := fmt.Sprintf(`document.querySelector(%q).offsetHeight`, card(open)+" .cover")
+	picture := evaluate[float64](v.tab, height)
+
 	// The whole card is the link.
 	v.click(card(open) + " .cover")
 	v.until(`location.pathname === "/sales/%s"`, open)
@@ -79,6 +82,9 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.until("%s", onScreen(resultOf(open, "won")))
 	v.do(chromedp.Reload())
 	v.reads(resultOf(open, "won"), "Pay within ")
+	v.goTo("/")
+	v.reads(linkOf(open), "Pay")
+	require.Equal(t, picture, evaluate[float64](v.tab, height), "the button stays beside the price")
 	v.click(`#nav a[href="/orders"]`)
 	v.until(`document.querySelector("li.order")`)
 	v.click("li.order .facts")

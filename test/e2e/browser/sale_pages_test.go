@@ -127,7 +127,7 @@ func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	v.do(chromedp.Reload())
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	v.reads(linkOf(sale), "Go to payment")
+	v.reads(linkOf(sale), "Pay")
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	rig.RequireStock(t, p.Client, sale, 4)

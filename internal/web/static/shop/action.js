@@ -45,7 +45,7 @@ export function action(v, state, alone) {
   const due = held.filter((o) => o.status === "pending_payment");
   const unpaid = due.at(-1) ?? (p.is === "bought" && !order ? {} : undefined); // the oldest expires first
   const rejoins = v.entry.mode === "room" && held.length < most && !unpaid; // another unit needs another place
-  if ((held.length > 0 || p.is === "bought") && !rejoins) return bought(v, state, { p, held, order, due, unpaid, most, limit });
+  if ((held.length > 0 || p.is === "bought") && !rejoins) return bought(v, state, alone, { p, held, order, due, unpaid, most, limit });
 
   const place = turn(v, state, alone);
   const inRoom = place && { label, ...place };
@@ -80,7 +80,7 @@ function closed(v, state, alone) {
 }
 
 // bought is the action of a sale of which the visitor has a unit.
-function bought(v, state, { p, held, order, due, unpaid, most, limit }) {
+function bought(v, state, alone, { p, held, order, due, unpaid, most, limit }) {
   const several = due.length > 1;
   const fresh = p.is === "bought" && !p.already;
   const refused = p.is === "refused" && performance.now() - p.since < REFUSAL_SHOWN;
@@ -90,7 +90,7 @@ function bought(v, state, { p, held, order, due, unpaid, most, limit }) {
   if (several) note = `${t("buy.unpaid", { n: number(due.length) })} ${note}`;
   if (refused) note = explain(p.problem);
   return {
-    label: t(several ? "orders.nav" : unpaid ? "buy.pay" : "buy.see"), calm: !unpaid,
+    label: t(several ? "orders.nav" : !unpaid ? "buy.see" : alone ? "buy.pay" : "buy.payShort"), calm: !unpaid,
     href: several ? "/orders" : `/orders/${unpaid?.id ?? order?.id ?? p.order}`,
     kind: refused ? "warn" : "won", head: unpaid && !refused ? t("buy.won") : "", note, until, limit,
     // Another unit needs a press of its own: a press on the same place never buys a second one.

@@ -557,8 +557,8 @@ get(id);if(position>1&&last?.position>=position&&performance.now()-last.at<SPOKE
 at:performance.now()});return position}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return void 0;
 const p2=place(v2.id);const shown2=places2[p2.is](v2,state2,p2,alone);if(shown2&&p2.offline)shown2.note=t("room.offline");
 return shown2}function message(v2,state2){if(v2.entry?.mode!=="room"||state2==="ended")return"";const p2=place(v2.id);return([
-"lobby","waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("roo\
-m.waits"),disabled:true,kind:"waiting",head,note,say,leave:true});var reserved=p2=>!p2.paused&&p2.eta===void 0;function wait(p2){
+"lobby","waiting","admitted"].includes(p2.is)?p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("buy\
+.waiting"),disabled:true,kind:"waiting",head,note,say,leave:true});var reserved=p2=>!p2.paused&&p2.eta===void 0;function wait(p2){
 if(p2.paused)return t("room.paused");if(reserved(p2))return t("room.reserved");const minutes=Math.round(p2.eta/60);return minutes<
 1?t("room.soon"):t("room.minutes",{minutes:number(minutes)})}var places2={none(v2,state2,p2,alone){const until=Date.parse(
 v2.entry.opens_at)-now();if(state2==="upcoming"&&until>0){const note=until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):
@@ -582,8 +582,8 @@ busy:true,kind:"waiting",head:why,note:t("buy.retryIn",{seconds}),say:why}}case"
 busy:true,kind:"waiting",head:t("buy.queued"),note:queueNote(order2),say:t("buy.queued")}}const most=v2.limit_per_user??
 1;const limit=most>1?t(held.length>0?"buy.held":"buy.limit",{held:number(held.length),n:number(most)}):"";const due=held.
 filter(o2=>o2.status==="pending_payment");const unpaid=due.at(-1)??(p2.is==="bought"&&!order2?{}:void 0);const rejoins=v2.
-entry.mode==="room"&&held.length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought2(v2,state2,{
-p:p2,held,order:order2,due,unpaid,most,limit});const place2=turn(v2,state2,alone);const inRoom=place2&&{label,...place2};
+entry.mode==="room"&&held.length<most&&!unpaid;if((held.length>0||p2.is==="bought")&&!rejoins)return bought2(v2,state2,alone,
+{p:p2,held,order:order2,due,unpaid,most,limit});const place2=turn(v2,state2,alone);const inRoom=place2&&{label,...place2};
 const byState=!p2.open&&["sold_out","sale_not_started","sale_ended"].includes(p2.problem?.code);const lost=byState&&p2.problem.
 code==="sold_out"&&state2==="sold_out";if(p2.is==="refused"&&(!byState||lost||performance.now()-p2.since<REFUSAL_SHOWN)){
 const note=explain(p2.problem)+(p2.open?` ${t("buy.unknown")}`:"");const refusal={kind:"warn",head:"",note,reference:reference(
@@ -596,15 +596,15 @@ n"),disabled:false,ready:true};if(inRoom)return inRoom;const proof=stateOf(v2.id
 return{label:t("ready.login"),ready:true,note:t("ready.why",{at:hour(v2.begin_at,now())}),limit,say};const missed=alone&&
 state2==="sold_out"&&{kind:"lost",head:t("state.sold_out")};return{label,disabled:true,...missed,note:`${t(`note.${state2}`)}\
  ${check}`.trim(),idle:true,limit,say}}function closed(v2,state2,alone){const now2=now();if(state2==="upcoming"&&!alone&&
-Date.parse(v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought2(v2,state2,{
+Date.parse(v2.begin_at)-now2>DAY2)return t("state.upcoming");return t(`button.${state2}`,{at:hour(v2.begin_at,now2)})}function bought2(v2,state2,alone,{
 p:p2,held,order:order2,due,unpaid,most,limit}){const several=due.length>1;const fresh=p2.is==="bought"&&!p2.already;const refused=p2.
 is==="refused"&&performance.now()-p2.since<REFUSAL_SHOWN;const until=unpaid?.id?{at:Date.parse(unpaid.expires_at),label:t(
 "time.payWithin")}:void 0;let note=t(fresh?"buy.paid":"buy.already");if(unpaid)note=until?t("buy.payWithin",{left:left(timeLeft(
 unpaid),true)}):t("buy.payInTime");if(several)note=`${t("buy.unpaid",{n:number(due.length)})} ${note}`;if(refused)note=explain(
-p2.problem);return{label:t(several?"orders.nav":unpaid?"buy.pay":"buy.see"),calm:!unpaid,href:several?"/orders":`/orders\
-/${unpaid?.id??order2?.id??p2.order}`,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,until,limit,another:held.
-length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,say:unpaid&&!refused?`${t(
-"buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
+p2.problem);return{label:t(several?"orders.nav":!unpaid?"buy.see":alone?"buy.pay":"buy.payShort"),calm:!unpaid,href:several?
+"/orders":`/orders/${unpaid?.id??order2?.id??p2.order}`,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",
+note,until,limit,another:held.length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,
+say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4;var ALARM="-PT5M";var LENGTH=15*6e4;var LONGEST=2**31-1;var LINE=75;var timers=new Map;function reminders(id){
 const status=h("p",{class:"note",role:"status"});const button=(name2,sign,press2)=>h("button",{type:"button",class:"quie\
 t","data-do":name2,onclick:press2},icon(sign),t(`remind.${name2}`));const notify=button("notify","bell",async()=>text(status,
 await schedule2(sale(id))));const element=h("div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),
@@ -839,95 +839,95 @@ o need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {s
 You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to\
  keep it.","buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {hel\
 d} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an orde\
-r for this.","buy.pay":"Go to payment","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have\
- been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is running. You do not\
- need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It \
-will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiti\
-ng.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.\
-internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"\
-The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is ope\
-n.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the\
- waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.w\
-aits":"Waiting for your turn","room.asking":"Asking for your place…","room.lobby":"You are in the waiting room","room.\
-drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Yo\
-ur position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: u\
-nder a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by custome\
-rs before you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","\
-room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those wh\
-o wait, and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn ha\
-s passed, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection \
-lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lo\
-se your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My\
- orders","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see\
- your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales",
-"orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.",
-"orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}\
-). You were not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orde\
-rs.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {\
-at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can b\
-e used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"\
-Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is ne\
-eded.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now",
-"do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.",
-"confirm.refund":"Refund this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。",
-"account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
-"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
-nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
-券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
-sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
-剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
-时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
-ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
-ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
-eft} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everyth\
-ing":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatc\
-h":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","missing.title":"\
-页面不存在","missing.why":"该地址有误，或者活动已下架。","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
-"sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
-"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
-limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
-ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
-de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
-"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
-"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
-"remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
-{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
-"note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢\
-购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} \
-秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy\
-.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
-"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
-nTime":"请尽快完成支付。","buy.unpaid":"你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","bu\
-y.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.\
-already":"你已抢购过该商品。","buy.pay":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.un\
-known":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。","proof.working":"正在自动进行\
-安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof.failed":"安全检测未完成，稍后将自动重试。",
-"waiting.network":"网络已断开。","waiting.rate_limited":"请求太频繁。","waiting.overloaded":"当前抢购人数过多。",
-"waiting.unavailable":"服务暂时不可用。","waiting.internal":"系统出了点问题。","waiting.order_in_progres\
-s":"你的订单正在处理中。","room.opensIn":"等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。",
-"room.open":"等候室已开放。","room.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内\
-所有人的次序，早到并无优势。","room.late":"按次序依次放行。","room.waits":"等待轮到你","room.\
-asking":"正在获取排队位置…","room.lobby":"已进入等候室","room.drawn":"开始时随机排定你的位次，请不要关闭页面。",
-"room.position":"当前排队位次","room.positionIs":"你排在第 {position} 位","room.ahead":"前面还有 {count} 人。",
-"room.next":"下一个就是你。","room.soon":"预计不到一分钟。","room.minutes":"预计还需约 {minutes} 分钟。",
-"room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。","room.paused":"商家已暂停\
-放行，排队位次会保留。","room.turn":"请在 {left} 内下单。","room.yours":"轮到你了！","room.soldOut":"\
-如有名额退回，将优先给排队的用户；页面打开期间为你保留排队位次。","room.lost":"排队位次已失效。",
-"room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","room.again":"重新排队","room.offline":"\
-网络已断开，排队位次仍为你保留，正在重试…","room.leave":"离开等候室","room.sure":"确定离开等候室吗？离开\
-后排队位次不再保留。","room.badge":"第 {position} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"\
-等候中","orders.nav":"我的订单","orders.title":"我的订单","orders.one":"订单详情","orders.all":"全部订单",
-"orders.guest":"登录后查看你的订单。","orders.none":"还没有订单。","orders.missing":"未找到该订单。",
-"orders.shop":"去抢购","orders.voucher":"优惠券 {id}","orders.number":"订单号 {id}","orders.due":"请在 {left} 内完成\
-支付，逾期订单将自动取消。","orders.late":"已超过支付时限，订单正在关闭。","orders.expired":"\
-未在 {at} 前支付，订单已取消，未产生扣款。","orders.cancelled":"已于 {at} 取消，未产生扣款。",
-"orders.again":"重新抢购","orders.paying":"正在确认支付…","orders.refunding":"退款处理中。","orders.re\
-deemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。","orders.code":"核销码","orders.show":"到店出示，\
-仅可使用一次。","orders.showCode":"出示核销码","orders.hideCode":"收起核销码","orders.qr":"核销码 {code} 的\
-二维码","pay.title":"确认支付","pay.total":"应付金额","pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。",
-"pay.provider":"款项由商家的支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.canc\
-el":"取消订单","do.refund":"退款","confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。",
-"confirm.refund":"确定退款吗？退款后核销码将失效。"};var texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
+r for this.","buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Try again","buy.unknown":"\
+Your order may have been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is \
+running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check co\
+uld not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too man\
+y requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unav\
+ailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being proces\
+sed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"T\
+he waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the or\
+der of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admi\
+tted in turn.","room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is d\
+rawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {position}","\
+room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minu\
+tes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If one is n\
+ot bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy within {le\
+ft}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your place is \
+kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You\
+ can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place is kept. \
+Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","room.badg\
+e":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.title":"M\
+y orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","orders.non\
+e":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"Voucher \
+{id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The payment\
+ deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not charged.",
+"orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confirming the\
+ payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"R\
+efunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.show\
+Code":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.tota\
+l":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The\
+ amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel orde\
+r","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund\
+ this order? The code will stop working."};var zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"\
+我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","account.ever\
+ywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要\
+永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
+"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
+于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
+store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
+时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
+"store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","stor\
+e.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","\
+store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
+商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
+e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
+.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址",
+"sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sal\
+e.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"\
+支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消\
+。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出\
+示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录",
+"ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remin\
+d.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
+"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
+note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
+"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
+"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
+已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
+"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
+，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.unpaid":"\
+你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
+"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
+"buy.payShort":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复\
+下单。","proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。",
+"proof.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_l\
+imited":"请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
+"waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
+等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
+oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",
+"room.late":"按次序依次放行。","room.asking":"请稍候…","room.lobby":"已进入等候室","room.drawn":"开始时随\
+机排定你的位次，请不要关闭页面。","room.position":"当前排队位次","room.positionIs":"你排在第 {position\
+} 位","room.ahead":"前面还有 {count} 人。","room.next":"下一个就是你。","room.soon":"预计不到一分钟。",
+"room.minutes":"预计还需约 {minutes} 分钟。","room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。",
+"room.paused":"商家已暂停放行，排队位次会保留。","room.turn":"请在 {left} 内下单。","room.yours":"\
+轮到你了！","room.soldOut":"如有名额退回，将优先给排队的用户；页面打开期间为你保留排队位次。",
+"room.lost":"排队位次已失效。","room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","r\
+oom.again":"重新排队","room.offline":"网络已断开，排队位次仍为你保留，正在重试…","room.leave":"\
+离开等候室","room.sure":"确定离开等候室吗？离开后排队位次不再保留。","room.badge":"第 {position\
+} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"等候中","orders.nav":"我的订单","orders.title":"我的订单",
+"orders.one":"订单详情","orders.all":"全部订单","orders.guest":"登录后查看你的订单。","orders.none":"还\
+没有订单。","orders.missing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"优惠券 {id}","o\
+rders.number":"订单号 {id}","orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。","orders.lat\
+e":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已取消，未产生扣款。",
+"orders.cancelled":"已于 {at} 取消，未产生扣款。","orders.again":"重新抢购","orders.paying":"正在确认支付…",
+"orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。",
+"orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orders.showCode":"出示核销码","orde\
+rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.title":"确认支付","pay.total":"应付金额",
+"pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
+支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
+"confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"};
+var texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
 title:"store.title",mount:mount4,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount3,nav:"/"},{path:/^\/orders$/,title:"\
 orders.title",mount:mount2,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount:mount2,nav:"/orders"}],missing:{
 title:"missing.title",mount},links:user2=>user2?.permissions?[...links2,["/console","console","console"]]:links2,foot:()=>t(

@@ -36,7 +36,7 @@ export function message(v, state) {
   return (["lobby", "waiting", "admitted"].includes(p.is) ? p.message : v.entry.message) ?? "";
 }
 
-const waits = (head, note, say) => ({ label: t("room.waits"), disabled: true, kind: "waiting", head, note, say, leave: true });
+const waits = (head, note, say) => ({ label: t("buy.waiting"), disabled: true, kind: "waiting", head, note, say, leave: true });
 
 // reserved reports whether no unit is free: the server gives no time then.
 const reserved = (p) => !p.paused && p.eta === undefined;
