@@ -96,6 +96,9 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.until(`document.querySelectorAll("li.sale").length === 5`)
 	tops := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale .price")].slice(0, 3).map((e) => e.getBoundingClientRect().top)`)
 	require.Equal(t, []float64{tops[0], tops[0], tops[0]}, tops)
+	v.reads(resultOf(open, "won"), "You got it!")
+	below := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale")].slice(0, 3).map((e) => e.getBoundingClientRect().bottom - e.querySelector(".bar").getBoundingClientRect().bottom)`)
+	require.LessOrEqual(t, slices.Max(below), 40.0, "a result leaves no space in the neighbours: %v", below)
 }
 
 // onScreen is an expression that is true if the whole element is visible without scrolling.
