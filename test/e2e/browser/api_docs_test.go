@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -78,6 +79,12 @@ func TestDocs(t *testing.T) {
 		})
 		require.NoError(t, err)
 	}
+	v.legible(t, "API")
+	require.Equal(t, 1, evaluate[int](v.tab, `document.querySelectorAll("main:not([role])").length`))
+	require.Equal(t, []string{"API"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("h1")].filter((e) => e.checkVisibility()).map((e) => e.innerText)`))
+	lefts := evaluate[[]float64](v.tab, `[...document.querySelectorAll(".brand, h1, .info p, .opblock-tag, .opblock")].filter((e) => e.checkVisibility())
+		.map((e) => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft))`)
+	require.Equal(t, slices.Min(lefts), slices.Max(lefts), "one left edge")
 	dark("dark")
 	v.goTo("/docs?lang=zh&url=https://example.com/other.json")
 	v.reads("h1", "接口文档")

@@ -18,6 +18,12 @@ const ui = SwaggerUIBundle({
   displayRequestDuration: true,
   defaultModelsExpandDepth: 0,
   persistAuthorization: false, // the token stays in memory, as in the storefront
+  // The page has a <main> of its own, around everything.
+  onComplete() {
+    const operations = document.getElementById("operations");
+    operations.removeAttribute("tabindex");
+    operations.setAttribute("role", "none");
+  },
   responseInterceptor(response) {
     const path = new URL(response.url).pathname;
     if (response.ok && (path === "/api/v1/auth/login" || path === "/api/v1/auth/refresh")) {
