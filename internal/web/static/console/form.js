@@ -250,7 +250,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
     } catch (problem) {
       const errors = Object.fromEntries((problem.errors ?? []).map((e) => [e.field, has(`invalid.${e.field}`) ? t(`invalid.${e.field}`) : t("form.refused")]));
       if (!showErrors(errors)) throw problem;
-      out.show(problem);
+      out.show(problem, (field) => all.has(field));
     }
   }));
 

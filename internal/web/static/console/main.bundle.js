@@ -191,19 +191,20 @@ early.includes(problem.code);if(!problem.open)close();throw problem}};post.open=
 return post}function singleFlight(button2,errorBox2,work){let working=false;return async event=>{event?.preventDefault();
 if(working||button2.getAttribute("aria-disabled")==="true")return;working=true;errorBox2.clear();attr(button2,"aria-disa\
 bled","true");attr(button2,"data-busy",true);try{await work()}catch(problem){if(!problem.code)throw problem;errorBox2.show(
-problem)}finally{working=false;attr(button2,"aria-disabled",null);attr(button2,"data-busy",null)}}}function errorBox(){const sentence=h("p",{class:"error"});const detail=h("p",{class:"note"});const code=h("p",{class:"re\
-ference"});const element=h("div",{class:"error-box",role:"alert",hidden:true},sentence,detail,code);return{element,clear:()=>show(
-element,false),show(problem){text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem));text(
-detail,problem.code==="network"?"":problem.detail??"");text(code,[problem.code,reference(problem)].filter(Boolean).join(
-" · "));show(element,true)}}}async function confirmAnother(post,path,body2,describe){const open3=post.open(path);return!open3||
-post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.do"))}function button({name,label,kind="\
-quiet",about,out},work){const b=h("button",{type:"button",class:kind,"data-do":name,"aria-describedby":about},label??t(`\
-do.${name}`));b.addEventListener("click",singleFlight(b,out,work));return b}function section(title,...children){const id2=newID(
-"section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
-return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){const element=h("\
-dl",{class:"facts-list"});let shown2="";return{element,set(entries2){const given=entries2.filter(e=>e.value!=null&&e.value!==
-""&&e.value!==false);const names2=JSON.stringify(given.map(e=>e.name));if(names2!==shown2)element.replaceChildren(...given.
-map(e=>h("div",{},h("dt",{},e.name),h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.
+problem)}finally{working=false;attr(button2,"aria-disabled",null);attr(button2,"data-busy",null)}}}function detail(problem,beside2){if(problem.code==="network")return"";if(language()==="en")return problem.detail??"";return(problem.
+errors??[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(`invalid.${e.field}`)).join("")}function errorBox(){
+const sentence=h("p",{class:"error"});const note=h("p",{class:"note"});const code=h("p",{class:"reference"});const element=h(
+"div",{class:"error-box",role:"alert",hidden:true},sentence,note,code);return{element,clear:()=>show(element,false),show(problem,beside2=()=>false){
+text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem));text(note,detail(problem,beside2));
+text(code,[problem.code,reference(problem)].filter(Boolean).join(" · "));show(element,true)}}}async function confirmAnother(post,path,body2,describe){
+const open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("ope\
+n.do"))}function button({name,label,kind="quiet",about,out},work){const b=h("button",{type:"button",class:kind,"data-do":name,
+"aria-describedby":about},label??t(`do.${name}`));b.addEventListener("click",singleFlight(b,out,work));return b}function section(title,...children){
+const id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}
+function head(title,...more2){return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){
+const element=h("dl",{class:"facts-list"});let shown2="";return{element,set(entries2){const given=entries2.filter(e=>e.value!=
+null&&e.value!==""&&e.value!==false);const names2=JSON.stringify(given.map(e=>e.name));if(names2!==shown2)element.replaceChildren(
+...given.map(e=>h("div",{},h("dt",{},e.name),h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.
 children[i].lastChild;attr(element.children[i],"class",typeof value==="string"&&value.length>LONG?"long":null);if(value instanceof
 Node)dd.replaceChildren(value);else text(dd,String(value))})}}}function facts(entries2){const list4=factList();list4.set(
 entries2.map(([name,value])=>({name,value})));return list4.element}var chip=(word,kind)=>h("span",{class:"chip","data-ki\
@@ -275,16 +276,16 @@ wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.o
 活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
 gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
 stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
-refund_unfinished:"退款尚未完成"};function detailOf(detail){if(language()!=="zh")return[detail,null];const found=sentences2.
-find(([pattern])=>pattern.test(detail));return found?[detail.replace(...found),null]:[detail,"en"]}var findingOf=f=>language()===
+refund_unfinished:"退款尚未完成"};function detailOf(detail2){if(language()!=="zh")return[detail2,null];const found=sentences2.
+find(([pattern])=>pattern.test(detail2));return found?[detail2.replace(...found),null]:[detail2,"en"]}var findingOf=f=>language()===
 "zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
 var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?
 t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
 value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail];const changes4=[
-...detail.matchAll(change)];const rest=detail.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],
-...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(
-was),is:valueOf(is)}))]}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
+action,detail:detail2}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail2];
+const changes4=[...detail2.matchAll(change)];const rest=detail2.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(
+rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],
+field2),was:valueOf(was),is:valueOf(is)}))]}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
 var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
 2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
 QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
@@ -376,9 +377,9 @@ if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof In
 message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
 send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){const errors=Object.
 fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
-if(!showErrors(errors))throw problem;out.show(problem)}}));const api={element,out,value:field2=>all2.get(field2)?.input.
-value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(const[
-field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
+if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));const api={element,out,value:field2=>all2.
+get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
+for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
 values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
 get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
 focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
@@ -1461,7 +1462,7 @@ all2.length)element.replaceChildren(...all2.map(empty));all2.forEach((v,i)=>{con
 null?"unknown":v.ok?"holds":"broken";const name=has(`invariant.${v.id}`)?t(`invariant.${v.id}`):v.title;attr(li,"data-in\
 variant",v.id);attr(li,"data-ok",word);text(li.querySelector(".sign"),signs[word]);text(li.querySelector("strong"),`${v.
 id} ${name}`);text(li.querySelector(".word"),t(`invariant.${word}`));text(li.querySelector(".note"),has(`invariant.${v.id}\
-.means`)?t(`invariant.${v.id}.means`):"");const[detail,lang]=detailOf(v.detail??"");text(li.querySelector(".detail"),detail);
+.means`)?t(`invariant.${v.id}.means`):"");const[detail2,lang]=detailOf(v.detail??"");text(li.querySelector(".detail"),detail2);
 attr(li.querySelector(".detail"),"lang",lang);if(announced.has(v.id)&&announced.get(v.id)!==word)announce(`${name}: ${t(
 `invariant.${word}`)}`);announced.set(v.id,word)})}}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled"];var ROWS=10;var CURVE=1e4;var round3=n=>n==
 null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function takings(){const revenue=h(
@@ -1617,7 +1618,7 @@ filter(f=>f.repaired).length;const left2=found.length-repaired;text(summary,[app
 0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].filter(Boolean).join(" "));show(repair,session.may("administer")&&
 found.some(f=>f.repairable&&!f.repaired));reports.replaceChildren(...answer.reports.filter(r=>r.findings.length>0).map(report))}
 function report(r){const rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("cod\
-e",{},f.kind)},{label:t("reconcile.what"),cell:f=>{const[detail,lang]=findingOf(f);return h("span",{lang},detail)}},{label:t(
+e",{},f.kind)},{label:t("reconcile.what"),cell:f=>{const[detail2,lang]=findingOf(f);return h("span",{lang},detail2)}},{label:t(
 "reconcile.count"),number:true,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(f)},{label:t("reconc\
 ile.state"),cell:f=>state(f)}]);rows.set(r.findings);const sale=section("",h("p",{class:"note"},t("reconcile.at",{at:stamp(
 r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);sale.querySelector("h2").replaceChildren(saleLink(r.voucher_id));
@@ -1664,10 +1665,10 @@ code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);c
 element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);root2.replaceChildren(head(
 t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
-const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const detail=h("p",{class:"note"});
+const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const detail2=h("p",{class:"note"});
 const results=verdicts();const link3=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.s\
 top"),out},async()=>{await deleteMine("/admin/rush");await poll()});const last=section(t("rush.last"),h("div",{class:"he\
-ad"},h("p",{class:"sub"},link3),state),progress,list4.element,detail,results.element,h("div",{class:"actions"},stop));const panelPlace=h(
+ad"},h("p",{class:"sub"},link3),state),progress,list4.element,detail2,results.element,h("div",{class:"actions"},stop));const panelPlace=h(
 "div",{});const start4=form({name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),
 required:true,min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,
 value:100},{name:"for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),required:true,min:0,max:LONGEST,value:20}],
@@ -1679,17 +1680,17 @@ progress,"value",r.answered??0);list4.set([{id:"answered",name:t("rush.answered"
 0),all:number(r.buyers??0)})},{id:"orders",name:t("rush.orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??
 0)})},{id:"took",name:t("rush.took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(
 r.p50_ms)},{id:"p99",name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<
-b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);text(detail,r.
-detail??"");results.set(r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);if(was&&
-was!==r.state)announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){if(id2===
-shown2)return;shown2=id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){clearTimeout(
-timer2);if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render3(
-await getMine("/admin/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;if(problem.code===
-"forbidden")return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){const why=problem.
-title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-gate":true},t("acc\
-ess.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why,h("p",{class:"note"},problem.detail??""))}show(last,
-false);root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,
-last,panelPlace);poll();return()=>{unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
+b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);text(detail2,
+r.detail??"");results.set(r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);
+if(was&&was!==r.state)announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){
+if(id2===shown2)return;shown2=id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){
+clearTimeout(timer2);if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){
+try{render3(await getMine("/admin/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;
+if(problem.code==="forbidden")return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){
+const why=problem.title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-\
+gate":true},t("access.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why)}show(last,false);root2.replaceChildren(
+head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace);poll();
+return()=>{unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
 payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};function checklist(id2,{
 fix,actions:actions2,unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",
 role:"status"});const list4=h("ul",{class:"checks"});const publish=button({name:"publish",kind:"primary",label:t("publis\
@@ -1712,8 +1713,8 @@ ata-ok":state},h("span",{class:"sign","aria-hidden":"true"},signs2[state]),h("st
 word"},t(`check.is.${state}`)),h("div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("o\
 perate")?fix(found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"\
 note"},t(`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"\
-note"},t("check.warning.pay_timeout",{time:formatMinutes(current2.pay_timeout)}));const[detail,lang]=detailOf(p.detail);
-return h("p",{class:"note"},t("check.sale")," ",h("span",{lang},detail))}return{element,bar,render(v){const before=current2;
+note"},t("check.warning.pay_timeout",{time:formatMinutes(current2.pay_timeout)}));const[detail2,lang]=detailOf(p.detail);
+return h("p",{class:"note"},t("check.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){const before=current2;
 current2=v;if(before?.updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!=="on"||before?.status!=="on")
 load2().catch(problem=>out.show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
 const bar=h("progress",{"aria-label":t("refunds.progress")});const words2=h("p",{class:"note"});const progress=h("div",{

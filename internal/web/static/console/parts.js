@@ -4,21 +4,30 @@ import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
-import { number, t } from "../lib/i18n.js";
+import { has, language, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 
-// errorBox shows a Problem: an explanation, the server's detail, the code and the request id.
+// detail returns what a Problem says beyond its code: the server's words, which are English, or in another language what is
+// wrong with the fields that `beside` does not show elsewhere.
+function detail(problem, beside) {
+  if (problem.code === "network") return "";
+  if (language() === "en") return problem.detail ?? "";
+  return (problem.errors ?? []).filter((e) => !beside(e.field) && has(`invalid.${e.field}`)).map((e) => t(`invalid.${e.field}`)).join("");
+}
+
+// errorBox shows a Problem: an explanation, its details, the code and the request id. beside(field) reports whether the page
+// shows the error of a field beside it.
 export function errorBox() {
   const sentence = h("p", { class: "error" });
-  const detail = h("p", { class: "note" });
+  const note = h("p", { class: "note" });
   const code = h("p", { class: "reference" });
-  const element = h("div", { class: "error-box", role: "alert", hidden: true }, sentence, detail, code);
+  const element = h("div", { class: "error-box", role: "alert", hidden: true }, sentence, note, code);
   return {
     element,
     clear: () => show(element, false),
-    show(problem) {
+    show(problem, beside = () => false) {
       text(sentence, problem.open ? `${explain(problem)} ${t("open.unknown")}` : explain(problem));
-      text(detail, problem.code === "network" ? "" : problem.detail ?? "");
+      text(note, detail(problem, beside));
       text(code, [problem.code, reference(problem)].filter(Boolean).join(" · "));
       show(element, true);
     },

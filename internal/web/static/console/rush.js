@@ -108,7 +108,7 @@ export function mount(root) {
   function showForbidden(problem) {
     const why = problem.title === NO_DEMO ? h("p", { class: "empty", "data-nodemo": true }, t("rush.noDemo")) : h("p", { class: "empty", "data-gate": true }, t("access.role"));
     live?.end();
-    root.replaceChildren(head(t("rush.title")), why, h("p", { class: "note" }, problem.detail ?? ""));
+    root.replaceChildren(head(t("rush.title")), why);
   }
 
   show(last, false);
