@@ -221,8 +221,14 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o.ID, "refunded")
 	}
-	v.click(`[data-do="refund-all"]`)
-	v.reads("main", "No paid orders are left.")
+	v.until(`!document.querySelector('[data-do="refund-all"]').checkVisibility()`)
+
+	// It is over for good, so nothing is to be fixed or published.
+	c.Change(t, sale, map[string]any{"status": "expired"})
+	v.goTo("/console/sales/" + sale)
+	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+	v.reads("main .head .chip", "Ended")
+	require.False(t, evaluate[bool](v.tab, `["[data-check]", '[data-do="publish"]', '[data-do="refund-all"]'].some((s) => document.querySelector(s)?.checkVisibility())`))
 }
 
 // TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,

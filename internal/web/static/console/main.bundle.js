@@ -1691,42 +1691,44 @@ const why=problem.title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("ru
 gate":true},t("access.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why)}show(last,false);root2.replaceChildren(
 head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace);poll();
 return()=>{unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
-payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};function checklist(id2,{
-fix,actions:actions2,unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",
-role:"status"});const list4=h("ul",{class:"checks"});const publish=button({name:"publish",kind:"primary",label:t("publis\
-h.do"),out},async()=>{if(await load2()>0)return;if(unsaved())return text(summary,t("publish.unsaved"));const facts2={price:money(
-current2.pay_value,current2.currency),value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?
-"":number(current2.stock),begin:current2.begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)};
-const means=t(current2.type==="seckill"?"publish.means":"publish.meansVoucher",facts2);if(!await confirm(t("publish.sure",
-{title:current2.title}),t("publish.do"),means))return;try{if(current2.status==="draft")await post(`/admin/vouchers/${id2}\
-/publish`);else await patchMine(`/admin/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){await load2();throw problem}
-published()});const element=section(t("publish.title"),list4);const bar=h("div",{class:"sticky"},out.element,h("div",{class:"\
-actions"},summary,actions2,publish));let current2=null;show(element,false);show(bar,false);async function load2(){const{
-problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`);const on2=current2.status==="on";const shown2=Object.
-entries(points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name));
-const rows=shown2.map(([name,fields3])=>{const of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(
-problems),warnings:of(warnings)}});const broken=rows.filter(r=>r.problems.length>0).length;list4.replaceChildren(...rows.
-map(row));text(summary,broken>0?t("publish.broken",{n:number(broken)}):t("publish.ready"));show(element,!on2||broken>0);
-show(bar,!on2&&session.may("operate"));return broken}function row({name,problems,warnings}){const state=problems.length>
-0?"broken":warnings.length>0?"warning":"holds";const found=[...problems,...warnings];return h("li",{"data-check":name,"d\
-ata-ok":state},h("span",{class:"sign","aria-hidden":"true"},signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"\
-word"},t(`check.is.${state}`)),h("div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("o\
-perate")?fix(found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"\
-note"},t(`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"\
-note"},t("check.warning.pay_timeout",{time:formatMinutes(current2.pay_timeout)}));const[detail2,lang]=detailOf(p.detail);
-return h("p",{class:"note"},t("check.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){const before=current2;
-current2=v;if(before?.updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!=="on"||before?.status!=="on")
-load2().catch(problem=>out.show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
+payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};var isOver=v=>v.
+status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now();function checklist(id2,{fix,actions:actions2,
+unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"status"});const list4=h(
+"ul",{class:"checks"});const publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>
+0)return;if(unsaved())return text(summary,t("publish.unsaved"));const facts2={price:money(current2.pay_value,current2.currency),
+value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
+begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)};const means=t(current2.type==="seckill"?
+"publish.means":"publish.meansVoucher",facts2);if(!await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),
+means))return;try{if(current2.status==="draft")await post(`/admin/vouchers/${id2}/publish`);else await patchMine(`/admin\
+/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){await load2();throw problem}published()});const element=section(t(
+"publish.title"),list4);const bar=h("div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions2,publish));
+let current2=null;show(element,false);show(bar,false);async function load2(){const{problems,warnings}=await getMine(`/ad\
+min/vouchers/${id2}/checklist`);const on2=current2.status==="on";const shown2=Object.entries(points2).filter(([name])=>on2?
+offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name));const rows=shown2.map(([name,fields3])=>{
+const of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(problems),warnings:of(warnings)}});const broken=rows.
+filter(r=>r.problems.length>0).length;list4.replaceChildren(...rows.map(row));text(summary,broken>0?t("publish.broken",{
+n:number(broken)}):t("publish.ready"));show(element,!on2||broken>0);show(bar,!on2&&session.may("operate"));return broken}
+function row({name,problems,warnings}){const state=problems.length>0?"broken":warnings.length>0?"warning":"holds";const found=[
+...problems,...warnings];return h("li",{"data-check":name,"data-ok":state},h("span",{class:"sign","aria-hidden":"true"},
+signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"word"},t(`check.is.${state}`)),h("div",{},found.map(p=>sentence(
+p,problems.includes(p)))),found.length>0&&session.may("operate")?fix(found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){
+if(p.field!=="sale")return h("p",{class:"note"},t(`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith(
+"has a pay_timeout"))return h("p",{class:"note"},t("check.warning.pay_timeout",{time:formatMinutes(current2.pay_timeout)}));
+const[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t("check.sale")," ",h("span",{lang},detail2))}return{
+element,bar,render(v){const before=current2;current2=v;if(isOver(v)){show(element,false);show(bar,false);return}if(before?.
+updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!=="on"||before?.status!=="on")load2().catch(problem=>out.
+show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
 const bar=h("progress",{"aria-label":t("refunds.progress")});const words2=h("p",{class:"note"});const progress=h("div",{
-"data-refunds":true},bar,words2);let ended=false;let title="";const start4=button({name:"refund-all",label:t("refunds.do"),
-out},async()=>{status.clear();const all2=await getMine(path);if(all2.orders===0)return status.show(t("refunds.none"));const sum=money(
-all2.amount,all2.currency);if(!await confirm(t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(
-all2.orders)}),t("refunds.note")))return;let begun=0;const update=n=>{begun+=n;attr(bar,"max",Math.max(all2.orders,begun));
-attr(bar,"value",begun);text(words2,t("refunds.of",{n:number(begun),all:number(Math.max(all2.orders,begun))}))};update(0);
-show(progress,true);for(let more2=true;more2&&!ended;){const answer=await post(path);update(answer.begun);more2=answer.more}
-if(ended)return;show(progress,false);status.show(t("refunds.done",{n:number(begun)}))});show(progress,false);show(start4,
-false);return{start:start4,element:h("div",{},progress,status.element,out.element),render(v){({title}=v);show(start4,session.
-may("operate")&&v.type==="seckill"&&v.status!=="draft"&&(v.status!=="on"||v.state==="ended"))},end(){ended=true}}}function mount10(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const state=chip("");const top=h("header",
+"data-refunds":true},bar,words2);let ended=false;let title="";let over=false;let paid=0;const start4=button({name:"refun\
+d-all",label:t("refunds.do"),out},async()=>{status.clear();const all2=await getMine(path);if(all2.orders===0)return status.
+show(t("refunds.none"));const sum=money(all2.amount,all2.currency);if(!await confirm(t("refunds.sure",{n:number(all2.orders),
+sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0;const add=n=>{begun+=n;attr(bar,
+"max",Math.max(all2.orders,begun));attr(bar,"value",begun);text(words2,t("refunds.of",{n:number(begun),all:number(Math.max(
+all2.orders,begun))}))};add(0);show(progress,true);for(let more2=true;more2&&!ended;){const answer=await post(path);add(
+answer.begun);more2=answer.more}if(ended)return;show(progress,false);status.show(t("refunds.done",{n:number(begun)}))});
+const update=()=>show(start4,session.may("operate")&&over&&paid>0);show(progress,false);update();return{start:start4,element:h(
+"div",{},progress,status.element,out.element),render(v){({title}=v);over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
+"on"||v.state==="ended");update()},count(orders){paid=orders.paid??0;update()},end(){ended=true}}}function mount10(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const state=chip("");const top=h("header",
 {class:"lead"},h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back")));const out=errorBox();
 const sub=h("p",{class:"sub"});const list4=factList();const postRoom=intents();const changeRoom=async body2=>update(await postRoom(
 `/admin/vouchers/${id2}/room`,body2));const waitingRoom=room(changeRoom);const revoked=statusLine();const revoke=button(
@@ -1763,13 +1765,14 @@ iew":"sale.preview"));show(terms,v.status!=="draft"||!operates);refund.render(v)
 entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(v);publishing.render(v)}async function update(v){
 if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v.status==="draft"){if(!operates)return;const shops=await all();
 if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
-id2,({voucher,room:room2})=>{waitingRoom.showFigures(room2);if(Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at))
-render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){const{title:title2}=current2;
-const stats=await getMine(`/admin/vouchers/${id2}/stats`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)
-return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[unpaid,paid]=["pending_payment","paid"].
-map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}show(terms,false);root2.replaceChildren(
-top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(`/vouchers/${id2}`).then(update).catch(problem=>{
-if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2);refund.count(orders2);if(Date.parse(voucher.updated_at)>=
+Date.parse(current2.updated_at))render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){
+const{title:title2}=current2;const stats=await getMine(`/admin/vouchers/${id2}/stats`).catch(problem=>{if(!problem.code)
+throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[unpaid,
+paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}
+show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(`/v\
+ouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;
+live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
@@ -1895,13 +1898,13 @@ with a pass or a waiting room, otherwise no limit. Once set, it can be changed b
 rts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validN\
 ote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zon\
 e: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.e\
-xpired":"Expired","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}”\
- was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"\
-View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
-front","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages updat\
-e within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.re\
-voked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{tit\
-le}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"\
+xpired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” w\
+as deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"Vi\
+ew audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefr\
+ont","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update \
+within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revo\
+ked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title\
+}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"\
 Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sa\
 le.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not\
  confirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} uni\
@@ -2043,24 +2046,24 @@ cher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":
  → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Fac\
 e value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"\
 Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit\
-.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Expired","audit.value.true":"Yes","audit.va\
-lue.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System",
-"action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.ref\
-und":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop c\
-reated","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft delete\
-d","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room cha\
-nged","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.re\
-turn_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment n\
-otice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.d\
-ispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale \
-and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rus\
-h.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.las\
-t":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.\
-orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Run\
-ning","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run lo\
-ad simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为\
-你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.gue\
-st":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
+.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.valu\
+e.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","a\
+ction.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refun\
+d":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop cre\
+ated","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted",
+"action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room change\
+d","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.retur\
+n_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment noti\
+ce closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.disp\
+ute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and\
+ simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.f\
+or":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"\
+Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orde\
+rs":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running",
+"rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load sim\
+ulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：\
+{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请\
+用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
 "access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统","form.required":"\
 请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 \
 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入\
@@ -2117,7 +2120,7 @@ voucher.segmentsNote":"仅用于 queue 模式和 Redis 集群：把库存分成�
 "voucher.begin_at":"开始时间","voucher.end_at":"结束时间","voucher.valid_from":"生效时间","voucher.valid_unt\
 il":"失效时间","voucher.validNote":"可到店使用的时间，留空为不限。","voucher.plain":"普通券（非秒杀）",
 "voucher.zone":"你所在的时区：{zone}。","voucher.state":"状态","voucher.draft":"草稿","voucher.on":"上架",
-"voucher.off":"下架","voucher.expired":"已过期","sale.title":"活动","sale.untitled":"活动 {id}","sale.delete":"\
+"voucher.off":"下架","voucher.expired":"已结束","sale.title":"活动","sale.untitled":"活动 {id}","sale.delete":"\
 删除草稿","sale.deleted":"已删除“{title}”。","sale.deleteNote":"草稿从未对外展示。删除后无法恢复。",
 "sale.orders":"查看订单","sale.audit":"查看审计日志","sale.change":"修改活动","sale.back":"返回活动","\
 sale.clone":"复制活动","sale.view":"查看前台页面","sale.preview":"预览","sale.unpublish":"下架","sale.save":"\
@@ -2257,7 +2260,7 @@ d":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单
 hange":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
 "audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
 入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
-"audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已过期",
+"audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已结束",
 "audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"工作人员","actor.provider":"\
 支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","action.expire":"超时未付","act\
 ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","action.create_voucher":"新建活动",

@@ -1,6 +1,7 @@
 // The checklist of a sale, with the button that publishes it.
 
 import { getMine, patchMine } from "../lib/api.js";
+import { now } from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
@@ -17,6 +18,9 @@ const points = {
 };
 const offer = ["shop", "price"]; // what is wrong even when the sale is on
 const signs = { holds: "✓", warning: "!", broken: "✕" };
+
+// isOver reports whether a voucher that was published cannot be published again.
+const isOver = (v) => v.status === "expired" || (v.status === "off" && v.type === "seckill" && Date.parse(v.end_at) <= now());
 
 // checklist returns the panel of a sale. render(voucher) shows it, with the state of the list as the server has it;
 // fix(field, point) returns the button that leads to a field, `actions` are shown beside the button that publishes, unsaved() reports whether the page has unsaved changes,
@@ -89,6 +93,11 @@ export function checklist(id, { fix, actions, unsaved, published }) {
     render(v) {
       const before = current;
       current = v;
+      if (isOver(v)) {
+        show(element, false);
+        show(bar, false);
+        return;
+      }
       if (before?.updated_at === v.updated_at && before.stock === v.stock) return;
       if (v.status !== "on" || before?.status !== "on") load().catch((problem) => out.show(problem));
     },

@@ -20,6 +20,8 @@ export function refunds(id) {
   const progress = h("div", { "data-refunds": true }, bar, words);
   let ended = false;
   let title = "";
+  let over = false;
+  let paid = 0;
 
   const start = button({ name: "refund-all", label: t("refunds.do"), out }, async () => {
     status.clear();
@@ -28,17 +30,17 @@ export function refunds(id) {
     const sum = money(all.amount, all.currency);
     if (!(await confirm(t("refunds.sure", { n: number(all.orders), sum, title }), t("refunds.yes", { n: number(all.orders) }), t("refunds.note")))) return;
     let begun = 0;
-    const update = (n) => {
+    const add = (n) => {
       begun += n;
       attr(bar, "max", Math.max(all.orders, begun));
       attr(bar, "value", begun);
       text(words, t("refunds.of", { n: number(begun), all: number(Math.max(all.orders, begun)) }));
     };
-    update(0);
+    add(0);
     show(progress, true);
     for (let more = true; more && !ended; ) {
       const answer = await post(path);
-      update(answer.begun);
+      add(answer.begun);
       more = answer.more;
     }
     if (ended) return;
@@ -46,15 +48,23 @@ export function refunds(id) {
     status.show(t("refunds.done", { n: number(begun) }));
   });
 
+  const update = () => show(start, session.may("operate") && over && paid > 0);
+
   show(progress, false);
-  show(start, false);
+  update();
   return {
     start,
     element: h("div", {}, progress, status.element, out.element),
-    // render shows the button if the voucher is not open: the units would be sold again.
+    // render shows the button if the voucher is not open, since the units would be sold again, and orders are paid.
     render(v) {
       ({ title } = v);
-      show(start, session.may("operate") && v.type === "seckill" && v.status !== "draft" && (v.status !== "on" || v.state === "ended"));
+      over = v.type === "seckill" && v.status !== "draft" && (v.status !== "on" || v.state === "ended");
+      update();
+    },
+    // count receives the orders by status.
+    count(orders) {
+      paid = orders.paid ?? 0;
+      update();
     },
     end() {
       ended = true;

@@ -123,8 +123,9 @@ export function mount(root, id) {
       return;
     }
     if (v.type !== "seckill") return;
-    live = panel(id, ({ voucher, room }) => {
+    live = panel(id, ({ voucher, room, orders }) => {
       waitingRoom.showFigures(room);
+      refund.count(orders);
       // Statistics gathered before the last change would revert it on the page.
       if (Date.parse(voucher.updated_at) >= Date.parse(current.updated_at)) render(voucher);
     });
