@@ -53,7 +53,7 @@ func homeFigures(t *testing.T, c *consoleTest) {
 	v.reads("h1", "Two coffees")
 	v.reads(".live .panel", "¥25", "3 of 8")
 	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "1 unpaid and 2 paid orders stay valid")
+	v.reads(dialog, "1 unpaid order and 2 paid orders stay valid")
 	v.dismiss()
 	v.click(`#nav a[href="/console"]`)
 	v.click(fmt.Sprintf(`.todo a[href="/console/sales/%s"]`, draft))

@@ -299,6 +299,9 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.send("stock", "delta", "-9")
 	v.reads(dialog, "Remove 9 units")
 	v.dismiss()
+	v.send("stock", "delta", "-1")
+	v.reads(dialog, "Remove 1 unit from")
+	v.dismiss()
 
 	// Changes that end the sale need a confirmation.
 	v.send("change", "end_at", local(time.Now().Add(-time.Second)))
@@ -306,7 +309,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	v.dismiss()
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
 	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "off sale? 0 unpaid and 0 paid orders stay valid.")
+	v.reads(dialog, "off sale? 0 unpaid orders and 0 paid orders stay valid.")
 	v.reads(dialog, "refund all paid orders")
 	v.dismiss()
 	kept := c.Must(t, rig.Get("/vouchers/"+sale, ""))

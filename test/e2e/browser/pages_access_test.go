@@ -218,6 +218,7 @@ func requireSameTexts(t *testing.T, all map[string]map[string]string) {
 		found := map[string]bool{}
 		for part := range strings.SplitSeq(s, "{") {
 			if name, _, ok := strings.Cut(part, "}"); ok {
+				name, _, _ = strings.Cut(name, "|")
 				found[name] = true
 			}
 		}

@@ -48,11 +48,15 @@ function remembered() {
 // has reports whether a text exists for a key.
 export const has = (key) => key in dictionaries[current];
 
-// t returns the text for a key, with each {name} replaced by its value. An unknown key is an error.
+// t returns the text for a key, with each {name} replaced by its value, and {name|one|more} by the words for its number. An
+// unknown key is an error.
 export function t(key, values = {}) {
   const text = dictionaries[current][key];
   if (text === undefined) throw new Error(`no text for ${key} in ${current}`);
-  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return text.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g, (_, name, one, more) => {
+    if (one === undefined) return values[name];
+    return String(values[name]) === "1" ? one : more;
+  });
 }
 
 const locale = () => (current === "zh" ? "zh-CN" : (navigator.languages ?? []).find((l) => l.startsWith("en")) ?? "en-GB");

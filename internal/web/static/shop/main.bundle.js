@@ -19,26 +19,27 @@ language2);try{localStorage.setItem(REMEMBERED,language2)}catch{}changes.emit()}
 on;function select(language2){current=language2;document.documentElement.lang=language2==="zh"?"zh-CN":"en"}function remembered(){
 try{return localStorage.getItem(REMEMBERED)}catch{return null}}var has=key=>key in dictionaries[current];function t(key,values={}){
 const text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.
-replace(/\{(\w+)\}/g,(_2,name2)=>values[name2])}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.
-startsWith("en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.
-stringify(options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(
-key)}function money(amount,currency){const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%
-unit===0?0:places3,maximumFractionDigits:places3};const currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol";const words=formatter(
-"NumberFormat",{style:"currency",currency,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.
-replace(/(?<!JP)¥/,"JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2);var percent=share=>formatter("Numb\
-erFormat",{style:"percent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"\
-2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time=>formatter(
-"DateTimeFormat",dayAndTime).format(new Date(time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).
-format(new Date(time));function hour(time,now2=Date.now()){const at=new Date(time);return formatter("DateTimeFormat",Math.
-abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).
-format(time);function duration(seconds){const minutes=Math.floor(seconds/60);const rest=seconds%60;if(minutes===0)return t(
-"time.seconds",{s:rest});return minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
-s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneNa\
-me").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
-max(0,Math.ceil(ms/1e3));const two=n2=>String(n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(
-Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}\
-:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
+replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name2,one2,more3)=>{if(one2===void 0)return values[name2];return String(
+values[name2])==="1"?one2:more3})}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith(
+"en"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.stringify(
+options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(key)}function money(amount,currency){
+const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%unit===0?0:places3,maximumFractionDigits:places3};
+const currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol";const words=formatter("NumberFormat",{style:"currency",currency,
+currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(?<!JP)¥/,"JP¥"):words}var number=n2=>formatter(
+"NumberFormat").format(n2);var percent=share=>formatter("NumberFormat",{style:"percent"}).format(share);var dayAndTime={
+month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
+var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(
+time));var stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2=Date.
+now()){const at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).
+format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){const minutes=Math.
+floor(seconds/60);const rest=seconds%60;if(minutes===0)return t("time.seconds",{s:rest});return minutes>=10||rest===0?t(
+"time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
+test(words)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffs\
+et"});const offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.
+resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.max(0,Math.ceil(ms/1e3));const two=n2=>String(
+n2).padStart(2,"0");const days=Math.floor(all2/86400);const minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&
+all2<3600)return minutes;const clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):
+clock}function explain(problem2){const key=`error.${problem2.code}`;if(has(key))return t(key);return t(problem2.status>=500?"e\
 rror.internal":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):
 ""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
