@@ -41,7 +41,7 @@ func saleLive(t *testing.T, c *consoleTest) {
 
 	// What happened before the page was opened is there.
 	v.until(`document.querySelector('[data-plot="rate"] .canvas').ariaLabel.includes("Orders 5, Rejected 3.")`)
-	v.until(`document.querySelector('[data-plot="sold"] .canvas').ariaLabel.includes("Sold 5.")`)
+	v.until(`document.querySelector('[data-plot="sold"] .canvas').ariaLabel.includes("Placed 5.")`)
 	v.until(`document.querySelector('%s')?.innerText === "0"`, legendValue("left", 1))
 	v.reads(".takings .sold", "5 of 5")
 	for _, invariant := range []string{"I1", "I2", "I3", "I5"} {

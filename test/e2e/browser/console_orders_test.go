@@ -223,6 +223,9 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 	}
 	v.until(`!document.querySelector('[data-do="refund-all"]').checkVisibility()`)
 
+	v.reads(".takings", "Paid, with refunded ones", "3 (¥")
+	v.reads(`[data-plot="sold"]`, "Orders placed")
+
 	// It is over for good, so nothing is to be fixed or published.
 	c.Change(t, sale, map[string]any{"status": "expired"})
 	v.goTo("/console/sales/" + sale)

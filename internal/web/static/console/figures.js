@@ -27,7 +27,7 @@ export const batch = (s) => (s.batches > 0 ? s.batch_rows / s.batches : null);
 
 const fact = (name) => (s) => s[name] ?? null;
 
-// soldPlot shows the units sold since a sale began, by the periods of the curve, and hourPlots the last hour.
+// soldPlot shows the orders placed since a sale began, whatever became of them, by the periods of the curve, and hourPlots the last hour.
 export const soldPlot = { name: "sold", stepped: true, series: [{ name: "sold", value: (p) => p.sold }] };
 export const hourPlots = [
   { name: "rate", counts: true, series: [{ name: "ok", value: (p) => p.orders }, { name: "refused", value: (p) => p.refused }] },

@@ -1472,36 +1472,36 @@ null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail
 bar)),list4.element);let shown2="";return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):
 "–");const key=[v.initial_stock,v.added_stock,v.stock].join();if(key!==shown2)bar.replaceChildren(soldBar(v)??"");shown2=
 key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";
-list4.set([["paid",figures2&&number(figures2.paid)],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}\
-%`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value])=>({id:`money.${id2}`,
-name:t(`money.${id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",{class:"banner","data-stale":true});const staleStatus=h(
-"p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.
-map(plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",
-{class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fol\
-d","data-technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,
-h("h3",{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},stale,staleStatus,out.element,
-section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),
-section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;let curveAt=-CURVE;show(
-stale,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?"":stats?t("l\
-ive.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);text(staleStatus,sentence);show(stale,old&&
-!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-state",!stats?"waiting":old?"stale":"live");if(stats)
-invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||stats===shown2)return;shown2=stats;if(!last)
-draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.outcomes).length);
-takes.show(stats.voucher,stats.figures);showFigures(stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(stats.
-checked_at)}):"");if(!document.hidden){for(const p of pictures)p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(
-stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,voucher,at}){
-if(!figures3||figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.
-orders;try{const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
-if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
-lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
-Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(
-s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
-const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
-[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
-p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
-filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
-{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
-...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+list4.set([["paid",figures2&&number(figures2.paid),refunded&&"paidAndRefunded"],["conversion",figures2?.orders>0?`${round3(
+figures2.conversion*100)}%`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,
+value,name])=>({id:`money.${id2}`,name:t(`money.${name||id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",
+{class:"banner","data-stale":true});const staleStatus=h("p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();
+const sold=plot(soldPlot);const hourly=hourPlots.map(plot);const figures2=factList();const invariants=verdicts();const checked=h(
+"p",{class:"note"});const grid2=h("div",{class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h(
+"details",{class:"panel fold","data-technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"repo\
+rts"},figures2.element,grid2,h("h3",{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},
+stale,staleStatus,out.element,section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"\
+plots"},hourly.map(p=>p.element))),section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;
+let curveAt=-CURVE;show(stale,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?
+"":stats?t("live.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);text(staleStatus,sentence);show(
+stale,old&&!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-state",!stats?"waiting":old?"stale":
+"live");if(stats)invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||stats===shown2)return;shown2=
+stats;if(!last)draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.
+outcomes).length);takes.show(stats.voucher,stats.figures);showFigures(stats);text(checked,stats.checked_at?t("live.check\
+ed",{at:stamp(stats.checked_at)}):"");if(!document.hidden){for(const p of pictures)p.show(seconds);for(const p of hourly)
+p.show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,
+voucher,at}){if(!figures3||figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=
+figures3.orders;try{const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,
+at))}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot(
+{...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{
+label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),
+number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,
+queue,totals,lane,instances}){const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],
+["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],
+["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==
+null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));
+figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{
+element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
 "a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
 function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
 running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
@@ -1869,233 +1869,234 @@ quest ({open}) was not confirmed and may have taken effect. Submit this one as w
 ext","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.\
 shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a price below its face value","home.l\
 acks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.ti\
-tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.conversion":"Conversion","money.unpaid":"Unpaid","mon\
-ey.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","pr\
-eview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fa\
-irness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"\
-Ended","tab.all":"All","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","\
-sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draf\
-t","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title\
- or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title",
-"voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","vo\
-ucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.i\
-mage_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"C\
-urrency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","v\
-oucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_\
-per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pas\
-s","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in cus\
-tomers get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","vouc\
-her.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","vouch\
-er.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.e\
-ntry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","vouch\
-er.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.cha\
-llengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Tim\
-e to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled \
-after it. Empty: the server's default. Once set, it can be changed but not removed.","voucher.unpaid_limit":"Allowed unp\
-aid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which th\
-e stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale be\
-gins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Em\
-pty: 1 with a pass or a waiting room, otherwise no limit. Once set, it can be changed but not removed.","voucher.begin_a\
-t":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher\
-.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your t\
-ime zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","vo\
-ucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{ti\
-tle}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.a\
-udit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View i\
-n storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All page\
-s update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","\
-sale.revoked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes o\
-f “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.\
-deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the aud\
-it log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reaso\
-n}”) was not confirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"\
-Only {n} {n|unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.\
-off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.",
-"sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still \
-be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the\
- draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change\
- to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” n\
-ow? The end time that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?",
-"refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?",
-"refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This can\
-not be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"\
-Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} \
-{n|refund|refunds} requested.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Recon\
-necting…","alerts.violation":"“{title}”: {invariant} is broken. See what to do →","alerts.more":"{n} more broken\
- {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order\
- {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.not\
-ices":"Payment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","ale\
-rts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been ch\
-ecked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.o\
-rders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as \
-CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixe\
-d: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change:\
- {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {val\
-ue}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value\
-}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.windo\
-w":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","\
-check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exi\
-sts. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","chec\
-k.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in\
- this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","\
-check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so ther\
-e is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, s\
-o the sale begins when it is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; most pay\
-ments will be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture",
-"picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"\
-The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PN\
-G, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was r\
-efused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more t\
-han 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No sh\
-ops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Crea\
-te shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"\
-Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused",
-"room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.",
-"room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these pres\
-ent","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.\
-left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|custome\
-r is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it emp\
-ty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message with\
-in a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"\
-No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical",
-"live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live\
-.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial sto\
-ck","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","\
-live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"\
-Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conse\
-rvation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invarian\
-t.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the \
-sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.me\
-ans":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invari\
-ant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"\
-not checked","plot.orders":"Orders per second","plot.sold":"Units sold","plot.rate":"Last hour, per ten seconds","plot.l\
-eft":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Resp\
-onse time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}.\
- Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Sold","series.left":"\
-Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","se\
-ries.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"\
-p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_pro\
-gress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavail\
-able","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {\
-id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"N\
-o orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orde\
-rs.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","ord\
-ers.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.\
-title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment \
-reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.four\
-Digits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phon\
-e number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter th\
-e whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed a\
-t","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"\
-Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reas\
-on":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be do\
-ne for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order",
-"move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes ba\
-ck on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move\
-.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"\
-Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"\
-Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"E\
-xpired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","ca\
-mera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the custom\
-er","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","rede\
-em.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.n\
-ot":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","r\
-edeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves th\
-at the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No pa\
-yments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payment\
-s.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider\
- is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"\
-Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
-Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
-ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
-"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
-es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
-, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
-shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
-lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
-"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
-"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","ev\
-ents.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without t\
-hat setting there are none.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.\
-all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","even\
-ts.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_a\
-t":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again",
-"events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","d\
-eadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.",
-"deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.vo\
-ucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.d\
-o":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}?\
- It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The orde\
-r remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile\
-.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admiss\
-ion gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.su\
-re":"Repair the admission gate and the queue? They are made to match the database; the database is not changed.","reconc\
-ile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and never changes \
-the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differe\
-nces ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}\
-.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived dur\
-ing the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","rec\
-oncile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"\
-and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcil\
-e.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers an\
-d the system changed, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","aud\
-it.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment pro\
-viders","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","au\
-dit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale \
-ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID",
-"audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Fil\
-ter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order",
-"audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status",
-"audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay\
-_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"\
-Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"\
-Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admi\
-n":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","\
-action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refund\
-ed","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","acti\
-on.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action\
-.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter re\
-played","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","a\
-ction.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption un\
-done","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simul\
-ation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush\
-.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNo\
-te":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rus\
-h.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.t\
-ook":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Fai\
-led","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” fr\
-om outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"\
-刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
-"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
-mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
-e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
-"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
-.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
-24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
-valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
-area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
-符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
-paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
-且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
-valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
-出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
-r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
-"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
-.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
-e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
-"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
-ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
-k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
+tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.co\
+nversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"\
+Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price a\
+nd stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcom\
+ing":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","sales.nav":"Sales","sales.title":"Sales","sal\
+es.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A\
+ title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tab\
+s":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n}\
+ of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.sho\
+p_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.",
+"voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at mos\
+t 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cann\
+ot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value whe\
+n redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher\
+.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"Wit\
+h a pass: purchases need a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait \
+in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_tt\
+lNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNo\
+te":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most\
+ so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off",
+"voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry\
+, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 f\
+or a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default. Once set, it can be changed b\
+ut not removed.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"La\
+ne queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1.\
+ It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid or\
+ders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit. Once set, \
+it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Vali\
+d from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"\
+Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","vou\
+cher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}",
+"sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This can\
+not be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to\
+ the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sal\
+e","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"No\
+thing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get\
+ new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sal\
+e.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reas\
+on":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n}\
+ left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to \
+find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be\
+ removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} \
+and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be boug\
+ht.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders \
+on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” fro\
+m {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their\
+ price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Re\
+move {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|or\
+der|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Order\
+s that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"\
+No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} request\
+ed. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server s\
+ince {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {invariant} is broken. See what\
+ to do →","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.re\
+fund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund \
+that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Orde\
+r events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neve\
+rChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.\
+more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Downl\
+oad as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready\
+ to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publ\
+ish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {st\
+ock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publis\
+h.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"\
+Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.pi\
+cture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"\
+No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what th\
+e voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.pro\
+blem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"Th\
+e sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"Th\
+e price equals the face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warn\
+ing.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.pay_timeout":"Time to pay:\
+ {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","picture.alt":"Picture of the sal\
+e","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Upload\
+ing the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.",
+"picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are ac\
+cepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for pri\
+nt (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lea\
+d":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.\
+change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"\
+Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.is\
+Open":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopp\
+ed":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiti\
+ng":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unus\
+ed","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set r\
+ate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting \
+customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageSho\
+wn":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"\
+No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.cou\
+rse":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.tabl\
+e":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable \
+stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.olde\
+st":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","li\
+ve.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I\
+2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","i\
+nvariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.mea\
+ns":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders\
+ add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.mean\
+s":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","\
+invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders place\
+d","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second",
+"plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Q\
+ueue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","ser\
+ies.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","seri\
+es.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"B\
+atch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out",
+"series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","seri\
+es.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.titl\
+e":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","or\
+ders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","\
+orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.",
+"orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or las\
+t four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.fin\
+d.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"\
+Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be be\
+fore the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.\
+phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. En\
+ter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","or\
+ders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"\
+Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","\
+move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders\
+ can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.ca\
+ncel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {\
+phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's cod\
+e?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
+Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","r\
+edeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.sto\
+p":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page\
+, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeeme\
+d (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.used\
+By":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the re\
+demption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code \
+is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.",
+"payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outsi\
+de":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buye\
+r in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.o\
+utside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} alr\
+eady? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status",
+"payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","\
+payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","\
+payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Si\
+gned notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing, but \
+money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","n\
+otices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notic\
+e","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.\
+body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","\
+events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one \
+per order placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.",
+"events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.\
+delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","event\
+s.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"\
+Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLette\
+rs.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retrie\
+s. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"\
+Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reas\
+on":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"\
+Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.dis\
+card":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queu\
+e.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconci\
+le.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again",
+"reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match\
+ the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admi\
+ssion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeat\
+ing a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved di\
+fferences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Com\
+pared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.",
+"reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"\
+Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repai\
+red","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.t\
+itle":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","aud\
+it.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audi\
+t.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","a\
+udit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.fi\
+nd.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID",
+"audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"\
+Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action",
+"audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{fie\
+ld}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_v\
+alue":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entr\
+y_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Publish\
+ed","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","\
+audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"\
+System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","ac\
+tion.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"\
+Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft \
+deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting ro\
+om changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","act\
+ion.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Pay\
+ment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","ac\
+tion.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo\
+ sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock",
+"rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush\
+.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","r\
+ush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"\
+Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run\
+ load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时\
+间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","a\
+ccess.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管\
+理员授予。","access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统",
+"form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。",
+"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。",
+"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
+ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
+结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
+间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
+ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
+须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
+"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
+，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
+"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
+须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
+lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
+100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
+"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
+valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
+多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 10\
+0 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
+"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.valid_from":"请填写日期和时间。",
+"invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超出允许范围。","i\
+nvalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。",
+"open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次提交的内容\
+（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交","home.nav":"\
+首页","home.title":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束","home.allRunnin\
+g":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。","h\
+ome.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","home.\
+and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价",
+"home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stock":"库存","home.lacks.sale":"活动时间",
+"money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）",
 "money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","p\
 review.untitled":"未命名","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.p\
 rice":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高级设置","tab.runni\
@@ -2186,10 +2187,10 @@ invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存�
 "invariant.I2.means":"每位用户的有效订单数不超过限购数量。","invariant.I3.means":"未售库存与有效订单占用的库存之和等于总库\
 存。","invariant.I4.means":"返回给买家的结果与其订单一致。","invariant.I5.means":"未售出的库存均可购买。",
 "invariant.I6.means":"订单号各不相同。","invariant.holds":"通过","invariant.broken":"异常","invariant.unknow\
-n":"未检查","plot.orders":"每秒订单","plot.sold":"累计售出","plot.rate":"最近一小时（每十秒）","plo\
+n":"未检查","plot.orders":"每秒订单","plot.sold":"累计下单","plot.rate":"最近一小时（每十秒）","plo\
 t.left":"最近一小时剩余库存","plot.refusals":"每秒拒绝","plot.stock":"剩余库存","plot.latency":"响应时间（毫秒\
 ）","plot.batches":"单事务订单数","plot.lag":"队列积压（全部活动）","plot.sums":"图表：{title}。合计：{figures\
-}。","plot.last":"图表：{title}。当前：{figures}。","series.ok":"订单","series.sold":"已售","series.left":"\
+}。","plot.last":"图表：{title}。当前：{figures}。","series.ok":"订单","series.sold":"下单","series.left":"\
 剩余","series.queued":"排队","series.durable":"已入库","series.accepted":"已受理","series.refused":"已拒绝",
 "series.database":"数据库","series.gate":"Redis","series.batch":"单事务订单数","series.lag":"队列（全部活动）",
 "series.p50":"p50（毫秒）","series.p99":"p99（毫秒）","series.sold_out":"已抢光","series.duplicate_order":"重复\

@@ -37,9 +37,9 @@ export function takings() {
       shown = key;
       const refunded = figures?.refunded > 0 ? `${number(figures.refunded)} (${money(figures.refunded_amount, v.currency)})` : "";
       list.set([
-        ["paid", figures && number(figures.paid)], ["conversion", figures?.orders > 0 ? `${round(figures.conversion * 100)}%` : figures && "–"],
+        ["paid", figures && number(figures.paid), refunded && "paidAndRefunded"], ["conversion", figures?.orders > 0 ? `${round(figures.conversion * 100)}%` : figures && "–"],
         ["unpaid", figures && number(figures.unpaid)], ["refunded", refunded],
-      ].map(([id, value]) => ({ id: `money.${id}`, name: t(`money.${id}`), value })));
+      ].map(([id, value, name]) => ({ id: `money.${id}`, name: t(`money.${name || id}`), value })));
     },
   };
 }
