@@ -271,9 +271,10 @@ type VoucherFields struct {
 	EndAt        *time.Time  `json:"-"`
 	LimitPerUser *int        `json:"limit_per_user"`
 	Entry        *EntryInput `json:"-"`
-	PayTimeout   *int        `json:"pay_timeout"` // in seconds
-	UnpaidLimit  *int        `json:"unpaid_limit"`
-	Segments     *int        `json:"segments"`
+	// A pointer to nil removes the sale's own value.
+	PayTimeout  **int `json:"-"` // in seconds
+	UnpaidLimit **int `json:"-"`
+	Segments    *int  `json:"segments"`
 }
 
 // VoucherInput is the input for a new voucher. With Stock, BeginAt and EndAt it is a seckill voucher; without all three
@@ -454,14 +455,19 @@ func (f VoucherFields) applyToSale(s *Sale, now time.Time, bad *InvalidError) {
 		}
 	}
 
-	if n := f.PayTimeout; n != nil {
-		s.PayTimeout = time.Duration(*n) * time.Second
-		checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
+	if f.PayTimeout != nil {
+		s.PayTimeout = 0
+		if n := *f.PayTimeout; n != nil {
+			s.PayTimeout = time.Duration(*n) * time.Second
+			checkRange(*n, "pay_timeout", 1, maxPayTimeout, bad)
+		}
 	}
 
-	if n := f.UnpaidLimit; n != nil {
-		s.UnpaidLimit = n
-		checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
+	if f.UnpaidLimit != nil {
+		s.UnpaidLimit = *f.UnpaidLimit
+		if n := s.UnpaidLimit; n != nil {
+			checkRange(*n, "unpaid_limit", 0, maxUnpaidLimit, bad)
+		}
 	}
 
 	if n := f.Segments; n != nil {
@@ -486,6 +492,7 @@ func setBound(dst **time.Time, src *time.Time, field string, bad *InvalidError) 
 	}
 }
 
+// saleFields returns the fields that only a sale can have. Any voucher is without what is removed.
 func (f VoucherFields) saleFields() []string {
 	var names []string
 	for name, present := range map[string]bool{
@@ -493,8 +500,8 @@ func (f VoucherFields) saleFields() []string {
 		"end_at":         f.EndAt != nil,
 		"limit_per_user": f.LimitPerUser != nil,
 		"entry":          f.Entry != nil,
-		"pay_timeout":    f.PayTimeout != nil,
-		"unpaid_limit":   f.UnpaidLimit != nil,
+		"pay_timeout":    f.PayTimeout != nil && *f.PayTimeout != nil,
+		"unpaid_limit":   f.UnpaidLimit != nil && *f.UnpaidLimit != nil,
 		"segments":       f.Segments != nil,
 	} {
 		if present {

@@ -37,7 +37,7 @@ func (v *Voucher) Changes(after *Voucher) string {
 		add("end_at", before.Sale.EndAt.Format(time.RFC3339Nano), after.Sale.EndAt.Format(time.RFC3339Nano))
 		add("limit_per_user", before.Sale.LimitPerUser, after.Sale.LimitPerUser)
 		add("entry", before.Sale.Entry.String(), after.Sale.Entry.String())
-		add("pay_timeout", before.Sale.PayTimeout, after.Sale.PayTimeout)
+		add("pay_timeout", timeout(before.Sale.PayTimeout), timeout(after.Sale.PayTimeout))
 		add("unpaid_limit", orDefault(before.Sale.UnpaidLimit), orDefault(after.Sale.UnpaidLimit))
 		add("segments", before.Sale.Segments, after.Sale.Segments)
 	}
@@ -51,6 +51,14 @@ func orDefault(n *int) string {
 		return "default"
 	}
 	return strconv.Itoa(*n)
+}
+
+// timeout is orDefault for the time to pay.
+func timeout(d time.Duration) string {
+	if d == 0 {
+		return "default"
+	}
+	return d.String()
 }
 
 // orNone returns the text of a time that may be absent.

@@ -92,6 +92,15 @@ func (b *bound) UnmarshalJSON(text []byte) error {
 	return b.at.UnmarshalJSON(text)
 }
 
+// optional is a number that null removes: value is nil if the field is absent, and points to nil for null.
+type optional struct{ value **int }
+
+// UnmarshalJSON implements json.Unmarshaler, which encoding/json calls for null as well.
+func (o *optional) UnmarshalJSON(text []byte) error {
+	o.value = new(*int)
+	return json.Unmarshal(text, o.value)
+}
+
 // typeDetail describes the JSON values that a Go type accepts, for the detail of a field error.
 func typeDetail(t reflect.Type) string {
 	switch t {

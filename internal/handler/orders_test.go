@@ -233,6 +233,13 @@ func TestPayTimeoutOfSale(t *testing.T) {
 	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", admin.audit("voucher_id=" + v.ID)[0].Detail)
 	admin.refusedRequest("PATCH", v.adminPath(), `{"pay_timeout":"90","unpaid_limit":3}`, "pay_timeout")
 	admin.refusedRequest("PATCH", v.adminPath(), `{"unpaid_limit":101}`, "unpaid_limit")
+
+	// Null removes what the sale has of its own.
+	none := map[string]any{"pay_timeout": nil, "unpaid_limit": nil}
+	assert.Equal(t, view{}, decode[view](admin.patch(v.adminPath(), none).want(http.StatusOK)))
+	assert.Equal(t, view{}, settings(v))
+	assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(3).place(v).ExpiresAt)
+	assert.Equal(t, "pay_timeout: 1h0m0s -> default; unpaid_limit: 0 -> default", admin.audit("voucher_id=" + v.ID)[0].Detail)
 }
 
 // A queued order keeps the time to pay that its sale had when it was admitted.

@@ -402,7 +402,11 @@ type voucherFields struct {
 	EndAt      *Time `json:"end_at"`
 	ValidFrom  bound `json:"valid_from"`
 	ValidUntil bound `json:"valid_until"`
-	Entry      *struct {
+
+	PayTimeout  optional `json:"pay_timeout"`
+	UnpaidLimit optional `json:"unpaid_limit"`
+
+	Entry *struct {
 		domain.EntryInput
 		OpensAt *Time `json:"opens_at"`
 	} `json:"entry"`
@@ -415,6 +419,8 @@ func (f voucherFields) service() domain.VoucherFields {
 	fields.EndAt = (*time.Time)(f.EndAt)
 	fields.ValidFrom = (*time.Time)(f.ValidFrom.at)
 	fields.ValidUntil = (*time.Time)(f.ValidUntil.at)
+	fields.PayTimeout = f.PayTimeout.value
+	fields.UnpaidLimit = f.UnpaidLimit.value
 	if f.Entry != nil {
 		fields.Entry = &f.Entry.EntryInput
 		fields.Entry.OpensAt = (*time.Time)(f.Entry.OpensAt)

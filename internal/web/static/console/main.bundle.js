@@ -490,35 +490,35 @@ currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,cu
 ueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:true,value:"CNY",note:t("voucher.currencyNote")},!v&&
 {group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",kind:"time",required,note,
 value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"when",name:"pay_time\
-out",kind:"minutes",required:v?.pay_timeout!==void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"\
-valid_from",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?
-null:void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&
-{group:"fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","\
-room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("v\
-oucher.entry.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",
-note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,
-empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choic\
-e",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.chal\
-lenge.${c}`)])},sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",required:v?.unpaid_limit!==void 0,min:0,max:100,
-note:t("voucher.unpaid_limitNote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,
-note:t("voucher.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),
-...f,value:own[f.name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(
-Boolean).join(" · ")]);if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.
-id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===
-0&&v.status==="draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(
-v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.
-pay_timeout===void 0?"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";
-all2.segments=String(v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,
-"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){
-const{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&
-Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_tt\
-l"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.
-now()-Date.now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),
-end_at:localTime(begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(
-Object.entries(values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)
-return values;const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`\
-entry.${name}`;if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=
-input===""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();
+out",kind:"minutes",empty:v?null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"valid_fro\
+m",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?null:
+void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&{group:"\
+fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(
+m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entr\
+y.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t(
+"voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,empty:"",
+note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choice",value:"\
+off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.challenge.${c}`)])},
+sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("voucher.unpaid_limitN\
+ote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t("voucher.segmentsN\
+ote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.name]??
+f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(" · ")]);
+if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.id===v.shop_id)?options:
+[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===0&&v.status===
+"draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(v.actual_value),
+limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.pay_timeout===void 0?
+"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";all2.segments=String(
+v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,"valid_from","valid\
+_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){const{mode,opens_at:opens,
+rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-
+Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===
+PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.now()-Date.
+now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(
+begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(
+values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;
+const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;
+if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===
+""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();
 take("opens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,
 PASS_TTL[mode]);take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,
 end]=["begin_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=
@@ -1891,236 +1891,235 @@ te":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per s
  so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off",
 "voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry\
 , which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 f\
-or a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default. Once set, it can be changed b\
-ut not removed.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"La\
-ne queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1.\
- It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid or\
-ders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit. Once set, \
-it can be changed but not removed.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Vali\
-d from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"\
-Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","vou\
-cher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}",
-"sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This can\
-not be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to\
- the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sal\
-e","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"No\
-thing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get\
- new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sal\
-e.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reas\
-on":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n}\
- left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to \
-find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be\
- removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} \
-and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be boug\
-ht.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders \
-on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” fro\
-m {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their\
- price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Re\
-move {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|or\
-der|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Order\
-s that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"\
-No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} request\
-ed. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server s\
-ince {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {invariant} is broken. See what\
- to do →","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.re\
-fund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund \
-that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Orde\
-r events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neve\
-rChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.\
-more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Downl\
-oad as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready\
- to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publ\
-ish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {st\
-ock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publis\
-h.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"\
-Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.pi\
-cture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"\
-No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what th\
-e voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.pro\
-blem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"Th\
-e sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"Th\
-e price equals the face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warn\
-ing.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.pay_timeout":"Time to pay:\
- {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","picture.alt":"Picture of the sal\
-e","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Upload\
-ing the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.",
-"picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are ac\
-cepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for pri\
-nt (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lea\
-d":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.\
-change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"\
-Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.is\
-Open":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopp\
-ed":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiti\
-ng":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unus\
-ed","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set r\
-ate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting \
-customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageSho\
-wn":"Waiting customers see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"\
-No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.cou\
-rse":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.checked":"Last checked: {at}.","live.tabl\
-e":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable \
-stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.olde\
-st":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","li\
-ve.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I\
-2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","i\
-nvariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.mea\
-ns":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders\
- add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.mean\
-s":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","\
-invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders place\
-d","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second",
-"plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Q\
-ueue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","ser\
-ies.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","seri\
-es.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"B\
-atch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out",
-"series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","seri\
-es.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.titl\
-e":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","or\
-ders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","\
-orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.",
-"orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or las\
-t four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.fin\
-d.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"\
-Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be be\
-fore the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.\
-phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. En\
-ter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","or\
-ders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"\
-Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","\
-move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders\
- can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.ca\
-ncel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {\
-phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's cod\
-e?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
-Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","r\
-edeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.sto\
-p":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page\
-, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeeme\
-d (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.used\
-By":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the re\
-demption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code \
-is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.",
-"payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outsi\
-de":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buye\
-r in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.o\
-utside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} alr\
-eady? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status",
-"payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","\
-payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","\
-payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Si\
-gned notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing, but \
-money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","n\
-otices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notic\
-e","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.\
-body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","\
-events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one \
-per order placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.",
-"events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.\
-delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","event\
-s.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"\
-Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLette\
-rs.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retrie\
-s. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"\
-Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reas\
-on":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"\
-Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.dis\
-card":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queu\
-e.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconci\
-le.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again",
-"reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match\
- the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admi\
-ssion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeat\
-ing a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved di\
-fferences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Com\
-pared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.",
-"reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"\
-Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repai\
-red","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.t\
-itle":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","aud\
-it.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audi\
-t.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","a\
-udit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.fi\
-nd.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID",
-"audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"\
-Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action",
-"audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{fie\
-ld}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_v\
-alue":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entr\
-y_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Publish\
-ed","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","\
-audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"\
-System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","ac\
-tion.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"\
-Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft \
-deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting ro\
-om changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","act\
-ion.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Pay\
-ment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","ac\
-tion.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo\
- sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock",
-"rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush\
-.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","r\
-ush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"\
-Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run\
- load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时\
-间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","a\
-ccess.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管\
-理员授予。","access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统",
-"form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。",
-"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。",
-"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
-ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
-结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
-间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
-ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
-须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
-"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
-，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
-"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
-须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
-lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
-100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
-"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
-valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
-多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 10\
-0 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
-"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.valid_from":"请填写日期和时间。",
-"invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超出允许范围。","i\
-nvalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。",
-"open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次提交的内容\
-（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交","home.nav":"\
-首页","home.title":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束","home.allRunnin\
-g":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。","h\
-ome.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","home.\
-and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价",
-"home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stock":"库存","home.lacks.sale":"活动时间",
-"money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）",
-"money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","p\
-review.untitled":"未命名","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.p\
-rice":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高级设置","tab.runni\
-ng":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","sales.na\
-v":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales\
-.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"\
-活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.\
-find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","vou\
-cher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺",
-"voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","vou\
-cher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","vouche\
-r.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay\
-_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"\
-库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
+or a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allo\
+wed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over w\
+hich the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the \
+sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no li\
+mit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends \
+at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. \
+Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"St\
+ate","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"S\
+ale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNo\
+te":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"\
+Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview",
+"sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedD\
+raft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void with\
+in a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to\
+ buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove\
+ unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUp\
+dated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been ap\
+plied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units \
+of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unp\
+aid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale\
+? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you c\
+an refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change \
+the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orde\
+rs that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you entered has already pas\
+sed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.su\
+re":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these order\
+s will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|or\
+der|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all}\
+ {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"\
+No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {inv\
+ariant} is broken. See what to do →","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"De\
+ad letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRe\
+funds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed:\
+ {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checke\
+d since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list\
+.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments a\
+s CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publ\
+ish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved chang\
+es. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","\
+publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see i\
+t within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"\
+Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.paymen\
+t":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixe\
+d","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The fa\
+ce value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face \
+value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.",
+"check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some.","ch\
+eck.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The sale ha\
+s no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.\
+pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","pictur\
+e.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","\
+picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture \
+is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size\
+} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF\
+ file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops\
+.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops\
+.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","\
+shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.tit\
+le":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Res\
+ume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
+In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
+ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
+nd","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.mess\
+age":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show \
+message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was\
+ removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date.\
+ Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.checked":"Last\
+ checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database\
+)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue de\
+pth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.\
+p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"\
+No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invari\
+ant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total \
+stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units a\
+nd units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's o\
+rder.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","i\
+nvariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second",
+"plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"\
+Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per tra\
+nsaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}\
+. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.dur\
+able":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"R\
+edis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","seri\
+es.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limit\
+ed":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.na\
+v":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders\
+.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","o\
+rders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The \
+audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.ph\
+one":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"\
+Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status",
+"orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","or\
+ders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last fo\
+ur digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"Mo\
+re than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","ord\
+ers.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Ref\
+unded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
+cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.n\
+oneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.r\
+edeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.re\
+fund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {p\
+hone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redee\
+m":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is\
+ a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Sc\
+an with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not av\
+ailable. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.do\
+ne":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Alre\
+ady redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {s\
+tatus}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of or\
+der {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belongs to the buyer. \
+Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|t\
+ry|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If the provider ca\
+nnot refund a payment, pay the buyer in another way, and record it here. The provider is not requested again.","payments\
+.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"\
+Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Ref\
+erence","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Upd\
+ated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refundi\
+ng","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread \
+payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or \
+matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","\
+notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Sou\
+rce","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order",
+"notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was d\
+one","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliv\
+eries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting there are non\
+e.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"All","events.status\
+.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","eve\
+nts.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events\
+.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will \
+be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued\
+ orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No d\
+ead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLe\
+tters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetter\
+s.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit agai\
+n if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","dead\
+Letters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","\
+reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and th\
+e queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admissio\
+n gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The databa\
+se is authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems i\
+n the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales}\
+ checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"\
+Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so s\
+ome figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","rec\
+oncile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconc\
+ile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs m\
+anual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed,\
+ or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Req\
+uests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.sys\
+tem":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Chan\
+ges by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order\
+_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Res\
+ult","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Ti\
+me","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"U\
+ser","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_va\
+lue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to \
+pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.f\
+ield.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit\
+.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","a\
+ctor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"\
+Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.crea\
+te_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_vouche\
+r":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"\
+Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.d\
+iscard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_retur\
+ned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.ret\
+urn_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.titl\
+e":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simula\
+tion","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at on\
+ce.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
+rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
+)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
+This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
+var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
+le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
+"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
+"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
+mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
+e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
+paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
+且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
+出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
+r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
+"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
+"open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
+.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
+e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
+"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
+ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
+k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
+"money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpaid":"未支付","m\
+oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.stock":"共 {n} 份","previe\
+w.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平\
+抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","t\
+ab.ended":"已结束","tab.all":"全部","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。",
+"sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"\
+保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"\
+按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID",
+"voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","vouc\
+her.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unk\
+nownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。",
+"voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","vouc\
+her.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","vouche\
+r.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
 "voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
 才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
 "voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
 "voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
 rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
 enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
-"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值；设置\
-后可以修改，不能清空。","voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","\
-voucher.segmentsNote":"仅用于 queue 模式和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
-"voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。设置后可以修改，不能清空。",
+"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+"voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
+和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
+"voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
 "voucher.begin_at":"开始时间","voucher.end_at":"结束时间","voucher.valid_from":"生效时间","voucher.valid_unt\
 il":"失效时间","voucher.validNote":"可到店使用的时间，留空为不限。","voucher.plain":"普通券（非秒杀）",
 "voucher.zone":"你所在的时区：{zone}。","voucher.state":"状态","voucher.draft":"草稿","voucher.on":"上架",

@@ -36,7 +36,7 @@ export function fields(v, shops, currency) {
     !v && { group: "price", name: "stock", kind: "whole", min: 0, max: MAX_UNITS },
     sale && { group: "when", name: "begin_at", kind: "time", required, note, value: at(1) },
     sale && { group: "when", name: "end_at", kind: "time", required, note, value: at(3) },
-    sale && { group: "when", name: "pay_timeout", kind: "minutes", required: v?.pay_timeout !== undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
+    sale && { group: "when", name: "pay_timeout", kind: "minutes", empty: v ? null : undefined, min: 1, max: 86400, note: t("voucher.pay_timeoutNote") },
     { group: "when", name: "valid_from", kind: "time", empty: v ? null : undefined, note: t("voucher.validNote") },
     { group: "when", name: "valid_until", kind: "time", empty: v ? null : undefined, note },
     sale && { group: "fairness", name: "limit_per_user", kind: "whole", required: true, min: 1, max: 100, value: 1 },
@@ -48,7 +48,7 @@ export function fields(v, shops, currency) {
       group: "fairness", name: "entry.challenge", kind: "choice", value: "off", note: t("voucher.entry.challengeNote"), shown: withPass,
       options: ["off", "on"].map((c) => [c, t(`voucher.entry.challenge.${c}`)]),
     },
-    sale && { group: "advanced", name: "unpaid_limit", kind: "whole", required: v?.unpaid_limit !== undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
+    sale && { group: "advanced", name: "unpaid_limit", kind: "whole", empty: v ? null : undefined, min: 0, max: 100, note: t("voucher.unpaid_limitNote") },
     sale && { group: "advanced", name: "segments", kind: "whole", required: true, min: 1, max: 16, value: 1, note: t("voucher.segmentsNote") },
   ];
   const own = v ? valuesOf(v) : {};
