@@ -7,6 +7,7 @@ import { h, show } from "../lib/dom.js";
 import { sleep, topic } from "../lib/events.js";
 import { clockTime, number, onLanguage, stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
+import { violationOf } from "./details.js";
 import { titleOf } from "./names.js";
 
 const POLL = 5_000; // ms
@@ -36,7 +37,7 @@ export function sentences() {
   if (!alerts) return all;
   const { violations, checked_at: checkedAt, dead_letters: letters, failing_events: events, failing_refunds: refunds, unread_notices: notices } = alerts;
   for (const v of violations.slice(0, NAMED)) {
-    all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { title: titleOf(v.voucher_id, render), invariant: `${v.invariant} ${t(`invariant.${v.invariant}`)}` })));
+    all.push(link(`/console/sales/${v.voucher_id}`, t("alerts.violation", { title: titleOf(v.voucher_id, render), what: violationOf(v) })));
   }
   if (violations.length > NAMED) all.push(link("/console/reconcile", t("alerts.more", { n: number(violations.length - NAMED) })));
   if (letters > 0) all.push(link("/console/dead-letters", t("alerts.deadLetters", { n: number(letters) })));

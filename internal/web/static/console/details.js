@@ -1,6 +1,6 @@
 // The server's explanations in Chinese. In other languages they are shown as sent.
 
-import { has, language, stamp, t } from "../lib/i18n.js";
+import { has, language, number, stamp, t } from "../lib/i18n.js";
 
 // sentences translate the details of verdicts and of the audit log; a group of the pattern is inserted for $1, $2 and $3.
 const sentences = [
@@ -55,6 +55,25 @@ export function detailOf(detail) {
   if (language() !== "zh") return [detail, null];
   const found = sentences.find(([pattern]) => pattern.test(detail));
   return found ? [detail.replace(...found), null] : [detail, "en"];
+}
+
+// violations measure what is wrong by the numbers of a detail, and name the words for it.
+const violations = [
+  [/^(\d+) active orders for (-?\d+) units/, (active, all) => ["oversold", active - all]],
+  [/^(\d+) users hold more active orders/, (users) => ["overLimit", users]],
+  [/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/, (left, active, all) => [left + active > all ? "tooMany" : "tooFew", Math.abs(left + active - all)]],
+  [/^(-?\d+) units are free, but only (-?\d+) can be bought/, (free, left) => ["unsold", free - left]],
+];
+
+// violationOf returns what a violated invariant means for a merchant.
+export function violationOf({ detail }) {
+  for (const [pattern, measure] of violations) {
+    const numbers = pattern.exec(detail)?.slice(1).map(Number);
+    if (!numbers) continue;
+    const [words, n] = measure(...numbers);
+    return t(`violation.${words}`, { n: number(n) });
+  }
+  return t("violation.other");
 }
 
 // findingOf is detailOf for a finding, by its kind.

@@ -230,33 +230,7 @@ element,clear:()=>show(element,false),show(sentence){text(element,sentence);show
 {name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
 h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
-uiet",onclick:()=>dialog.close()},t("back")),leave));document.body.append(dialog);dialog.showModal()}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
-read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.status!==
-404)sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitled",{id:id2})}
-function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});const show2=()=>text(
-link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
-ll",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
-var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var render2=()=>{};var violated=voucherID=>alerts?.
-violations.some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);
-function sentences(){const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)
-return all2;const{violations,checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;
-for(const v of violations.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{title:titleOf(
-v.voucher_id,render2),invariant:`${v.invariant} ${t(`invariant.${v.invariant}`)}`})))}if(violations.length>NAMED)all2.push(
-link("/console/reconcile",t("alerts.more",{n:number(violations.length-NAMED)})));if(letters>0)all2.push(link("/console/d\
-ead-letters",t("alerts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/cons\
-ole/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)
-all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>
-0)all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/even\
-ts",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unc\
-hecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}
-function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(
-banner,false);document.querySelector("header.top").after(banner);let shown2="";render2=()=>{const all2=sentences();const words2=JSON.
-stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;list4.replaceChildren(
-...all2.map(s=>h("li",{},s)));shown2=words2;changes3.emit()};async function read(){if(document.hidden||!session.may("rea\
-d"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.code)
-throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){for(;;){await read();
-wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,
-0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var sentences2=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+uiet",onclick:()=>dialog.close()},t("back")),leave));document.body.append(dialog);dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
 "$1 位用户超出限购"],[/^(\d+) orders have a slot that does not match their status$/,"$1 个订单的名额与状态不符"],
@@ -277,16 +251,47 @@ wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.o
 活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
 gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
 stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
-refund_unfinished:"退款尚未完成"};function detailOf(detail2){if(language()!=="zh")return[detail2,null];const found=sentences2.
-find(([pattern])=>pattern.test(detail2));return found?[detail2.replace(...found),null]:[detail2,"en"]}var findingOf=f=>language()===
-"zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
-var time=/^\d{4}-\d\d-\d\dT\S+$/;function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?
-t(`${group}.${key}`):key}function valueOf(value){if(value.startsWith('"'))return value;if(time.test(value))return stamp(
-value);return value.split(", ").map(part=>textOf(["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({
-action,detail:detail2}){if(["change_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail2];
-const changes4=[...detail2.matchAll(change)];const rest=detail2.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(
-rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],
-field2),was:valueOf(was),is:valueOf(is)}))]}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
+refund_unfinished:"退款尚未完成"};function detailOf(detail2){if(language()!=="zh")return[detail2,null];const found=sentences.
+find(([pattern])=>pattern.test(detail2));return found?[detail2.replace(...found),null]:[detail2,"en"]}var violations=[[/^(\d+) active orders for (-?\d+) units/,
+(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,
+(left2,active,all2)=>[left2+active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
+(free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(const[pattern,measure]of violations){const numbers=pattern.
+exec(detail2)?.slice(1).map(Number);if(!numbers)continue;const[words2,n]=measure(...numbers);return t(`violation.${words2}`,
+{n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
+f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;var time=/^\d{4}-\d\d-\d\dT\S+$/;
+function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
+if(value.startsWith('"'))return value;if(time.test(value))return stamp(value);return value.split(", ").map(part=>textOf(
+["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["ch\
+ange_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail2];const changes4=[...detail2.matchAll(
+change)];const rest=detail2.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
+,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
+is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
+read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.status!==
+404)sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitled",{id:id2})}
+function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});const show2=()=>text(
+link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
+ll",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
+var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var render2=()=>{};var violated=voucherID=>alerts?.
+violations.some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);
+function sentences2(){const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)
+return all2;const{violations:violations2,checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,
+unread_notices:notices}=alerts;for(const v of violations2.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,
+t("alerts.violation",{title:titleOf(v.voucher_id,render2),what:violationOf(v)})))}if(violations2.length>NAMED)all2.push(
+link("/console/reconcile",t("alerts.more",{n:number(violations2.length-NAMED)})));if(letters>0)all2.push(link("/console/\
+dead-letters",t("alerts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/con\
+sole/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)
+all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>
+0)all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/even\
+ts",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unc\
+hecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}
+function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(
+banner,false);document.querySelector("header.top").after(banner);let shown2="";render2=()=>{const all2=sentences2();const words2=JSON.
+stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;list4.replaceChildren(
+...all2.map(s=>h("li",{},s)));shown2=words2;changes3.emit()};async function read(){if(document.hidden||!session.may("rea\
+d"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.code)
+throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){for(;;){await read();
+wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,
+0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
 var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
 2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
 QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
@@ -1475,33 +1480,36 @@ key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(f
 list4.set([["paid",figures2&&number(figures2.paid),refunded&&"paidAndRefunded"],["conversion",figures2?.orders>0?`${round3(
 figures2.conversion*100)}%`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,
 value,name])=>({id:`money.${id2}`,name:t(`money.${name||id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",
-{class:"banner","data-stale":true});const staleStatus=h("p",{class:"sr",role:"status"});const out=errorBox();const takes=takings();
-const sold=plot(soldPlot);const hourly=hourPlots.map(plot);const figures2=factList();const invariants=verdicts();const checked=h(
-"p",{class:"note"});const grid2=h("div",{class:"plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h(
-"details",{class:"panel fold","data-technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"repo\
-rts"},figures2.element,grid2,h("h3",{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},
-stale,staleStatus,out.element,section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"\
-plots"},hourly.map(p=>p.element))),section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;
-let curveAt=-CURVE;show(stale,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?
+{class:"banner","data-stale":true});const staleStatus=h("p",{class:"sr",role:"status"});const repair=h("p",{class:"banne\
+r","data-repair":true});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.map(
+plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",{class:"\
+plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fold","data\
+-technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,h("h3",
+{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},stale,staleStatus,repair,out.element,
+section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),
+section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;let curveAt=-CURVE;show(
+stale,false);show(repair,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?
 "":stats?t("live.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);text(staleStatus,sentence);show(
 stale,old&&!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-state",!stats?"waiting":old?"stale":
 "live");if(stats)invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||stats===shown2)return;shown2=
 stats;if(!last)draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.
-outcomes).length);takes.show(stats.voucher,stats.figures);showFigures(stats);text(checked,stats.checked_at?t("live.check\
-ed",{at:stamp(stats.checked_at)}):"");if(!document.hidden){for(const p of pictures)p.show(seconds);for(const p of hourly)
-p.show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(stats)}async function readCurve({figures:figures3,
-voucher,at}){if(!figures3||figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=
-figures3.orders;try{const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,
-at))}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot(
-{...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{
-label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),
-number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,
-queue,totals,lane,instances}){const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],
-["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],
-["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==
-null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));
-figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{
-element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+outcomes).length);takes.show(stats.voucher,stats.figures);showRepair(stats.invariants.some(v=>v.ok===false));showFigures(
+stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(stats.checked_at)}):"");if(!document.hidden){for(const p of pictures)
+p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(
+stats)}function showRepair(broken){if(broken&&repair.hidden)repair.replaceChildren(t("live.repair")," ",h("a",{href:"/co\
+nsole/reconcile"},t("reconcile.nav")));show(repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!figures3||
+figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
+const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
+if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
+lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
+Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(
+s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
+const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
+[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
+p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
+filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
+{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
+...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
 "a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
 function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
 running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
@@ -1514,9 +1522,9 @@ t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbna
 "li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
 getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
 e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
-ady"))}function showTodo(){const all2=[...sentences(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.no\
-thing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","u\
-pcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+ady"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.n\
+othing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","\
+upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
 lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
 w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...soon.items.map(
@@ -1920,152 +1928,157 @@ re":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refund
 s will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|or\
 der|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all}\
  {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"\
-No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {inv\
-ariant} is broken. See what to do →","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"De\
-ad letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRe\
-funds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed:\
- {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checke\
-d since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list\
-.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments a\
-s CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Publ\
-ish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved chang\
-es. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","\
-publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see i\
-t within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.done":"\
-Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.paymen\
-t":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixe\
-d","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The fa\
-ce value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face \
-value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.",
-"check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some.","ch\
-eck.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The sale ha\
-s no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.\
-pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","pictur\
-e.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","\
-picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture \
-is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size\
-} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF\
- file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops\
-.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops\
-.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.","\
-shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.tit\
-le":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Res\
-ume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
+No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {wha\
+t}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|custom\
+er has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.t\
+ooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.\
+other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"\
+Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.more\
+Refunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processe\
+d: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been chec\
+ked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","li\
+st.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments\
+ as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Pu\
+blish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved cha\
+nges. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?",
+"publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see \
+it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.don\
+e":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.pa\
+yment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be \
+fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"Th\
+e face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the f\
+ace value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another \
+one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some\
+.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The s\
+ale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.wa\
+rning.pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","\
+picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Rem\
+ove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The pi\
+cture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has\
+ {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP \
+or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops",
+"shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop",
+"shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.",
+"shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.ti\
+tle":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Re\
+sume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
 In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
 ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
 nd","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.mess\
 age":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show \
 message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was\
  removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date.\
- Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.checked":"Last\
- checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database\
-)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue de\
-pth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.\
-p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"\
-No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invari\
-ant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total \
-stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units a\
-nd units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's o\
-rder.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","i\
-nvariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second",
-"plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"\
-Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per tra\
-nsaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}\
-. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.dur\
-able":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"R\
-edis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","seri\
-es.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limit\
-ed":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.na\
-v":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders\
-.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","o\
-rders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The \
-audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.ph\
-one":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"\
-Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status",
-"orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","or\
-ders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last fo\
-ur digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"Mo\
-re than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","ord\
-ers.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Ref\
-unded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Can\
-cel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.n\
-oneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.r\
-edeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.re\
-fund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {p\
-hone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redee\
-m":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is\
- a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Sc\
-an with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not av\
-ailable. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.do\
-ne":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Alre\
-ady redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {s\
-tatus}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of or\
-der {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belongs to the buyer. \
-Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|t\
-ry|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If the provider ca\
-nnot refund a payment, pay the buyer in another way, and record it here. The provider is not requested again.","payments\
-.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"\
-Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Ref\
-erence","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Upd\
-ated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refundi\
-ng","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread \
-payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could not be read or \
-matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then close it.","\
-notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Sou\
-rce","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order",
-"notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was d\
-one","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliv\
-eries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting there are non\
-e.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"All","events.status\
-.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","eve\
-nts.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events\
-.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will \
-be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued\
- orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No d\
-ead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLe\
-tters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetter\
-s.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit agai\
-n if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","dead\
-Letters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","\
-reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and th\
-e queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admissio\
-n gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The databa\
-se is authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems i\
-n the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales}\
- checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"\
-Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so s\
-ome figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","rec\
-oncile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconc\
-ile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs m\
-anual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed,\
- or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Req\
-uests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.sys\
-tem":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Chan\
-ges by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order\
-_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Res\
-ult","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"Ti\
-me","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"U\
-ser","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_va\
-lue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to \
-pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.f\
-ield.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit\
-.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","a\
-ctor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"\
-Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.crea\
-te_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_vouche\
-r":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"\
-Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.d\
-iscard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_retur\
-ned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.ret\
-urn_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.titl\
-e":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simula\
-tion","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at on\
-ce.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buye\
-rs with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s\
-)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"\
-This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."};
-var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sa\
-le":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+ Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repair":"Order\
+s and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it can repair\
+. What is left is wrong in the database: “seckill verify” names the orders, and docs/checks.md says how to correct it.",
+"live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Un\
+sold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added",
+"live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters\
+ (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order \
+mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Ans\
+wers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders n\
+ever exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.\
+means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer\
+ matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders\
+ have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"\
+Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units le\
+ft","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.bat\
+ches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot\
+.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"\
+Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
+e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
+9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
+"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
+Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
+l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
+rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
+er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer",
+"orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","ord\
+ers.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.\
+status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last \
+four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of i\
+t, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders\
+.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"\
+Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.\
+refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","\
+move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in thi\
+s state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Re\
+fund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediatel\
+y.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem\
+ order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.",
+"move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.oth\
+erShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","c\
+amera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The \
+camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Re\
+deem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","re\
+deem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be rede\
+emed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The \
+redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belong\
+s to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.\
+tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If\
+ the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not requested a\
+gain.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments\
+.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","pa\
+yments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.\
+updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.ref\
+unding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices\
+.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could\
+ not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, the\
+n close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notice\
+s.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.or\
+der_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.\
+why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"\
+Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting \
+there are none.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"All","\
+events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"\
+Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attem\
+pt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repea\
+ted":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.le\
+ad":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.\
+none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sa\
+le","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions",
+"deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves \
+a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains fai\
+led.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconc\
+iliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in R\
+edis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair t\
+he admission gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"\
+The database is authoritative. A repair makes the admission gate and the queue match it and never changes the database. \
+Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|s\
+ale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.\
+leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the compar\
+ison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"\
+Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} mor\
+e","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"\
+Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system c\
+hanged, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.reques\
+t":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit\
+.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"\
+Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.o\
+rder_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"\
+Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"\
+Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"\
+User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_v\
+alue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to\
+ pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.\
+field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audi\
+t.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","\
+actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expir\
+e":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.\
+create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_vo\
+ucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_pass\
+es":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","act\
+ion.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_\
+returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","actio\
+n.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush\
+.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New s\
+imulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all \
+at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"\
+Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duratio\
+n (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.no\
+Demo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside in\
+stead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","st\
+ate.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
@@ -2143,45 +2156,49 @@ e.end":"确定立即结束“{title}”吗？填写的结束时间已过。","sa
 te":"这些订单的核销码将失效；已核销的订单不退款。此操作无法撤销。","refunds.yes":"退款 {n} 笔",
 "refunds.none":"没有已支付的订单。","refunds.progress":"已发起的退款","refunds.of":"已发起 {n} / {all} 笔退款，请\
 勿离开此页面。","refunds.done":"已发起 {n} 笔退款。","alerts.stale":"自 {at} 起服务器没有响应，页面数据可能已过时，正在重新连接…",
-"alerts.violation":"“{title}”未通过一致性检查：{invariant}。查看处理方法 →","alerts.more":"另有 {n} \
-项异常","alerts.deadLetters":"死信：{n} 条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{error}",
-"alerts.moreRefunds":"另有 {n} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.events":"\
-未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neverChecked":"\
-尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n} 条，还有更多",
-"files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","files.requests":"导出 CS\
-V","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"\
-需修改 {n} 项。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fix\
-Of":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {v\
-alue}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {val\
-ue}）。发布后一秒内顾客可见。","publish.done":"已发布。","check.shop":"店铺","check.price":"价格","\
-check.window":"活动时间","check.stock":"库存","check.payment":"支付时限","check.picture":"图片","check.is.ho\
-lds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"未选择店铺，或店铺已不存在，请选择。",
-"check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售\
-价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.\
-end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check\
-.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warni\
-ng.begin_at":"开始时间已过，发布后立即开抢。","check.warning.pay_timeout":"支付时限 {time} 分钟太短，多数付款会因超时被退回。",
-"check.sale":"活动","picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.r\
-emove":"移除","picture.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，\
-请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 1\
-0 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
-"shops.nav":"店铺","shops.title":"店铺","shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。",
-"shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"\
-新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈",
-"shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaus\
-ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，排队位次保留。",
-"room.resumed":"已恢复放行。","room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线",
-"room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）",
-"room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。",
-"room.message":"给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告",
-"room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
-g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
-"live.course":"销售走势","live.technical":"技术指标","live.invariants":"一致性检查","live.checked":"上次检查：{a\
-t}。","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）","live.gate":"可\
-预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动）",
-"live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"p50\
- 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式","\
-invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结果与订单一致",
+"alerts.violation":"“{title}”：{what}。查看处理方法 →","violation.oversold":"有效订单比库存多 {n} 笔",
+"violation.overLimit":"{n} 位用户的订单超出限购","violation.tooMany":"库存多出 {n} 份","violation.tooFew":"\
+库存少了 {n} 份","violation.unsold":"{n} 份未售库存无法购买","violation.other":"订单与库存不符","al\
+erts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} 条","alerts.refund":"订单 {id} 已向渠道申请退款 {n} 次，仍未成功：{\
+error}","alerts.moreRefunds":"另有 {n} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.e\
+vents":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neve\
+rChecked":"尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n\
+} 条，还有更多","files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","\
+files.requests":"导出 CSV","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。",
+"publish.broken":"需修改 {n} 项。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改",
+"publish.fixOf":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {\
+price}（面值 {value}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。","publish.meansVoucher":"\
+售价 {price}（面值 {value}）。发布后一秒内顾客可见。","publish.done":"已发布。","check.shop":"店铺",
+"check.price":"价格","check.window":"活动时间","check.stock":"库存","check.payment":"支付时限","check.pictur\
+e":"图片","check.is.holds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"\
+未选择店铺，或店铺已不存在，请选择。","check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。",
+"check.problem.pay_value":"售价高于面值，请调低售价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。",
+"check.problem.end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。",
+"check.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check\
+.warning.begin_at":"开始时间已过，发布后立即开抢。","check.warning.pay_timeout":"支付时限 {time} 分钟太短，多数付款会因超\
+时被退回。","check.sale":"活动","picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更\
+换","picture.remove":"移除","picture.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture\
+.wait":"图片仍在上传，请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.s\
+ize":"{name} 有 {size} MB，超过 10 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图\
+片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。","shops.nav":"店铺","shops.title":"店铺",
+"shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。","shops.new":"新建店铺","shops.\
+one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"新建店铺","shops.created":"已\
+新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈","shop.address":"地址","shop.ope\
+n_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaused":"已暂停","room.pause":"暂停放\
+行","room.resume":"恢复放行","room.stopped":"已暂停放行，排队位次保留。","room.resumed":"已恢复放行。",
+"room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线","room.admitted":"累计放行","\
+room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）","room.left":"累计离开","ro\
+om.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。","room.message":"\
+给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告","room.messageS\
+hown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waiting":"暂无数据，正在连接…",
+"live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…","live.course":"销售走势",
+"live.technical":"技术指标","live.invariants":"一致性检查","live.repair":"此活动的订单与库存不符。处理方法：在“数据核对”页面重新检查，并修复可修复\
+的差异；其余问题出在数据库，可用 seckill verify 列出相关订单，再按 docs/checks.md 处理。","l\
+ive.checked":"上次检查：{at}。","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）",
+"live.gate":"可预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动\
+）","live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"\
+p50 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式",
+"invariant.I1":"不超卖","invariant.I2":"一人一单","invariant.I3":"库存守恒","invariant.I4":"返回结果与订单一致",
 "invariant.I5":"库存不滞留","invariant.I6":"订单号唯一","invariant.I1.means":"有效订单数不超过总库存。",
 "invariant.I2.means":"每位用户的有效订单数不超过限购数量。","invariant.I3.means":"未售库存与有效订单占用的库存之和等于总库\
 存。","invariant.I4.means":"返回给买家的结果与其订单一致。","invariant.I5.means":"未售出的库存均可购买。",

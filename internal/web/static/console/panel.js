@@ -48,6 +48,7 @@ export function takings() {
 export function panel(id, onStats) {
   const stale = h("p", { class: "banner", "data-stale": true });
   const staleStatus = h("p", { class: "sr", role: "status" });
+  const repair = h("p", { class: "banner", "data-repair": true });
   const out = errorBox();
   const takes = takings();
   const sold = plot(soldPlot);
@@ -62,7 +63,7 @@ export function panel(id, onStats) {
   const technical = h("details", { class: "panel fold", "data-technical": true }, h("summary", {}, h("h2", {}, t("live.technical"))),
     h("div", { class: "reports" }, figures.element, grid, h("h3", {}, t("live.table")), lastPlace));
   const element = h("div", { class: "live", "data-live": id },
-    stale, staleStatus, out.element,
+    stale, staleStatus, repair, out.element,
     section(t("money.title"), takes.element),
     section(t("live.course"), sold.element, h("div", { class: "plots" }, hourly.map((p) => p.element))),
     section(t("live.invariants"), invariants.element, checked),
@@ -71,6 +72,7 @@ export function panel(id, onStats) {
   let counted = -1; // orders in the curve
   let curveAt = -CURVE;
   show(stale, false);
+  show(repair, false);
 
   function render({ stats, seconds, hour, stale: old, receivedAt, problem }) {
     const sentence = !old ? "" : stats ? t("live.stale", { at: clockTime(receivedAt) }) : t("live.waiting");
@@ -87,6 +89,7 @@ export function panel(id, onStats) {
     attr(element, "data-seconds", seconds.length);
     attr(element, "data-holes", seconds.filter((s) => !s.outcomes).length);
     takes.show(stats.voucher, stats.figures);
+    showRepair(stats.invariants.some((v) => v.ok === false));
     showFigures(stats);
     text(checked, stats.checked_at ? t("live.checked", { at: stamp(stats.checked_at) }) : "");
     if (!document.hidden) {
@@ -96,6 +99,12 @@ export function panel(id, onStats) {
     }
     last.set(seconds.slice(-ROWS).reverse());
     onStats?.(stats);
+  }
+
+  // showRepair shows what to do about a violated invariant.
+  function showRepair(broken) {
+    if (broken && repair.hidden) repair.replaceChildren(t("live.repair"), " ", h("a", { href: "/console/reconcile" }, t("reconcile.nav")));
+    show(repair, broken);
   }
 
   // readCurve reads the curve again when orders were counted since the last time.
