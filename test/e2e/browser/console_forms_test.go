@@ -34,6 +34,8 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	v.send("change", "sub_title", "changed here")
 	v.reads("main", "Saved.")
 	require.Equal(t, "changed here", c.Must(t, rig.Get("/vouchers/"+normal, ""))["sub_title"])
+	v.goTo("/console/sales?tab=all")
+	v.reads(`[data-tab="all"]`, "(1 without a sale)")
 }
 
 // editsKept checks that unsaved input survives a save in progress, a change of language and a new session.

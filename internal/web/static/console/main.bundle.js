@@ -1447,21 +1447,22 @@ egin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_a
 const page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,tab:tab2,...search&&{search},...cursor&&{cursor}})}`);
 let answer=await page2(chosen||tabs[0]);if(!chosen){chosen=tabs.find(tab2=>answer.counts[tab2]>0)??tabs[0];if(chosen!==tabs[0])
 answer=await page2(chosen)}for(const[tab2,link3]of links2){text(counts.get(tab2),number(answer.counts[tab2])+(answer.complete?
-"":"+"));attr(link3,"aria-current",tab2===chosen?"page":null)}return answer}root2.replaceChildren(head(t("sales.title"),
-session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,
-find2),all2.element);all2.load();const onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilityc\
-hange",onVisible);const unsubscribe=onChange(all2.refresh);return()=>{unsubscribe();document.removeEventListener("visibi\
-litychange",onVisible)}}function make2(root2){const post=intents({lasting:true});const from=new URLSearchParams(location.
-search).get("from");const out=errorBox();const place=h("div",{},h("p",{class:"empty"},t("loading")));root2.replaceChildren(
-head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",class:"link"},t("sales.back"))),out.element,
-place);let unmounted=false;Promise.all([all(),from&&getMine(`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)
-return;const values=copied?copyOf(copied):{};const f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),
-fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{
-const voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))
-return;const created=await post("/admin/vouchers",voucher);f.clear();go(`/console/sales/${created.id}`)}});const card=preview(
-f,shops,{currency:()=>f.value("currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t(
-"sales.details"),f.element),card.element))},problem=>{if(!problem.code)throw problem;place.replaceChildren();out.show(problem)});
-return()=>{unmounted=true}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
+"":"+")+(tab2==="all"?plain2(answer.counts):""));attr(link3,"aria-current",tab2===chosen?"page":null)}return answer}function plain2({
+all:all3,...others}){const n=all3-Object.values(others).reduce((sum,count)=>sum+count,0);return n>0?` ${t("tab.plain",{n:number(
+n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("operate")?h("a",{href:"/console/new",class:"button pr\
+imary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element);all2.load();const onVisible=()=>document.hidden||
+all2.load();document.addEventListener("visibilitychange",onVisible);const unsubscribe=onChange(all2.refresh);return()=>{
+unsubscribe();document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){const post=intents({lasting:true});
+const from=new URLSearchParams(location.search).get("from");const out=errorBox();const place=h("div",{},h("p",{class:"em\
+pty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",
+class:"link"},t("sales.back"))),out.element,place);let unmounted=false;Promise.all([all(),from&&getMine(`/vouchers/${from}`)]).
+then(([shops,copied])=>{if(unmounted)return;const values=copied?copyOf(copied):{};const f=form({name:"make",label:t("sal\
+es.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({...field2,
+value:values[field2.name]??field2.value})),work:async values2=>{const voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(
+post,"/admin/vouchers",voucher,open3=>open3.title))return;const created=await post("/admin/vouchers",voucher);f.clear();
+go(`/console/sales/${created.id}`)}});const card=preview(f,shops,{currency:()=>f.value("currency"),stock:()=>Number(f.value(
+"stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))},problem=>{if(!problem.
+code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
 "div",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){
 const element=h("ul",{class:"invariants"});const announced=new Map;return{element,set(all2){if(element.children.length!==
 all2.length)element.replaceChildren(...all2.map(empty));all2.forEach((v,i)=>{const li=element.children[i];const word=v.ok===
@@ -1881,204 +1882,204 @@ tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefund
 nversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"\
 Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price a\
 nd stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcom\
-ing":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","sales.nav":"Sales","sales.title":"Sales","sal\
-es.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A\
- title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tab\
-s":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n}\
- of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.sho\
-p_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.",
-"voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at mos\
-t 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cann\
-ot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value whe\
-n redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher\
-.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"Wit\
-h a pass: purchases need a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait \
-in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_tt\
-lNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNo\
-te":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most\
- so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off",
-"voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry\
-, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 f\
-or a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allo\
-wed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over w\
-hich the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the \
-sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no li\
-mit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends \
-at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. \
-Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"St\
-ate","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"S\
-ale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNo\
-te":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"\
-Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview",
-"sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedD\
-raft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void with\
-in a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to\
- buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove\
- unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUp\
-dated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been ap\
-plied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units \
-of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unp\
-aid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale\
-? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you c\
-an refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change \
-the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orde\
-rs that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you entered has already pas\
-sed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.su\
-re":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these order\
-s will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|or\
-der|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all}\
- {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"\
-No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {wha\
-t}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|custom\
-er has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.t\
-ooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.\
-other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"\
-Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.more\
-Refunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processe\
-d: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been chec\
-ked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","li\
-st.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CSV","files.payments":"Payments\
- as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"Checklist","publish.do":"Pu\
-blish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved cha\
-nges. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?",
-"publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {end}. Customers see \
-it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a second.","publish.don\
-e":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stock":"Stock","check.pa\
-yment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be \
-fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"Th\
-e face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the f\
-ace value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another \
-one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There are no units. Add some\
-.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warning.image_id":"The s\
-ale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is published.","check.wa\
-rning.pay_timeout":"Time to pay: {time} minutes is too short; most payments will be refunded.","check.sale":"The sale","\
-picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Rem\
-ove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The pi\
-cture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has\
- {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP \
-or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops",
-"shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop",
-"shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.",
-"shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.ti\
-tle":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Re\
-sume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
-In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
-ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
-nd","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.mess\
-age":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show \
-message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was\
- removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date.\
- Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repair":"Order\
-s and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it can repair\
-. What is left is wrong in the database: “seckill verify” names the orders, and docs/checks.md says how to correct it.",
-"live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Un\
-sold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added",
-"live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters\
- (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order \
-mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Ans\
-wers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders n\
-ever exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.\
-means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer\
- matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders\
- have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"\
-Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units le\
-ft","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.bat\
-ches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot\
-.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"\
-Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
-e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
-9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
-"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
-Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
-l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
-rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
-er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer",
-"orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","ord\
-ers.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.\
-status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last \
-four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of i\
-t, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders\
-.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"\
-Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.\
-refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","\
-move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in thi\
-s state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Re\
-fund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediatel\
-y.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem\
- order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.",
-"move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.oth\
-erShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","c\
-amera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The \
-camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Re\
-deem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","re\
-deem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be rede\
-emed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The \
-redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belong\
-s to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.\
-tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If\
- the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not requested a\
-gain.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments\
-.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","pa\
-yments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.\
-updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.ref\
-unding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices\
-.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could\
- not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, the\
-n close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notice\
-s.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.or\
-der_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.\
-why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"\
-Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting \
-there are none.","events.none":"No deliveries.","events.show":"Show","events.status":"State","events.status.all":"All","\
-events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"\
-Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attem\
-pt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repea\
-ted":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.le\
-ad":"Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.\
-none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sa\
-le","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions",
-"deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves \
-a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains fai\
-led.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconc\
-iliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in R\
-edis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair t\
-he admission gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"\
-The database is authoritative. A repair makes the admission gate and the queue match it and never changes the database. \
-Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|s\
-ale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.\
-leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the compar\
-ison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"\
-Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} mor\
-e","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"\
-Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system c\
-hanged, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.reques\
-t":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit\
-.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"\
-Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.o\
-rder_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"\
-Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.show":"Filter","audit.at":"\
-Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"\
-User","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_v\
-alue":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to\
- pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.\
-field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audi\
-t.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","\
-actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expir\
-e":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.\
-create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_vo\
-ucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_pass\
-es":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","act\
-ion.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_\
-returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","actio\
-n.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush\
-.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New s\
-imulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all \
-at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"\
-Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duratio\
-n (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.no\
-Demo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside in\
-stead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","st\
-ate.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+ing":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"\
+Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a dra\
+ft, which customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","s\
+ales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales\
+.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","vo\
+ucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop ye\
+t. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_\
+idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"I\
+SO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value",
+"voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","vo\
+ucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting r\
+oom","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the s\
+ale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime\
+ (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room o\
+pens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second",
+"voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","vo\
+ucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's bro\
+wser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_ti\
+meoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's defau\
+lt.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on \
+a Redis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be c\
+hanged until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a cust\
+omer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"S\
+tarts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.vali\
+dNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time z\
+one: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher\
+.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}”\
+ was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"\
+View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
+front","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages updat\
+e within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.re\
+voked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{tit\
+le}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"\
+Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sa\
+le.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not\
+ confirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|\
+unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “\
+{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.o\
+ffPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and\
+ paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{tit\
+le}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sal\
+e.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end ti\
+me that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"\
+Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.not\
+e":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undon\
+e.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds re\
+quested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|\
+refunds} requested.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…",
+"alerts.violation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than unit\
+s","violation.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit\
+|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|un\
+it|units} cannot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|inva\
+riant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in\
+ {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"P\
+ayment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unch\
+ecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked ye\
+t.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"\
+Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","pu\
+blish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.",
+"publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}",
+"publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sa\
+le from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Custome\
+rs see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start \
+and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.w\
+arning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choos\
+e one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.\
+pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this curr\
+ency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.prob\
+lem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no di\
+scount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale\
+ begins when it is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; most payments will\
+ be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.\
+replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The pict\
+ure is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP \
+or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. \
+It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 m\
+egapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","s\
+hops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop",
+"shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address",
+"shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.p\
+ause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.r\
+esumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","r\
+oom.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"\
+Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|cu\
+stomers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to r\
+emove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a se\
+cond.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No dat\
+a since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.\
+invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the page \
+Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the orders,\
+ and docs/checks.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten \
+seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
+Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
+ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
+e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
+ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
+que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
+ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
+nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
+ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
+ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
+ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
+"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
+ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
+Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
+refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
+all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
+cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
+ries.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order",
+"orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"\
+Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"\
+Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.vouch\
+er_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order\
+ ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.paym\
+ent_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"Use\
+r ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.\
+phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 custome\
+rs match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.cre\
+ated_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","or\
+ders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders\
+ ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"\
+Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cance\
+l":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}\
+? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will st\
+op working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.",
+"move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Red\
+eem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at\
+}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Pictur\
+e of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"\
+Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"\
+Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by \
+{who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"Wh\
+at went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"T\
+he code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","paym\
+ents.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the p\
+rovider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it h\
+ere. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","pay\
+ments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","pa\
+yments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payme\
+nts.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","p\
+ayment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","not\
+ices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers\
+, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved: compare eac\
+h with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"First receiv\
+ed","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query",
+"notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Acti\
+on","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.tit\
+le":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retri\
+ed for three days. Without that setting there are none.","events.none":"No deliveries.","events.show":"Show","events.sta\
+tus":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.s\
+tatus.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"\
+Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions",
+"events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLet\
+ters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, an\
+d the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.orde\
+r_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tri\
+es":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sur\
+e.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead l\
+etter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.dis\
+card":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences bet\
+ween the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repa\
+ir differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the data\
+base is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queu\
+e match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.",
+"reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","recon\
+cile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconc\
+ile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"D\
+ifferences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.ord\
+ers":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.re\
+pairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","au\
+dit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","a\
+udit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
+"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
+"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
+"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
+est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
+No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"S\
+ale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
+"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
+allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
+of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
+Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
+"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
+id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
+uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
+change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
+e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
+play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
+atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
+ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
+ disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
+yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
+rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
+ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
+"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
+ne":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. R\
+un the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
 "access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
@@ -2113,23 +2114,24 @@ k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money
 oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.stock":"共 {n} 份","previe\
 w.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平\
 抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","t\
-ab.ended":"已结束","tab.all":"全部","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。",
-"sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"\
-保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"\
-按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID",
-"voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","vouc\
-her.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unk\
-nownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。",
-"voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","vouc\
-her.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","vouche\
-r.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
-"voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
-才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
-"voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
-"voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
-rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
-enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
-"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+ab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀\
+活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
+"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
+ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
+id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
+店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
+"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
+，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
+"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
+oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
+直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
+带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
+"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
+"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
+.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
+ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
+.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
+支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",

@@ -81,10 +81,16 @@ export function list(root) {
       if (chosen !== tabs[0]) answer = await page(chosen);
     }
     for (const [tab, link] of links) {
-      text(counts.get(tab), number(answer.counts[tab]) + (answer.complete ? "" : "+"));
+      text(counts.get(tab), number(answer.counts[tab]) + (answer.complete ? "" : "+") + (tab === "all" ? plain(answer.counts) : ""));
       attr(link, "aria-current", tab === chosen ? "page" : null);
     }
     return answer;
+  }
+
+  // plain names the vouchers without a sale, which belong to no other tab.
+  function plain({ all, ...others }) {
+    const n = all - Object.values(others).reduce((sum, count) => sum + count, 0);
+    return n > 0 ? ` ${t("tab.plain", { n: number(n) })}` : "";
   }
 
   root.replaceChildren(head(t("sales.title"), session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),

@@ -111,6 +111,7 @@ const en = {
   "tab.drafts": "Drafts",
   "tab.ended": "Ended",
   "tab.all": "All",
+  "tab.plain": "({n} without a sale)",
 
   "sales.nav": "Sales",
   "sales.title": "Sales",
@@ -788,6 +789,7 @@ const zh = {
   "tab.drafts": "草稿",
   "tab.ended": "已结束",
   "tab.all": "全部",
+  "tab.plain": "（含 {n} 张普通券）",
 
   "sales.nav": "活动",
   "sales.title": "秒杀活动",
