@@ -39,18 +39,27 @@ type statsRoom struct {
 }
 
 func (h *statsHandler) show(c *gin.Context, id int64) error {
-	out, err := h.read(c.Request.Context(), id, time.Time{})
+	hour := c.DefaultQuery("hour", "true")
+	if hour != "true" && hour != "false" {
+		return domain.Invalid("hour", "must be true or false")
+	}
+
+	out, err := h.read(c.Request.Context(), id, time.Time{}, hour == "true")
 	if err != nil {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// read returns the statistics of a sale, with the seconds later than after.
-func (h *statsHandler) read(ctx context.Context, id int64, after time.Time) (statsOut, error) {
+// read returns the statistics of a sale, with the seconds later than after, and with the last hour if hour is set.
+func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour bool) (statsOut, error) {
 	s, err := h.monitor.Stats(ctx, id, after)
 	if err != nil {
 		return statsOut{}, err
+	}
+
+	if hour {
+		s.Hour = h.monitor.Hour(ctx, id)
 	}
 
 	out := statsOut{Voucher: h.vouchers.out(&s.Voucher), SaleStats: &s}
@@ -97,7 +106,7 @@ type statsStream struct {
 // ErrUnauthenticated if the user has lost the role of the request, or no longer exists.
 func (s *statsStream) load() (statsOut, error) {
 	return readDetached(func(ctx context.Context) (statsOut, error) {
-		stats, err := s.h.read(ctx, s.id, s.sent)
+		stats, err := s.h.read(ctx, s.id, s.sent, s.sent.IsZero())
 		if err != nil {
 			return statsOut{}, err
 		}

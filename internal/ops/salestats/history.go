@@ -138,11 +138,10 @@ type reading struct {
 	instances int
 	total     Totals
 	seconds   []Second
-	hour      []Period
 }
 
 // read returns the reports about a voucher, with the complete seconds later than after. Seconds without reports have
-// neither counts nor levels. If after is zero, it also returns the last hour.
+// neither counts nor levels.
 func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now time.Time) (reading, error) {
 	reports, totals := historyKeys(voucherID)
 	oldest := now.Add(-historySeconds * time.Second)
@@ -171,15 +170,11 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 
 	first := max(since.Unix(), after.Unix()+1, second-historySeconds)
 	r.readSeconds(reply[1], first, second)
-	if after.IsZero() {
-		// Without the hour, what was read is still shown.
-		r.hour, _ = h.readHour(ctx, voucherID, now)
-	}
 	return r, nil
 }
 
-// readHour returns the periods of the last hour in which something was reported.
-func (h *RedisHistory) readHour(ctx context.Context, voucherID int64, now time.Time) ([]Period, error) {
+// hour returns the periods of the last hour in which something was reported.
+func (h *RedisHistory) hour(ctx context.Context, voucherID int64, now time.Time) ([]Period, error) {
 	first := now.Truncate(period).Add(-time.Duration(periods-1) * period)
 	replies, err := h.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range periods {
@@ -191,7 +186,7 @@ func (h *RedisHistory) readHour(ctx context.Context, voucherID int64, now time.T
 		return nil, err
 	}
 
-	var hour []Period
+	var all []Period
 	for i, reply := range replies {
 		values := reply.(*redis.MapStringStringCmd).Val()
 		if len(values) == 0 {
@@ -205,10 +200,10 @@ func (h *RedisHistory) readHour(ctx context.Context, voucherID int64, now time.T
 			p.Stock = &n
 		}
 
-		hour = append(hour, p)
+		all = append(all, p)
 	}
 
-	return hour, nil
+	return all, nil
 }
 
 // readTotals reads the sums of a voucher, and returns when they began.

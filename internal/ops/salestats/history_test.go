@@ -148,17 +148,13 @@ func lastHour(t *testing.T, rdb *redis.Client) {
 	at(time.Minute+time.Second, 5)
 	at(0, 4)
 
-	r, err := processes[0].read(t.Context(), 9, time.Time{}, now)
+	hour, err := processes[0].hour(t.Context(), 9, now)
 	require.NoError(t, err)
 	period := func(ago time.Duration, times, stock int64) Period {
 		return Period{At: now.Add(-ago).Truncate(period).UTC(), Orders: 6 * times, Refused: 4 * times, Stock: &stock}
 	}
-	require.Equal(t, []Period{period(time.Hour-10*time.Second, 1, 7), period(time.Minute, 2, 5), period(0, 1, 4)}, r.hour)
+	require.Equal(t, []Period{period(time.Hour-10*time.Second, 1, 7), period(time.Minute, 2, 5), period(0, 1, 4)}, hour)
 	require.Positive(t, rdb.PTTL(t.Context(), periodKey(9, now)).Val())
-
-	r, err = processes[0].read(t.Context(), 9, now.Add(-time.Second), now)
-	require.NoError(t, err)
-	require.Empty(t, r.hour, "a stream sends it once")
 }
 
 // instances: a process without counts reports as well, and one without reports is not counted.

@@ -78,6 +78,7 @@ type QueueLag struct {
 type history interface {
 	add(ctx context.Context, reports map[int64]*report, now time.Time) error
 	read(ctx context.Context, voucherID int64, after, now time.Time) (reading, error)
+	hour(ctx context.Context, voucherID int64, now time.Time) ([]Period, error)
 }
 
 // MonitorConfig configures a Monitor.
@@ -187,7 +188,7 @@ type SaleStats struct {
 
 	Totals  Totals   `json:"totals"`
 	Seconds []Second `json:"seconds"`
-	// The last hour, oldest first; periods in which nothing was reported are missing. Only of a request for all seconds.
+	// The last hour, oldest first; periods in which nothing was reported are missing. See Monitor.Hour.
 	Hour []Period `json:"hour,omitempty"`
 }
 
@@ -419,7 +420,20 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 	s.Instances = max(r.instances, 1)
 	s.Totals = r.total
 	s.Seconds = append(s.Seconds, r.seconds...)
-	s.Hour = r.hour
+}
+
+// Hour returns the periods of the last hour of a sale, which are as many keys in Redis. While Redis does not answer, there
+// are none.
+func (m *Monitor) Hour(ctx context.Context, voucherID int64) []Period {
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
+	defer cancel()
+
+	hour, err := m.cfg.History.hour(ctx, voucherID, time.Now())
+	if err != nil {
+		m.cfg.Log.DebugContext(ctx, "cannot read the last hour of a sale", slog.Any("err", err))
+	}
+
+	return hour
 }
 
 // watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls

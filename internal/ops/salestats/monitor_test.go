@@ -63,6 +63,10 @@ func (noHistory) read(context.Context, int64, time.Time, time.Time) (reading, er
 	return reading{}, domain.ErrUnavailable
 }
 
+func (noHistory) hour(context.Context, int64, time.Time) ([]Period, error) {
+	return nil, domain.ErrUnavailable
+}
+
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return domain.ErrUnavailable

@@ -116,7 +116,7 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 	}`)
 	v.before(`{
 		const original = window.fetch;
-		window.fetch = async (url, options) => (url.endsWith("/stats") ? new Response("{}", { status: 503 }) : original(url, options));
+		window.fetch = async (url, options) => (url.includes("/stats?") ? new Response("{}", { status: 503 }) : original(url, options));
 	}`)
 	v.enter("/console/sales/"+sale, c.phone)
 	v.until(`window.old`)

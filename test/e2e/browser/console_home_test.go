@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,6 +37,10 @@ func homeFigures(t *testing.T, c *consoleTest) {
 			p.WaitFor(t, token, o.ID, "paid")
 		}
 	}
+	soon := p.Publish(t, rig.Offer{Title: "Soon", Stock: 1, BeginAt: time.Now().Add(time.Hour), EndAt: time.Now().Add(9 * time.Hour)})
+	for i := range 5 {
+		p.Publish(t, rig.Offer{Title: "Later", Stock: 1, BeginAt: time.Now().Add(time.Duration(i+2) * time.Hour), EndAt: time.Now().Add(9 * time.Hour)})
+	}
 	draft := p.Must(t, rig.Post("/admin/vouchers", p.Token, map[string]any{"status": "draft", "title": "Breakfast", "limit_per_user": 1}))["id"].(string)
 
 	v := c.visit(p.URL, "en")
@@ -46,6 +51,9 @@ func homeFigures(t *testing.T, c *consoleTest) {
 	v.reads(running+` [data-fact="money.unpaid"]`, "1")
 	v.reads(running+` [data-fact="money.conversion"]`, "66.7%")
 	v.reads(".todo", "Breakfast – lacks a shop, a face value, a time, units")
+	v.until(`document.querySelector('.briefly a[href="/console/sales/%s"]')`, soon)
+	require.Equal(t, 5, evaluate[int](v.tab, `document.querySelector(".briefly").children.length`))
+	require.True(t, evaluate[bool](v.tab, `document.querySelector(".todo").getBoundingClientRect().bottom < document.querySelector(".running").getBoundingClientRect().top`))
 	v.legible(t, "home")
 
 	// The same figures are the first of the sale's page.

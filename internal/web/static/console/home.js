@@ -11,8 +11,10 @@ import { soldBar, stateOf, thumbnail } from "./sales.js";
 
 const EVERY = 10_000; // ms
 const LISTED = 5; // sales and drafts
+const SOON = 100; // upcoming sales, newest first, of which those with the nearest starts are listed
 
-const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: LISTED })}`);
+const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: name === "upcoming" ? SOON : LISTED })}`);
+const nearest = (sales) => [...sales].sort((a, b) => Date.parse(a.begin_at) - Date.parse(b.begin_at)).slice(0, LISTED);
 const link = (v) => h("a", { href: `/console/sales/${v.id}` }, v.title);
 
 // orNull resolves to null after a Problem.
@@ -31,7 +33,7 @@ export function mount(root) {
   const past = h("ul", { class: "briefly" });
   const upcoming = section(t("home.upcoming"), next);
   const ended = section(t("home.ended"), past);
-  const page = h("div", { "data-home": true }, running, h("div", { class: "forms" }, section(t("home.todo"), todo), h("div", {}, upcoming, ended)));
+  const page = h("div", { "data-home": true }, section(t("home.todo"), todo), running, h("div", { class: "forms" }, upcoming, ended));
   let drafts = [];
   let timer = 0;
   let unmounted = false;
@@ -40,7 +42,7 @@ export function mount(root) {
   // sale returns the panel of a running sale.
   async function sale(v) {
     const takes = takings();
-    const stats = await orNull(getMine(`/admin/vouchers/${v.id}/stats`)); // without them the sale is shown all the same
+    const stats = await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour=false`)); // without them the sale is shown all the same
     takes.show(v, stats?.figures ?? null);
     const panel = section(v.title, takes.element);
     panel.dataset.voucher = v.id;
@@ -74,7 +76,7 @@ export function mount(root) {
     const none = h("div", { class: "panel empty" }, t("home.none"), " ",
       session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
     running.replaceChildren(...(panels.length > 0 ? panels : [none]));
-    next.replaceChildren(...soon.items.map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
+    next.replaceChildren(...nearest(soon.items).map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
     show(upcoming, soon.items.length > 0);
     past.replaceChildren(...over.items.filter((v) => v.type === "seckill").map((v) => brief(v, stateOf(v)[0])));
     show(ended, past.children.length > 0);

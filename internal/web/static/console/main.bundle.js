@@ -1500,7 +1500,7 @@ p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(stats)}last.set(se
 stats)}function showRepair(broken){if(broken&&repair.hidden)repair.replaceChildren(t("live.repair")," ",h("a",{href:"/co\
 nsole/reconcile"},t("reconcile.nav")));show(repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!figures3||
 figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
-const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
+const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats?hour=false`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
 if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
 lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
 Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(
@@ -1510,32 +1510,33 @@ const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",sto
 p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
 filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
 {id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
-...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
-"a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
-function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
-running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
-t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h("div",{"data-home":true},running,h("div",
-{class:"forms"},section(t("home.todo"),todo),h("div",{},upcoming,ended)));let drafts=[];let timer2=0;let unmounted=false;
-show(page2,false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/admin/vouchers/${v.id}\
-/stats`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);panel2.dataset.voucher=v.id;panel2.
-querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector("h2").after(h("p",{class:"sub"},
-t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h(
-"li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
-getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
-e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
-ady"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.n\
-othing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","\
-upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var SOON=100;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:name===
+"upcoming"?SOON:LISTED})}`);var nearest=sales2=>[...sales2].sort((a,b)=>Date.parse(a.begin_at)-Date.parse(b.begin_at)).slice(
+0,LISTED);var link2=v=>h("a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.
+code)throw problem;return null});function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("load\
+ing"));const running=h("div",{class:"running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h(
+"ul",{class:"briefly"});const upcoming=section(t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h(
+"div",{"data-home":true},section(t("home.todo"),todo),running,h("div",{class:"forms"},upcoming,ended));let drafts=[];let timer2=0;
+let unmounted=false;show(page2,false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/ad\
+min/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);
+panel2.dataset.voucher=v.id;panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector(
+"h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}
+const brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){
+const list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.
+problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lack\
+s",{lacks}):t("home.ready"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>
+0?all2:[t("home.nothing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.
+all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
 lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
-w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...soon.items.map(
-v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(...over.items.
-filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.filter(
-Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{if(!document.
-hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=
-setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
-button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{
-unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
+w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...nearest(soon.
+items).map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(
+...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.
+filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{
+if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)
+timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/ne\
+w",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);
+return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
 mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
 contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;
@@ -1777,12 +1778,12 @@ if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v
 if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
 id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2);refund.count(orders2);if(Date.parse(voucher.updated_at)>=
 Date.parse(current2.updated_at))render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){
-const{title:title2}=current2;const stats=await getMine(`/admin/vouchers/${id2}/stats`).catch(problem=>{if(!problem.code)
-throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[unpaid,
-paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}
-show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(`/v\
-ouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true;
-live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+const{title:title2}=current2;const stats=await getMine(`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.
+code)throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[
+unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,
+paid})}show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(
+`/vouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=
+true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",

@@ -113,7 +113,7 @@ export function panel(id, onStats) {
     curveAt = performance.now();
     counted = figures.orders;
     try {
-      const { figures: all } = await getMine(`/admin/vouchers/${id}/stats`);
+      const { figures: all } = await getMine(`/admin/vouchers/${id}/stats?hour=false`);
       sold.show(course(all?.curve ?? [], voucher, at));
     } catch (problem) {
       if (!problem.code) throw problem;

@@ -135,7 +135,7 @@ export function mount(root, id) {
   // offQuestion says what becomes of the orders of the sale, if they are counted: a sale can be taken off in any case.
   async function offQuestion() {
     const { title } = current;
-    const stats = await getMine(`/admin/vouchers/${id}/stats`).catch((problem) => {
+    const stats = await getMine(`/admin/vouchers/${id}/stats?hour=false`).catch((problem) => {
       if (!problem.code) throw problem;
     });
     if (!stats?.checked_at) return t("sale.sure.offPlain", { title });
