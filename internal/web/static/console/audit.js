@@ -8,7 +8,7 @@ import { auditDetailOf } from "./details.js";
 import { form } from "./form.js";
 import { download } from "./files.js";
 import { named, saleLink } from "./names.js";
-import { errorBox, head, listing } from "./parts.js";
+import { errorBox, finder, head, listing } from "./parts.js";
 
 const ids = ["voucher_id", "order_id", "actor_id"];
 const actors = ["admin", "buyer", "provider", "system"];
@@ -74,7 +74,7 @@ export function mount(root) {
   const out = errorBox();
   const voucher = kind === "change" ? given("voucher_id") : "";
   const file = { path: "/admin/audit.csv", query: { kind, ...(voucher && { voucher_id: voucher }) } };
-  root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), f.element,
+  root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), finder(t("audit.find"), f.element),
     h("div", { class: "bar" }, download({ ...file, file: kind === "change" ? "audit" : "requests", out })), out.element, log.element);
   log.load();
   return () => {};

@@ -208,25 +208,27 @@ null&&e.value!==""&&e.value!==false);const names2=JSON.stringify(given.map(e=>e.
 ...given.map(e=>h("div",{},h("dt",{},e.name),h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.
 children[i].lastChild;attr(element.children[i],"class",typeof value==="string"&&value.length>LONG?"long":null);if(value instanceof
 Node)dd.replaceChildren(value);else text(dd,String(value))})}}}function facts(entries2){const list4=factList();list4.set(
-entries2.map(([name,value])=>({name,value})));return list4.element}var chip=(word,kind)=>h("span",{class:"chip","data-ki\
-nd":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function table(caption,columns3,{cards=false}={}){
-const body2=h("tbody",{role:"rowgroup"});const element=h("div",{class:cards?"scroll cards":"scroll",tabindex:0,role:"gro\
-up","aria-label":caption},h("table",{role:"table"},h("caption",{class:"sr"},caption),h("thead",{role:"rowgroup"},h("tr",
-{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.number&&"number"},c.label)))),body2));const row=item=>h(
-"tr",{role:"row"},columns3.map((c,i)=>h(i===0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"cell",class:c.number&&
-"number","data-label":c.label},c.cell(item))));return{element,set(rows){body2.replaceChildren(...rows.map(row));show(element,
-rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){const out=errorBox();
-const rows=table(caption,columns3,{cards:true});const count=h("p",{class:"note","data-count":true});const nothing=h("p",
-{class:"empty"},t("loading"));const more2=button({name:"more",label:t("more"),out},()=>page2(false));let items=[];let cursor=null;
-let requests=0;async function page2(first){const turn=++requests;const answer=await read(first?null:cursor);if(turn!==requests)
-return;items=first?answer.items:[...items,...answer.items];cursor=answer.next_cursor;rows.set(items);text(count,items.length===
-0?"":t(cursor===null?"list.all":"list.more",{n:number(items.length)}));show(count,items.length>0);text(nothing,empty2);show(
-nothing,items.length===0);show(more2,cursor!==null)}rows.set([]);show(more2,false);show(count,false);const element=h("di\
-v",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.
-set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){
-if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{
-attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{
-element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
+entries2.map(([name,value])=>({name,value})));return list4.element}var finder=(title,form2)=>h("details",{class:"panel f\
+old",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},title)),form2);var chip=(word,kind)=>h("spa\
+n",{class:"chip","data-kind":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function table(caption,columns3,{
+cards=false}={}){const body2=h("tbody",{role:"rowgroup"});const element=h("div",{class:cards?"scroll cards":"scroll",tabindex:0,
+role:"group","aria-label":caption},h("table",{role:"table"},h("caption",{class:"sr"},caption),h("thead",{role:"rowgroup"},
+h("tr",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.number&&"number"},c.label)))),body2));
+const row=item=>h("tr",{role:"row"},columns3.map((c,i)=>h(i===0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"ce\
+ll",class:c.number&&"number","data-label":c.label},c.cell(item))));return{element,set(rows){body2.replaceChildren(...rows.
+map(row));show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){
+const out=errorBox();const rows=table(caption,columns3,{cards:true});const count=h("p",{class:"note","data-count":true});
+const nothing=h("p",{class:"empty"},t("loading"));const more2=button({name:"more",label:t("more"),out},()=>page2(false));
+let items=[];let cursor=null;let requests=0;async function page2(first){const turn=++requests;const answer=await read(first?
+null:cursor);if(turn!==requests)return;items=first?answer.items:[...items,...answer.items];cursor=answer.next_cursor;rows.
+set(items);text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(items.length)}));show(count,items.
+length>0);text(nothing,empty2);show(nothing,items.length===0);show(more2,cursor!==null)}rows.set([]);show(more2,false);show(
+count,false);const element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));
+return{element,refresh:()=>rows.set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=requests+
+1;try{await page2(true)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(
+problem))out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"s\
+tatus-line"});show(element,false);return{element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(
+element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
 {name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
 h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
@@ -421,8 +423,8 @@ label:t(`audit.find.${field2.name}`),...field2})),work:values=>void go(`/console
 const names2=kind==="change"?[...ids2,"action"]:["actor_id","target"];const filter=Object.fromEntries(names2.filter(given).
 map(name=>[name,given(name)]));const log=entries({kind,...filter,...kind==="change"&&actor&&{actor}});const out=errorBox();
 const voucher=kind==="change"?given("voucher_id"):"";const file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};
-root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),f.element,h("div",{class:"bar"},download({...file,
-file:kind==="change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
+root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.find"),f.element),h("div",{class:"\
+bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
 "deadLetters.title"),empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},
 {label:t("deadLetters.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.
 order_id):"–"},{label:t("deadLetters.voucher_id"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLet\
@@ -455,20 +457,20 @@ const changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(O
 status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))},problem=>{if(!problem.code)
 throw problem;out.show(problem)});return()=>{unmounted=true}}function preview(form2,shops,{currency:currency2,stock:stock2}){const image=h("img",{alt:"",class:"image"});const blank=h(
 "div",{class:"image blank","aria-hidden":"true"});const shop2=h("p",{class:"sub"});const title=h("p",{class:"title"});const sub=h(
-"p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});const off2=h("span",{class:"chip","data-kind":"on_sa\
-le"});const units2=h("span",{class:"sub"});const starts=h("p",{class:"sub"});const element=section(t("preview.title"),image,
-blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(
-element,"aria-live","off");function amount3(field2){const n=Number((form2.value(field2)??"").replace(",","."));return Number.
-isFinite(n)&&n>0?Math.round(n*10**digits(currency2())):0}const inMoney=n=>{try{return money(n,currency2())}catch{return""}};
-function update(){const id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null);show(image,id2);show(
-blank,!id2);const at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at);text(blank,[...at||form2.value(
-"title")||"…"][0]);text(title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,
-value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):
-"");const saved=value>pay&&pay>0?Math.round((1-pay/value)*100):0;text(off2,`−${percent(saved/100)}`);show(off2,saved>0);
-text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.value("begin_at"));text(
-starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input","change"])form2.element.
-addEventListener(event,update);update();return{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h(
-"aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
+"p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});const off2=h("span",{class:"off"});const units2=h("s\
+pan",{class:"sub"});const starts=h("p",{class:"sub"});const element=section(t("preview.title"),image,blank,shop2,title,sub,
+h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(element,"aria-live",
+"off");function amount3(field2){const n=Number((form2.value(field2)??"").replace(",","."));return Number.isFinite(n)&&n>
+0?Math.round(n*10**digits(currency2())):0}const inMoney=n=>{try{return money(n,currency2())}catch{return""}};function update(){
+const id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null);show(image,id2);show(blank,!id2);const at=shops.
+find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at);text(blank,[...at||form2.value("title")||"…"][0]);text(
+title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,value]=["pay_value","act\
+ual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):"");const share=value>pay&&
+pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()==="zh"?number((100-share)/10):share}));show(
+off2,share>0&&share<100);text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.
+value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input",
+"change"])form2.element.addEventListener(event,update);update();return{element,update}}var beside=(main,aside)=>h("div",
+{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
 te"];function room(change3){const out=errorBox();const status=statusLine();const state=chip("");const list4=factList();let entry={};
 async function changed(body2,sentence){status.clear();await change3(body2);status.show(sentence)}const pause=button({name:"\
 pause",label:"",out},()=>entry.paused?changed({paused:false},t("room.resumed")):changed({paused:true},t("room.stopped")));
@@ -1575,51 +1577,51 @@ o.created_at)},{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.tit
 shop_name||"–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:true,
 cell:amount2}],read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?
 postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.
-errors.length>0)finder.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.r\
-efused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
-const finder=h("details",{class:"panel fold",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},t("\
-orders.find"))),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?
-{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(...[head(t("orders.title")),finder,found.element,
-h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element]);found.load();return()=>{}}
-var amount2=o=>o.currency?money(o.amount,o.currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-
-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.u\
-ndo"),fields:[{name:"reason",kind:"text",label:t("redeem.undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});
-return h("details",{"data-undo":true},h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){const post=intents();
-const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(
-location.search).get("user_id");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;
-async function load2(){const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);
-if(!unmounted)render3(o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name===
-"redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,
-phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
-await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
-s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
-`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
-vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
-orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
-const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
-{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
-ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
-{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
-const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
-paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
-ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
-tside.lead")),f.element)}function render3(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
-provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
-.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
-"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
-{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);
-payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",
-{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("o\
-rders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],
-[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","e\
-xpires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("or\
-ders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.
-length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":
-"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(
-t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.
-replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",
-{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.
-code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+errors.length>0)find2.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.re\
+fused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
+const find2=finder(t("orders.find"),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}\
+.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(...[head(t("orders\
+.title")),find2,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element]);
+found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.
+status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){const f=form({name:"undo-redeem",kind:"\
+quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.undoReason"),required:true,max:255}],work:({
+reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){
+const post=intents();const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("load\
+ing")));const user2=new URLSearchParams(location.search).get("user_id");const log=entries({order_id:id2});const refresh=button(
+{name:"refresh",out},load2);let unmounted=false;async function load2(){const[o]=await Promise.all([getMine(`/admin/order\
+s/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render3(o)}const redeemNote=h("p",{class:"note"},t(
+"redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{
+status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(
+`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){const shown2=h(
+"span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phones"))return shown2;const reveal=button({name:"reveal",
+kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user\
+_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.revealed"))});return h("span",{},shown2," ",
+reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason});status.
+show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){const open3=o.payments.filter(p=>p.status===
+"refunding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
+"payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[
+p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("p\
+ayments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();const paid=open3.find(p=>p.provider_ref===
+values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))return;
+try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("payments.outside.done"))}finally{await load2()}}});
+return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}function render3(o){const payments=table(
+t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h(
+"span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"ba\
+d":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:
+null)},{label:t("payments.amount"),number:true,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},
+{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"\
+panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(
+o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/co\
+nsole/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],
+[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[
+t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&
+explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"no\
+te"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.
+may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},
+t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",
+class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),
+log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{
+unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render3(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render3(await post(
@@ -1881,213 +1883,214 @@ shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value
 acks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.ti\
 tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.co\
 nversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"\
-Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price a\
-nd stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcom\
-ing":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"\
-Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a dra\
-ft, which customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","s\
-ales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales\
-.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","vo\
-ucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop ye\
-t. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_\
-idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"I\
-SO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value",
-"voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","vo\
-ucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting r\
-oom","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the s\
-ale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime\
- (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room o\
-pens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second",
-"voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","vo\
-ucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's bro\
-wser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_ti\
-meoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's defau\
-lt.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on \
-a Redis Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be c\
-hanged until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a cust\
-omer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"S\
-tarts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.vali\
-dNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time z\
-one: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher\
-.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}”\
- was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"\
-View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in store\
-front","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages updat\
-e within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.re\
-voked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{tit\
-le}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"\
-Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sa\
-le.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not\
- confirmed and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|\
-unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “\
-{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.o\
-ffPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and\
- paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{tit\
-le}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sal\
-e.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end ti\
-me that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"\
-Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.not\
-e":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undon\
-e.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds re\
-quested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|\
-refunds} requested.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…",
-"alerts.violation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than unit\
-s","violation.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit\
-|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|un\
-it|units} cannot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|inva\
-riant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in\
- {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"P\
-ayment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unch\
-ecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked ye\
-t.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"\
-Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","pu\
-blish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.",
-"publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}",
-"publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sa\
-le from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Custome\
-rs see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start \
-and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.w\
-arning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choos\
-e one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.\
-pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this curr\
-ency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.prob\
-lem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no di\
-scount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale\
- begins when it is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; most payments will\
- be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.\
-replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The pict\
-ure is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP \
-or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. \
-It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 m\
-egapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","s\
-hops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop",
-"shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address",
-"shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.p\
-ause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.r\
-esumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","r\
-oom.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"\
-Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|cu\
-stomers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to r\
-emove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a se\
-cond.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No dat\
-a since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.\
-invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the page \
-Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the orders,\
- and docs/checks.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten \
-seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
-Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
-ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
-e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
-ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
-que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
-ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
-nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
-ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
-ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
-ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
-"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
-ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
-Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
-refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
-all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
-cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
-ries.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order",
-"orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"\
-Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"\
-Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.vouch\
-er_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order\
- ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.paym\
-ent_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"Use\
-r ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.\
-phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 custome\
-rs match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.cre\
-ated_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","or\
-ders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders\
- ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"\
-Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cance\
-l":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}\
-? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will st\
-op working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.",
-"move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Red\
-eem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at\
-}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Pictur\
-e of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"\
-Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"\
-Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by \
-{who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"Wh\
-at went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"T\
-he code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","paym\
-ents.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the p\
-rovider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it h\
-ere. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","pay\
-ments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","pa\
-yments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payme\
-nts.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","p\
-ayment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","not\
-ices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers\
-, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved: compare eac\
-h with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"First receiv\
-ed","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query",
-"notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Acti\
-on","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.tit\
-le":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retri\
-ed for three days. Without that setting there are none.","events.none":"No deliveries.","events.show":"Show","events.sta\
-tus":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.s\
-tatus.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"\
-Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions",
-"events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLet\
-ters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, an\
-d the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.orde\
-r_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tri\
-es":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sur\
-e.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead l\
-etter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.dis\
-card":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences bet\
-ween the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repa\
-ir differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the data\
-base is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queu\
-e match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.",
-"reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","recon\
-cile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconc\
-ile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"D\
-ifferences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.ord\
-ers":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.re\
-pairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","au\
-dit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","a\
-udit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
-"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
-"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
-"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
-est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
-No entries.","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"S\
-ale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
-"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
-allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
-of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
-Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
-"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
-id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
-uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
-change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
-e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
-play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
-atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
-ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
- disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
-yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
-rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
-ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
-"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
-ne":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode and does not run load simulations. R\
-un the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
-"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
-mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
-e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"Wh\
+at","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.run\
+ning":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} wi\
+thout a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.ne\
+wLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draft","sale\
+s.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID",
+"sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","vouch\
+er.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.\
+noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_i\
+d":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currenc\
+y","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher\
+.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_us\
+er":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","vo\
+ucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers\
+ get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.en\
+try.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.ent\
+ry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.r\
+ate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.ent\
+ry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challenge\
+Note":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to p\
+ay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after \
+it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.\
+segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several no\
+des. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many \
+expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no \
+limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"\
+Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","vou\
+cher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","vouche\
+r.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft",
+"sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"\
+View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone",
+"sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.save\
+d":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"\
+Revoke passes","sale.revoked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Rev\
+oke all passes of “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"\
+Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Record\
+ed in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {de\
+lta} (“{reason}”) was not confirmed and may have been applied. Submit it again to find out; it is never applied twice.",
+"sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale",
+"sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay\
+ valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders c\
+an still be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"D\
+elete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"\
+Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{tit\
+le}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}\
+”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in tota\
+l?","refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This\
+ cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progr\
+ess":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"\
+{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server since {at}. This page may be out of date. R\
+econnecting…","alerts.violation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders\
+} more than units","violation.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMa\
+ny":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"\
+{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} mor\
+e broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refund\
+ed order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","al\
+erts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: {\
+n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not\
+ been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more",
+"files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Down\
+load as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To\
+ be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"\
+Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead \
+of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of\
+ {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","chec\
+k.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"\
+OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longe\
+r exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.",
+"check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be pa\
+id in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later en\
+d.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so\
+ there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has pass\
+ed, so the sale begins when it is published.","check.warning.pay_timeout":"Time to pay: {time} minutes is too short; mos\
+t payments will be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a pic\
+ture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uplo\
+aded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a J\
+PEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name\
+} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of\
+ more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"\
+No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"\
+Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.addr\
+ess":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"\
+Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their p\
+laces.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of th\
+ese present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used",
+"room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|c\
+ustomer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave \
+it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the messag\
+e within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.s\
+tale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Tech\
+nical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again\
+ on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” name\
+s the orders, and docs/checks.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of \
+the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)",
+"live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest que\
+ued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 la\
+tency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order p\
+er user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"O\
+rder IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user ha\
+s more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the \
+total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsol\
+d unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broke\
+n":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"\
+Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Re\
+maining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all \
+sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders",
+"series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Acc\
+epted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","serie\
+s.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicat\
+e_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"\
+Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","ord\
+ers.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Se\
+arch","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"P\
+hone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"\
+Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","o\
+rders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed unt\
+il","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orde\
+rs.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first\
+ day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"Mo\
+re than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of th\
+e title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_\
+at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","\
+orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"\
+Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be chan\
+ged.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel \
+order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The re\
+demption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done\
+.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption c\
+ode","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"\
+Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","cam\
+era.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the \
+code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id})\
+.","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already r\
+edeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","red\
+eem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again\
+.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.titl\
+e":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money ret\
+urned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another w\
+ay, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"\
+How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This canno\
+t be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"\
+Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"\
+Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"D\
+isputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of paym\
+ent providers, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved\
+: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"\
+First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.qu\
+ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
+ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
+"events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
+nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.show":"Show",
+"events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered",
+"events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events\
+.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"\
+Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters",
+"deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was retu\
+rned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLett\
+ers.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLet\
+ters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLet\
+ters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard th\
+e dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.\
+done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differe\
+nces between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.appl\
+y":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; \
+the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and \
+the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is\
+ safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.",
+"reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","\
+reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findin\
+gs":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconci\
+le.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile\
+.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit lo\
+g","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entri\
+es","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Bu\
+yers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"\
+Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"Use\
+r ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"\
+Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.n\
+one":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.acti\
+on":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.\
+change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.f\
+ield.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","aud\
+it.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value\
+.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.\
+true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","ac\
+tor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"\
+Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action\
+.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_v\
+oucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_ro\
+om":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter \
+discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.clo\
+se_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside th\
+e provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"\
+Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush\
+.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.st\
+op":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"\
+Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush\
+.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode an\
+d does not run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",
+foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
+已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
+控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
+p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。","form.bet\
+ween":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.am\
+ount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该\
+货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。",
+"form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","\
+form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
 "form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
 .title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
 24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
@@ -2112,27 +2115,27 @@ e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"
 ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
 k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
 "money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpaid":"未支付","m\
-oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.stock":"共 {n} 份","previe\
-w.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平\
-抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","t\
-ab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀\
-活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
-"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
-ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
-id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
-店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
-"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
-，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
-"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
-oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
-直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
-带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
-"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
-"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
-.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
-ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
-.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
-支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.off":"{off} 折","preview.st\
+ock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间",
+"group.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始",
+"tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活\
+动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLea\
+d":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
+"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
+"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
+副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
+hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
+d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
+货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
+"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
+er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
+.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
+候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
+留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
+ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
+ 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
+启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
+voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2278,22 +2281,22 @@ r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit
 不限","audit.find.kind":"记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audit.find.actor_i\
 d":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号",
 "audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","audit.network":"\
-网络","audit.none":"没有记录。","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.action":"\
-操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","audit.detail":"详情","audit.c\
-hange":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
-"audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
-入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
-"audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已结束",
-"audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"工作人员","actor.provider":"\
-支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","action.expire":"超时未付","act\
-ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","action.create_voucher":"新建活动",
-"action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.d\
-elete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.c\
-hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信",
-"action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回","action.close_notice":"关闭支\
-付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款","action.dispute":"银行拒付",
-"rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
-"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.for":"买家到达时长（秒）",
+网络","audit.none":"没有记录。","audit.find":"查找记录","audit.show":"筛选","audit.at":"时间","audit.acto\
+r":"操作者","audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","\
+audit.detail":"详情","audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"\
+售价（最小货币单位）","audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支\
+付时限","audit.field.entry":"入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行",
+"audit.field.type_id":"分类","audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","\
+audit.value.expired":"已结束","audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"\
+工作人员","actor.provider":"支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","ac\
+tion.expire":"超时未付","action.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","actio\
+n.create_voucher":"新建活动","action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_\
+voucher":"修改活动","action.delete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passe\
+s":"作废入场凭证","action.change_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.\
+discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回",
+"action.close_notice":"关闭支付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款",
+"action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买\
+家抢购。","rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.for":"买家到达时长（秒）",
 "rush.forNote":"0 为同时到达。","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
 查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
 n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\

@@ -13,7 +13,7 @@ import * as audit from "./audit.js";
 import { download } from "./files.js";
 import { form } from "./form.js";
 import { named, saleLink } from "./names.js";
-import { button, chip, errorBox, facts, head, listing, section, statusLine, table } from "./parts.js";
+import { button, chip, errorBox, facts, finder, head, listing, section, statusLine, table } from "./parts.js";
 
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
@@ -77,17 +77,16 @@ export function list(root) {
       return phone ? postMine(`/admin/orders/search?${query}`, { body: { phone } }) : getMine(`/admin/orders?${query}`);
     },
     refused: (problem) => {
-      if (problem.errors.length > 0) finder.open = true;
+      if (problem.errors.length > 0) find.open = true;
       const wrong = (field) => (has(`orders.wrong.${field}`) ? t(`orders.wrong.${field}`) : t("form.refused"));
       return search.showErrors(Object.fromEntries(problem.errors.map((e) => [fields[e.field] ?? e.field, wrong(e.field)])));
     },
   });
-  // On a phone the fields are folded, so that the results are near the top.
-  const finder = h("details", { class: "panel fold", open: matchMedia("(min-width: 48rem)").matches }, h("summary", {}, h("h2", {}, t("orders.find"))), search.element);
+  const find = finder(t("orders.find"), search.element);
   const out = errorBox();
   const file = (name) => download({ path: `/admin/${name}.csv`, query: filter.voucher_id ? { voucher_id: filter.voucher_id } : {}, file: name, out });
   root.replaceChildren(...[
-    head(t("orders.title")), finder, found.element,
+    head(t("orders.title")), find, found.element,
     h("div", { class: "bar" }, h("div", { class: "actions" }, file("orders"), file("payments"))), out.element,
   ]);
   found.load();

@@ -91,6 +91,9 @@ export function facts(entries) {
   return list.element;
 }
 
+// finder returns a form that filters the page. On a phone it is folded, so that the results are near the top.
+export const finder = (title, form) => h("details", { class: "panel fold", open: matchMedia("(min-width: 48rem)").matches }, h("summary", {}, h("h2", {}, title)), form);
+
 // chip shows a word in a frame, coloured by `kind`. setChip changes it.
 export const chip = (word, kind) => h("span", { class: "chip", "data-kind": kind }, word);
 export const setChip = (el, word, kind) => {

@@ -3,7 +3,7 @@
 import { BASE } from "../lib/api.js";
 import { digits } from "../lib/currency.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { moment, money, number, percent, t } from "../lib/i18n.js";
+import { language, moment, money, number, t } from "../lib/i18n.js";
 import { section } from "./parts.js";
 
 // preview returns the card of what a form contains; `currency` and `stock` are functions that return those of the sale.
@@ -15,7 +15,7 @@ export function preview(form, shops, { currency, stock }) {
   const sub = h("p", { class: "sub" });
   const price = h("strong", {});
   const worth = h("s", {});
-  const off = h("span", { class: "chip", "data-kind": "on_sale" });
+  const off = h("span", { class: "off" });
   const units = h("span", { class: "sub" });
   const starts = h("p", { class: "sub" });
   const element = section(t("preview.title"), image, blank, shop, title, sub, h("p", { class: "price" }, price, " ", worth, " ", off), units, starts);
@@ -48,9 +48,9 @@ export function preview(form, shops, { currency, stock }) {
     const [pay, value] = ["pay_value", "actual_value"].map(amount);
     text(price, pay > 0 ? inMoney(pay) : "–");
     text(worth, value > 0 ? inMoney(value) : "");
-    const saved = value > pay && pay > 0 ? Math.round((1 - pay / value) * 100) : 0;
-    text(off, `−${percent(saved / 100)}`);
-    show(off, saved > 0);
+    const share = value > pay && pay > 0 ? Math.round(100 - (100 * pay) / value) : 0;
+    text(off, t("preview.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
+    show(off, share > 0 && share < 100);
     text(units, stock() > 0 ? t("preview.stock", { n: number(stock()) }) : "");
     const begin = Date.parse(form.value("begin_at"));
     text(starts, Number.isNaN(begin) ? "" : t("preview.starts", { at: moment(begin) }));
