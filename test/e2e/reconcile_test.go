@@ -81,3 +81,43 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	code, out = brief.Check(t, "verify")
 	require.Zero(t, code, out)
 }
+
+// TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
+func TestReconcileDoesNotChangeDatabase(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/mariadb", "queue/mariadb", "lock/mysql", "queue/mysql").Each(t, func(t *testing.T, s *rig.Stack) {
+		s = rig.WithoutBackgroundRepair(s).With(rig.EnvLasting + "=1s")
+		p := s.Serve(t)
+		sale, tokens := p.Sale(t, 2), s.Tokens(t, 2)
+		p.Buy(t, tokens[0], sale)
+		second := p.Buy(t, tokens[1], sale).ID
+		rig.RequireSettled(t, s)
+
+		reports := func(invariant, order string) {
+			t.Helper()
+			code, out := s.Check(t, "verify")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Contains(t, out, "order "+order+" of user ")
+			code, out = s.Check(t, "reconcile", "--apply")
+			require.Equal(t, rig.ExitViolation, code, out)
+			require.Regexp(t, `(?m)^\d+ +`+invariant+` .*manual.*order `+order+" of user ", out)
+		}
+
+		extra := second[:len(second)-3] + "999" // the newest order
+		s.Exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second)
+		rows := s.Count(t, "SELECT COUNT(*) FROM voucher_orders")
+		reports("I1", extra)
+		require.Equal(t, rows, s.Count(t, "SELECT COUNT(*) FROM voucher_orders"))
+		s.Exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
+
+		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+		reports("I3", second)
+		require.EqualValues(t, 1, s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
+		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+
+		_, out := s.Check(t, "reconcile", "--apply") // the gate had followed the database
+		require.Contains(t, out, ", 0 left")
+		s.Verify(t)
+	})
+}
