@@ -58,7 +58,7 @@ type Config struct {
 	ShopName      string         `env:"SECKILL_SHOP_NAME" placeholder:"NAME" help:"Name of the shop in pages, their titles, previews of links and authenticator apps. Empty: Seckill."`
 	ShopLogo      string         `env:"SECKILL_SHOP_LOGO" placeholder:"URL" help:"Picture in the header of the pages."`
 	ShopColor     string         `env:"SECKILL_SHOP_COLOR" placeholder:"COLOR" help:"Main colour of the pages, such as #c8340a."`
-	ShopImprint   string         `env:"SECKILL_SHOP_IMPRINT" placeholder:"URL" help:"Page about who runs the shop, linked in the footer."`
+	ShopImprint   string         `env:"SECKILL_SHOP_IMPRINT" placeholder:"URL" help:"Page about the operator of the shop, linked in the footer."`
 	ShopPrivacy   string         `env:"SECKILL_SHOP_PRIVACY" placeholder:"URL" help:"Page about personal data, linked in the footer."`
 	LogLevel      slog.Level     `env:"SECKILL_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug (each request), info, warn or error (${default})."`
 }

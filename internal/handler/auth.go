@@ -98,7 +98,7 @@ type userOut struct {
 	Role     domain.Role `json:"role"`
 
 	Permissions []domain.Permission `json:"permissions,omitempty"`
-	// Of a redeemer who is bound to shops.
+	// Of a redeemer with shops.
 	ShopIDs []ID `json:"shop_ids,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-// Package locale has the language of the user who starts the program.
+// Package locale selects texts by the language of the environment.
 package locale
 
 import (

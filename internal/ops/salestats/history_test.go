@@ -125,7 +125,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	require.Empty(t, some.seconds)
 }
 
-// lastHour: what all processes reported in the last hour is there for who looks only now, and older periods are not.
+// lastHour: what all processes reported in the last hour is returned by the first read, and older periods are not.
 func lastHour(t *testing.T, rdb *redis.Client) {
 	now := time.Now().Truncate(period).Add(period / 2)
 	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}

@@ -31,7 +31,7 @@ var (
 const (
 	countTimeout = 2 * time.Minute
 	redisTimeout = 300 * time.Millisecond
-	// stockTimeout bounds the reads of the stock of all sales that nobody watches.
+	// stockTimeout bounds the reads of the stock of all sales without viewers.
 	stockTimeout = 300 * time.Millisecond
 	// historyTimeout bounds a read or a report of the counters.
 	historyTimeout = 2 * time.Second
@@ -285,7 +285,7 @@ func (m *Monitor) report(ctx context.Context) {
 	}
 }
 
-// addStocks adds the stock of the sales that nobody watches, which their buyers make this process read anyway.
+// addStocks adds the stock of the sales without viewers, which purchases make this process read anyway.
 func (m *Monitor) addStocks(ctx context.Context, reports map[int64]*report) {
 	if m.cfg.Stock == nil {
 		return

@@ -195,7 +195,7 @@ func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time
 	return nil
 }
 
-// TestStockOfUnwatchedSale: the history has the stock of a sale that nobody watches, as its buyers see it.
+// TestStockOfUnwatchedSale: the history has the stock of a sale without viewers, as its buyers see it.
 func TestStockOfUnwatchedSale(t *testing.T) {
 	var h reported
 	stock := int64(92)
