@@ -83,6 +83,7 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 	tokens := s.Tokens(t, 500)
 	c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
 	c.Parallel = 32
+	c.For = time.Second // at once, a fast machine could serve all of them before the first flush
 	single := p.Sale(t, 10)
 
 	ctx, cancel := context.WithCancel(t.Context())
