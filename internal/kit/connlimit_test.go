@@ -10,15 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/kit/connlimit"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	// otter ends the goroutine of a cache after the cache is collected.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 // server is an HTTP server behind a limited listener. Addresses of 127.0.0.0/8 are different clients, but those of
 // 127.0.1.0/24 are one, as the addresses of an IPv6 network are.

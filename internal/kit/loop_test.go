@@ -1,5 +1,5 @@
-// Package kit_test has the tests of the small packages, in one program: that of a package costs a second of linking. Those with
-// a server, or of what is not exported, are beside their package.
+// Package kit_test has the tests of the small packages, in one program: that of a package costs a second of linking. Those of
+// what is not exported are beside their package.
 package kit_test
 
 import (

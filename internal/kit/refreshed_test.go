@@ -1,4 +1,4 @@
-package cache
+package kit_test
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/kit/cache"
 )
 
 // counter is read by the tests: its value is the number of the read.
@@ -27,8 +29,8 @@ func (c *counter) read(context.Context) (int, error) {
 	return n, c.err
 }
 
-func newRefreshed(c *counter) *Refreshed[int] {
-	return &Refreshed[int]{Read: c.read, Fresh: 300 * time.Millisecond, Stale: 700 * time.Millisecond, Timeout: 2 * time.Second}
+func newRefreshed(c *counter) *cache.Refreshed[int] {
+	return &cache.Refreshed[int]{Read: c.read, Fresh: 300 * time.Millisecond, Stale: 700 * time.Millisecond, Timeout: 2 * time.Second}
 }
 
 func TestRefreshedByAge(t *testing.T) {

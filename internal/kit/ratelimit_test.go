@@ -1,4 +1,4 @@
-package ratelimit_test
+package kit_test
 
 import (
 	"bytes"
@@ -12,18 +12,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/kit/ratelimit"
 	"seckill/test/env"
 )
-
-func TestMain(m *testing.M) {
-	env.Main(m, func() error {
-		// otter ends the goroutine of a cache after the cache is collected.
-		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
-	})
-}
 
 // The limit of most tests. No token is refilled while a test runs.
 const (
@@ -33,8 +25,8 @@ const (
 
 const address = "203.0.113.7"
 
-// server returns the limit as another server has it.
-func server(rdb redis.Scripter) *ratelimit.Limit {
+// limitOf returns the limit as another server has it.
+func limitOf(rdb redis.Scripter) *ratelimit.Limit {
 	return ratelimit.New("codes", interval, burst, time.Now, &ratelimit.Shared{
 		Redis: rdb, Timeout: time.Minute, Secret: []byte("a secret"), Log: slog.New(slog.DiscardHandler),
 	})
@@ -66,29 +58,29 @@ func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 
 func TestCallIsAllowedAfterWait(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		useUp(t, server(rdb))
-		wait := server(rdb).TakeN(t.Context(), address, 1)
+		useUp(t, limitOf(rdb))
+		wait := limitOf(rdb).TakeN(t.Context(), address, 1)
 		requireRefused(t, wait)
 		elapse := func(d time.Duration) {
 			key, ttl := bucket(t, rdb)
 			require.NoError(t, rdb.PExpire(t.Context(), key, ttl-d).Err())
 		}
 		elapse(wait - 30*time.Minute)
-		require.Positive(t, server(rdb).TakeN(t.Context(), address, 1))
+		require.Positive(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 		elapse(30 * time.Minute)
-		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
-		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
+		require.Zero(t, limitOf(rdb).TakeN(t.Context(), address, 1))
+		requireRefused(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
 // A call that counts as n takes n tokens or none, in this process and in Redis.
 func TestCallOfManyTokens(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		for name, l := range map[string]*ratelimit.Limit{"shared": server(rdb), "local": ratelimit.New("", interval, burst, time.Now, nil)} {
+		for name, l := range map[string]*ratelimit.Limit{"shared": limitOf(rdb), "local": ratelimit.New("", interval, burst, time.Now, nil)} {
 			require.Zero(t, l.TakeN(t.Context(), address, burst-1), name)
 			other := l
 			if name == "shared" {
-				other = server(rdb) // its own bucket is full
+				other = limitOf(rdb) // its own bucket is full
 			}
 			wait := other.TakeN(t.Context(), address, 3)
 			require.Greater(t, wait, 2*interval-10*time.Minute, name)
@@ -103,10 +95,10 @@ func TestCallOfManyTokens(t *testing.T) {
 // empty bucket.
 func TestClockOfRedisSetBack(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
+		require.Zero(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 		key, _ := bucket(t, rdb)
 		require.NoError(t, rdb.PExpire(t.Context(), key, 1000*interval).Err())
-		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
+		requireRefused(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
@@ -123,9 +115,9 @@ func (c *countingRedis) EvalSha(ctx context.Context, sha string, keys []string, 
 
 func TestFloodCostsFewCommands(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		useUp(t, server(rdb))
+		useUp(t, limitOf(rdb))
 		counting := &countingRedis{Scripter: rdb}
-		l := server(counting)
+		l := limitOf(counting)
 		for range 100 * burst {
 			requireRefused(t, l.TakeN(t.Context(), address, 1))
 		}
@@ -137,11 +129,11 @@ func TestCallOfDisconnectedClientCounts(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		l := server(rdb)
+		l := limitOf(rdb)
 		for range burst {
 			require.Zero(t, l.TakeN(gone, address, 1))
 		}
-		requireRefused(t, server(rdb).TakeN(t.Context(), address, 1))
+		requireRefused(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 	})
 }
 
@@ -152,7 +144,7 @@ func TestConcurrentCallsOfThreeServers(t *testing.T) {
 			allowed atomic.Int64
 		)
 		for range 3 {
-			l := server(rdb)
+			l := limitOf(rdb)
 			for range 4 * burst {
 				wg.Go(func() {
 					if l.TakeN(t.Context(), address, 1) == 0 {
@@ -163,14 +155,14 @@ func TestConcurrentCallsOfThreeServers(t *testing.T) {
 		}
 		wg.Wait()
 		require.EqualValues(t, burst, allowed.Load())
-		require.Zero(t, server(rdb).TakeN(t.Context(), "203.0.113.8", 1), "another key")
+		require.Zero(t, limitOf(rdb).TakeN(t.Context(), "203.0.113.8", 1), "another key")
 	})
 }
 
 // Keys hide phone and address, and expire. All keys of a call of a quota are in one slot of a cluster.
 func TestKeys(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		require.Zero(t, server(rdb).TakeN(t.Context(), address, 1))
+		require.Zero(t, limitOf(rdb).TakeN(t.Context(), address, 1))
 		require.Zero(t, quota(rdb).Take(t.Context(), buckets("13800000001")...))
 		keys := rdb.Keys(t.Context(), "*").Val()
 		require.Len(t, keys, 3)
