@@ -1,4 +1,6 @@
-package rush
+// Package ops_test has the tests of what an operator looks at, if they need nothing that is not exported: one program costs a
+// second of linking less than two.
+package ops_test
 
 import (
 	"encoding/json"
@@ -15,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/kit/version"
+	"seckill/internal/ops/rush"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,7 +28,7 @@ type fakeServer struct {
 	tries map[string]int
 	place func(token string, try int) (status int, body any)
 	stock int64
-	held  map[string][]Order
+	held  map[string][]rush.Order
 	// busy is the number of reads that are answered 503 first.
 	busy int
 	// watch answers GET /orders/{id}, which lane queue needs.
@@ -51,7 +54,7 @@ func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status, body = f.watch(path.Base(r.URL.Path))
 		f.mu.Unlock()
 	default:
-		body = Voucher{ID: "7", Stock: f.stock}
+		body = rush.Voucher{ID: "7", Stock: f.stock}
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
@@ -65,20 +68,20 @@ func (f *fakeServer) isBusy() bool {
 }
 
 func problem(status int, code string) (int, any) {
-	return status, Problem{Status: status, Code: code}
+	return status, rush.Problem{Status: status, Code: code}
 }
 
 // run lets the buyers a, b and c order from a sale of 2 units. It returns the report and the IDs of the broken
 // invariants.
-func (f *fakeServer) run(t *testing.T) (*Report, []string) {
+func (f *fakeServer) run(t *testing.T) (*rush.Report, []string) {
 	t.Helper()
 	f.tries = map[string]int{}
 	srv := httptest.NewServer(f)
 	defer srv.Close()
-	client, err := NewClient(srv.URL, 4)
+	client, err := rush.NewClient(srv.URL, 4)
 	require.NoError(t, err)
 	defer client.Close()
-	c := &Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
+	c := &rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
 	r := c.Run(t.Context())
 	verdicts, err := c.Check(t.Context(), r)
 	require.NoError(t, err)
@@ -91,12 +94,14 @@ func (f *fakeServer) run(t *testing.T) (*Report, []string) {
 	return r, broken
 }
 
-func order(id string) Order { return Order{ID: id, VoucherID: "7", Status: "pending_payment"} }
+func order(id string) rush.Order {
+	return rush.Order{ID: id, VoucherID: "7", Status: "pending_payment"}
+}
 
 // honest sells to a and b, and answers c with sold_out.
 func honest() *fakeServer {
 	return &fakeServer{
-		held: map[string][]Order{"a": {order("1")}, "b": {order("2")}},
+		held: map[string][]rush.Order{"a": {order("1")}, "b": {order("2")}},
 		place: func(token string, _ int) (int, any) {
 			switch token {
 			case "a":
@@ -126,11 +131,11 @@ func TestFalseAnswersBreakTheirInvariants(t *testing.T) {
 		lie  func(*fakeServer)
 		want []string
 	}{
-		"oversold":             {func(f *fakeServer) { f.held["c"] = []Order{order("3")} }, []string{"I1", "I3", "I4"}},
+		"oversold":             {func(f *fakeServer) { f.held["c"] = []rush.Order{order("3")} }, []string{"I1", "I3", "I4"}},
 		"two orders of a user": {func(f *fakeServer) { f.held["a"] = append(f.held["a"], order("2")); delete(f.held, "b") }, []string{"I2", "I4"}},
 		"a unit vanished":      {func(f *fakeServer) { delete(f.held, "b") }, []string{"I3", "I4"}},
 		"a unit was kept back": {func(f *fakeServer) { f.stock = 1; delete(f.held, "b") }, []string{"I4", "I5"}},
-		"one id twice":         {func(f *fakeServer) { f.held["b"] = []Order{order("1")} }, []string{"I4", "I6"}},
+		"one id twice":         {func(f *fakeServer) { f.held["b"] = []rush.Order{order("1")} }, []string{"I4", "I6"}},
 		"cancelled silently":   {func(f *fakeServer) { f.held["a"][0].Status = "cancelled" }, []string{"I3", "I4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,31 +153,31 @@ func TestFalseAnswersBreakTheirInvariants(t *testing.T) {
 func TestQueuedOrdersArePolled(t *testing.T) {
 	t.Parallel()
 	f := honest()
-	f.held["b"] = append(f.held["b"], Order{ID: "9", VoucherID: "7", Status: "failed"})
-	f.held["c"] = []Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: Queued}}
+	f.held["b"] = append(f.held["b"], rush.Order{ID: "9", VoucherID: "7", Status: "failed"})
+	f.held["c"] = []rush.Order{{ID: "3", VoucherID: "7", Status: "failed"}, {ID: "4", VoucherID: "7", Status: rush.Queued}}
 	queued := map[string][]string{"a": {"1"}, "b": {"8", "9", "2"}, "c": {"3"}}
 	f.place = func(token string, try int) (int, any) {
-		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": Queued}
+		return http.StatusAccepted, map[string]string{"order_id": queued[token][try-1], "status": rush.Queued}
 	}
 	polls := map[string]int{}
 	f.watch = func(id string) (int, any) {
 		polls[id]++
 		switch {
 		case id == "1" && polls[id] < 3:
-			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: Queued}
+			return http.StatusOK, rush.Order{ID: id, VoucherID: "7", Status: rush.Queued}
 		case id == "8":
 			return problem(http.StatusNotFound, "not_found")
 		case id == "9":
-			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "internal"}
+			return http.StatusOK, rush.Order{ID: id, VoucherID: "7", Status: "failed", Reason: "internal"}
 		case id == "3":
-			return http.StatusOK, Order{ID: id, VoucherID: "7", Status: "failed", Reason: "sold_out"}
+			return http.StatusOK, rush.Order{ID: id, VoucherID: "7", Status: "failed", Reason: "sold_out"}
 		}
 		return http.StatusOK, order(id)
 	}
 	r, broken := f.run(t)
 	require.Empty(t, broken)
 	require.Equal(t, 3, polls["1"])
-	require.Equal(t, map[string]int{Queued: 5, "ok": 2, lost: 2, "sold_out": 1}, r.Codes)
+	require.Equal(t, map[string]int{rush.Queued: 5, "ok": 2, "lost": 2, "sold_out": 1}, r.Codes)
 }
 
 func TestCheckRetriesBusyServer(t *testing.T) {
@@ -207,11 +212,11 @@ func TestBuyersPause(t *testing.T) {
 	f.tries = map[string]int{}
 	srv := httptest.NewServer(f)
 	defer srv.Close()
-	client, err := NewClient(srv.URL, 1)
+	client, err := rush.NewClient(srv.URL, 1)
 	require.NoError(t, err)
 	defer client.Close()
 	const pause = 20 * time.Millisecond
-	r := (&Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 1, Pause: pause}).Run(t.Context())
+	r := (&rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 1, Pause: pause}).Run(t.Context())
 	for i, a := range r.Answers {
 		require.GreaterOrEqual(t, a.After, time.Duration(i+1)*pause)
 	}
@@ -225,11 +230,11 @@ func TestBuyersArriveOverTime(t *testing.T) {
 	f.tries = map[string]int{}
 	srv := httptest.NewServer(f)
 	defer srv.Close()
-	client, err := NewClient(srv.URL, 3)
+	client, err := rush.NewClient(srv.URL, 3)
 	require.NoError(t, err)
 	defer client.Close()
 	const step = 20 * time.Millisecond
-	r := (&Buyers{Clients: []*Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3, For: 3 * step}).Run(t.Context())
+	r := (&rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3, For: 3 * step}).Run(t.Context())
 	for i, a := range r.Answers {
 		require.GreaterOrEqual(t, a.After, time.Duration(i)*step)
 	}
@@ -239,7 +244,7 @@ func TestBuyersArriveOverTime(t *testing.T) {
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
 	t.Parallel()
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
-		_, err := NewClient(base, 1)
+		_, err := rush.NewClient(base, 1)
 		require.Error(t, err, base)
 	}
 }
@@ -254,11 +259,11 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 		_, _ = w.Write([]byte("<html>"))
 	}))
 	defer srv.Close()
-	client, err := NewClient(srv.URL, 1)
+	client, err := rush.NewClient(srv.URL, 1)
 	require.NoError(t, err)
 	defer client.Close()
 	_, err = client.Place(t.Context(), "t", "1")
-	var p *Problem
+	var p *rush.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)
 	require.Equal(t, 3*time.Second, p.RetryAfter)
@@ -295,7 +300,7 @@ func TestPlaceWaitsForTurn(t *testing.T) {
 	})
 	srv := httptest.NewServer(mux)
 	defer srv.Close()
-	c, err := NewClient(srv.URL, 1)
+	c, err := rush.NewClient(srv.URL, 1)
 	require.NoError(t, err)
 	defer c.Close()
 	o, err := c.Place(t.Context(), "token", "5")

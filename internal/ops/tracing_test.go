@@ -1,4 +1,4 @@
-package tracing
+package ops_test
 
 import (
 	"context"
@@ -9,24 +9,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/internal/ops/tracing"
 	"seckill/internal/sale/lane"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
 // recorder returns a Tracer and the function that returns its ended spans in their order.
-func recorder(t *testing.T) (*Tracer, func() tracetest.SpanStubs) {
+func recorder(t *testing.T) (*tracing.Tracer, func() tracetest.SpanStubs) {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
-	return &Tracer{Tracer: provider.Tracer("test"), provider: provider}, spans.GetSpans
+	return &tracing.Tracer{Tracer: provider.Tracer("test")}, spans.GetSpans
 }
 
 // parent returns the traceparent of a sampled request, whose trace id and span id consist of the digit.
@@ -120,7 +119,8 @@ func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	unsampled := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: [16]byte{1}, SpanID: [8]byte{1}}))
 	_, _, _ = traced.Place(unsampled, domain.Purchase{})
 	require.Nil(t, next.purchase.Trace)
-	_, _, _ = traced.Place(decode(t.Context(), parent("3")), domain.Purchase{})
+	sampled := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": parent("3")})
+	_, _, _ = traced.Place(sampled, domain.Purchase{})
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
 }
 
@@ -130,7 +130,7 @@ func TestUntracedPurchaseAllocatesNothing(t *testing.T) {
 	ctx, untraced := t.Context(), domain.Purchase{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		untraced.Trace = untraced.Trace.Waiting()
-		Observe(ctx, histogram, 1)
+		tracing.Observe(ctx, histogram, 1)
 	}))
 }
 
@@ -142,7 +142,7 @@ func TestOffByDefault(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv(name, env)
-			tracer, err := New(t.Context(), nil)
+			tracer, err := tracing.New(t.Context(), nil)
 			require.NoError(t, err)
 			require.Nil(t, tracer)
 			next, batch, held := &orderLane{}, placer(nil), locks{}
@@ -169,7 +169,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
 			t.Setenv("OTEL_TRACES_SAMPLER", "traceidratio")
 			t.Setenv(c.name, c.value)
-			_, err := New(t.Context(), nil)
+			_, err := tracing.New(t.Context(), nil)
 			require.ErrorContains(t, err, c.name)
 		})
 	}
