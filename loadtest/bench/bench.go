@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"seckill/loadtest/bench/report"
 )
 
 // bench is one run of this program.
@@ -29,7 +27,7 @@ type bench struct {
 	binary string
 	// For scenarios without a private stack; nil until first use.
 	shared *stack
-	report report.Report
+	report report
 }
 
 func newBench(o options, stdout, stderr io.Writer) *bench {
@@ -38,12 +36,7 @@ func newBench(o options, stdout, stderr io.Writer) *bench {
 		stdout: stdout,
 		stderr: stderr,
 		start:  time.Now(),
-		report: report.Report{
-			Quick:   o.quick,
-			Rounds:  o.rounds,
-			RunTime: o.length,
-			Users:   o.orders,
-		},
+		report: report{quick: o.quick},
 	}
 }
 
@@ -54,7 +47,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 
-	b.report.Machine = describeMachine(ctx, b.root)
+	b.report.facts = describeMachine(ctx, b.root)
 
 	var failed []error
 	for _, s := range scenarios {
@@ -63,14 +56,16 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 
 		b.progress("%s: %s", s.name, s.title)
-		sec := &report.Section{Name: s.name, Title: s.title}
-		b.report.Sections = append(b.report.Sections, sec)
+		sec := &section{title: s.title}
+		b.report.sections = append(b.report.sections, sec)
 
 		err := s.run(b, ctx, sec)
-		if err != nil && b.shared != nil {
-			b.showLogs()
-		}
 		if b.shared != nil {
+			if err != nil {
+				for p := range b.shared.servers {
+					b.progress("  %s:\n%s", p.Addr, p.LastLog())
+				}
+			}
 			err = errors.Join(err, b.shared.stopServers())
 		}
 
@@ -80,16 +75,18 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 
 			b.progress("%s: FAILED: %v", s.name, err)
-			sec.Failed = err
+			sec.failed = err
 			failed = append(failed, fmt.Errorf("%s: %w", s.name, err))
 		}
 	}
 
-	b.report.Took = time.Since(b.start).Round(time.Second)
-	fmt.Fprint(b.stdout, b.report.Summary())
+	b.report.facts = append(b.report.facts, fact{"runs", fmt.Sprintf("%d rounds of at most %s or %s orders; the whole took %s",
+		b.opts.rounds, b.opts.length, thousands(int64(b.opts.orders)), time.Since(b.start).Round(time.Second))})
+	fmt.Fprint(b.stdout, b.report.summary())
 
 	if !b.opts.quick && len(b.opts.only) == 0 {
-		failed = append(failed, b.writeReport())
+		path := filepath.Join(b.root, "loadtest", "RESULTS.md")
+		failed = append(failed, os.WriteFile(path, []byte(b.report.markdown()), 0o644)) //nolint:gosec // a public report
 	}
 
 	return errors.Join(failed...)
@@ -104,8 +101,11 @@ func (b *bench) prepare(ctx context.Context) error {
 
 	b.root = filepath.Dir(string(bytes.TrimSpace(mod)))
 
-	if err := useDisk(); err != nil {
-		return err
+	// An fsync in memory, where /tmp may be, costs nothing.
+	if os.Getenv("TMPDIR") == "" {
+		if err := os.Setenv("TMPDIR", "/var/tmp"); err != nil {
+			return err
+		}
 	}
 
 	if b.dir, err = os.MkdirTemp("", "seckill-bench-"); err != nil {
@@ -138,25 +138,16 @@ func (b *bench) stack(ctx context.Context) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	b.shared = s
-	return s, nil
+
+	servers, err := describeServers(ctx, s)
+	b.report.facts = append(b.report.facts, servers...)
+	return s, err
 }
 
 func (b *bench) newStack(ctx context.Context, name string) (*stack, error) {
 	b.progress("starting MariaDB and Redis, seeding %d users", b.opts.orders)
-
-	buffer := min(b.opts.buffer, max(memory()/8, 128<<20))
-	s, err := newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, buffer)
-	if err != nil {
-		return nil, err
-	}
-
-	if b.report.Servers, err = describeServers(ctx, s); err != nil {
-		return nil, errors.Join(err, s.close())
-	}
-
-	return s, nil
+	return newStack(ctx, b.binary, filepath.Join(b.dir, name), b.opts.orders, b.opts.buffer)
 }
 
 func (b *bench) close() error {
@@ -166,17 +157,6 @@ func (b *bench) close() error {
 	}
 
 	return errors.Join(err, os.RemoveAll(b.dir)) //nolint:gosec // made by MkdirTemp
-}
-
-func (b *bench) writeReport() error {
-	path := filepath.Join(b.root, "loadtest", "RESULTS.md")
-	return os.WriteFile(path, []byte(b.report.Markdown()), 0o644) //nolint:gosec // a public report
-}
-
-func (b *bench) showLogs() {
-	for p := range b.shared.servers {
-		b.progress("  %s:\n%s", p.Addr, p.LastLog())
-	}
 }
 
 func (b *bench) progress(format string, args ...any) {

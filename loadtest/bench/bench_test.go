@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/repo"
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 	"seckill/test/env"
 )
 
@@ -37,7 +35,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))
 	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
 
-	m := &report.Sample{Result: &loadgen.Result{}, Counts: 30}
+	m := &sample{result: &result{}, counts: 30}
 	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -45,13 +43,13 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	err = s.watchWorkers(short, m, []string{"1"})
 	require.ErrorIs(t, err, errInconsistent)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Equal(t, int64(10), m.Backlog)
+	assert.Equal(t, int64(10), m.backlog)
 
 	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1")
 	require.NoError(t, err)
 	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
-	assert.True(t, m.Queued)
-	assert.Zero(t, m.Backlog)
+	assert.Positive(t, m.drained)
+	assert.Zero(t, m.backlog)
 }
 
 func TestMain(m *testing.M) { env.Main(m) }

@@ -7,9 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"time"
-
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // rushConns is the default of the rush command.
@@ -18,7 +15,7 @@ const rushConns = 256
 // embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the
 // command also checks the answers. The CPU time per order includes the creation of the buyers and the final check of
 // their orders.
-func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
+func (b *bench) embedded(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, bareGin)
 	if err != nil {
 		return err
@@ -38,7 +35,7 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 	stock := strconv.Itoa(b.opts.rush[1])
 	subject := "rush --buyers " + buyers + " --stock " + stock
 
-	rush := func(ctx context.Context, _ time.Duration) ([]*report.Sample, error) {
+	rush := func(ctx context.Context, _ time.Duration) ([]*sample, error) {
 		counters := countersOf(ctx, []*process{server})
 		cpu := cpuTime(server.PID())
 
@@ -55,22 +52,22 @@ func (b *bench) embedded(ctx context.Context, sec *report.Section) error {
 
 		counted := countersOf(ctx, []*process{server}).minus(counters)
 
-		return []*report.Sample{{
-			Subject: subject,
-			Conns:   rushConns,
-			Result:  &loadgen.Result{Elapsed: elapsed},
-			Counts:  orders,
-			CPU:     report.Usage{Server: cpuTime(server.PID()) - cpu, Client: client},
-			Allocs:  counted.mallocs / float64(orders),
-			Batched: counted.batched / counted.batches,
+		return []*sample{{
+			subject: subject,
+			conns:   rushConns,
+			result:  &result{elapsed: elapsed},
+			counts:  orders,
+			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},
+			allocs:  counted.mallocs / float64(orders),
+			batched: counted.batched / counted.batches,
 		}}, nil
 	}
 
 	err = b.rounds(ctx, sec, nil, rush, b.bare(st, p[0]))
-	b.report.Add(report.Bar{
-		What:   "embedded default: " + subject + ", orders/s / bare gin",
-		Values: sec.Ratios(subject, bareSubject, (*report.Sample).Rate),
-		Least:  0.1,
+	b.report.add(bar{
+		what:   "embedded default: " + subject + ", orders/s / bare gin",
+		values: sec.ratios(subject, bareSubject, (*sample).rate),
+		least:  0.1,
 	})
 
 	return err

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"seckill/loadtest/bench/report"
 )
 
 // lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock and round. That program is a
@@ -33,33 +31,33 @@ const (
 	ourLock = "Mutex"
 )
 
-func (b *bench) lockCycles(ctx context.Context, sec *report.Section) error {
+func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	run, tables, err := b.runLockbench(ctx)
 	if err != nil {
 		return fmt.Errorf("loadtest/lockbench: %w", err)
 	}
 
-	sec.Note("%s", strings.TrimSpace(tables))
+	sec.note("%s", strings.TrimSpace(tables))
 
 	alone := run["uncontended"]
-	b.report.Add(report.Bar{
-		What:   "lock: uncontended cycles/s / the two raw commands",
-		Values: report.Quotients(each(alone[ourLock], lockResult.cycles), each(alone[rawLock], lockResult.cycles)),
-		ByCPU:  report.Quotients(each(alone[rawLock], lockResult.cpu), each(alone[ourLock], lockResult.cpu)),
-		Least:  1,
+	b.report.add(bar{
+		what:   "lock: uncontended cycles/s / the two raw commands",
+		values: quotients(each(alone[ourLock], lockResult.cycles), each(alone[rawLock], lockResult.cycles)),
+		byCPU:  quotients(each(alone[rawLock], lockResult.cpu), each(alone[ourLock], lockResult.cpu)),
+		least:  1,
 	})
 
 	contended := run["contended"]
-	b.report.Add(report.Bar{
-		What:   "lock: contended cycles/s / the best other library",
-		Values: report.Quotients(each(contended[ourLock], lockResult.cycles), best(contended, lockResult.cycles, slices.Max)),
-		Least:  1,
+	b.report.add(bar{
+		what:   "lock: contended cycles/s / the best other library",
+		values: quotients(each(contended[ourLock], lockResult.cycles), best(contended, lockResult.cycles, slices.Max)),
+		least:  1,
 	})
 
-	b.report.Add(report.Bar{
-		What:   "lock: contended, p99 of the wait / the best other library",
-		Values: report.Quotients(each(contended[ourLock], lockResult.p99), best(contended, lockResult.p99, slices.Min)),
-		Most:   1,
+	b.report.add(bar{
+		what:   "lock: contended, p99 of the wait / the best other library",
+		values: quotients(each(contended[ourLock], lockResult.p99), best(contended, lockResult.p99, slices.Min)),
+		most:   1,
 	})
 
 	return nil

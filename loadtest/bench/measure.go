@@ -11,21 +11,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // part is one load of a run.
 type part struct {
 	subject string
 	servers []*process
-	load    loadgen.Load
+	load    load
 }
 
 // measure runs loads concurrently and returns one sample for each. The end of the first load ends the others. CPU time
 // cannot be attributed to a load, so each sample has all of it, to be divided by the answers of all loads.
-func (s *stack) measure(ctx context.Context, parts ...part) ([]*report.Sample, error) {
+func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 	var servers []*process
 	for _, p := range parts {
 		for _, server := range p.servers {
@@ -42,53 +39,53 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*report.Sample, e
 		return nil, err
 	}
 
-	cpu := s.usage(servers).Minus(before)
+	cpu := s.usage(servers).minus(before)
 	counted := countersOf(ctx, servers).minus(counters)
 	var total int64
 	for _, r := range results {
-		total += r.Total()
+		total += r.total()
 	}
 
-	samples := make([]*report.Sample, len(parts))
+	samples := make([]*sample, len(parts))
 	for i, p := range parts {
-		samples[i] = &report.Sample{
-			Subject: p.subject,
-			Conns:   p.load.Conns,
-			Result:  results[i],
-			Counts:  results[i].Total(),
-			CPU:     cpu,
-			Allocs:  counted.mallocs / float64(total),
-			Batched: counted.batched / counted.batches,
+		samples[i] = &sample{
+			subject: p.subject,
+			conns:   p.load.conns,
+			result:  results[i],
+			counts:  results[i].total(),
+			cpu:     cpu,
+			allocs:  counted.mallocs / float64(total),
+			batched: counted.batched / counted.batches,
 		}
 
 		if len(parts) > 1 {
-			samples[i].Shared = total
+			samples[i].shared = total
 		}
 	}
 
 	return samples, nil
 }
 
-func runParts(ctx context.Context, parts []part) ([]*loadgen.Result, error) {
-	loads := make([]loadgen.Load, len(parts))
+func runParts(ctx context.Context, parts []part) ([]*result, error) {
+	loads := make([]load, len(parts))
 	for i, p := range parts {
 		loads[i] = p.load
-		loads[i].Name = p.subject
+		loads[i].name = p.subject
 		for _, server := range p.servers {
-			loads[i].Addrs = append(loads[i].Addrs, server.Addr)
+			loads[i].addrs = append(loads[i].addrs, server.Addr)
 		}
 	}
-	return loadgen.Run(ctx, loads...)
+	return runLoads(ctx, loads...)
 }
 
-func (s *stack) usage(servers []*process) report.Usage {
-	u := report.Usage{
-		Database: cpuTime(s.mariadb.PID()),
-		Redis:    cpuTime(s.redis.PID()),
-		Client:   cpuTime(os.Getpid()),
+func (s *stack) usage(servers []*process) usage {
+	u := usage{
+		database: cpuTime(s.mariadb.PID()),
+		redis:    cpuTime(s.redis.PID()),
+		client:   cpuTime(os.Getpid()),
 	}
 	for _, p := range servers {
-		u.Server += cpuTime(p.PID())
+		u.server += cpuTime(p.PID())
 	}
 	return u
 }
@@ -102,19 +99,19 @@ type sale struct {
 	// Every order has an Idempotency-Key.
 	keyed bool
 	// Without requests.
-	load loadgen.Load
+	load load
 }
 
 // sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns a load that runs
 // at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
 // a lane that answers before the commit, it also measures how long the workers need to commit the rest.
-func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part) ([]*report.Sample, error) {
+func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part) ([]*sample, error) {
 	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
 	}
 
-	o.load.Requests = s.requests(sales, o.keyed)
+	o.load.requests = s.requests(sales, o.keyed)
 	parts := []part{{o.subject, o.servers, o.load}}
 	if beside != nil {
 		parts = append(parts, beside(sales[0]))
@@ -126,13 +123,13 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part)
 	}
 
 	m := samples[0]
-	queued := m.Answers[accepted] > 0
+	queued := m.answers[accepted] > 0
 	success := created
 	if queued {
 		success = accepted
 	}
 
-	if err := m.Only(success); err != nil {
+	if err := m.only(success); err != nil {
 		return nil, fmt.Errorf("%s: %w", o.subject, err)
 	}
 
@@ -142,7 +139,7 @@ func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part)
 		}
 	}
 
-	return samples, s.committed(ctx, sales, m.Counts)
+	return samples, s.committed(ctx, sales, m.counts)
 }
 
 // Statuses of successful orders, as keys of result.answers.
@@ -151,17 +148,16 @@ const (
 	accepted = "202"
 )
 
-func (s *stack) watchWorkers(ctx context.Context, m *report.Sample, sales []string) error {
+func (s *stack) watchWorkers(ctx context.Context, m *sample, sales []string) error {
 	start := time.Now()
 	sold, err := s.sold(ctx, sales)
 	if err != nil {
 		return err
 	}
 
-	m.Queued = true
-	m.Backlog = m.Counts - sold
-	err = s.drain(ctx, sales, m.Counts)
-	m.Drained = time.Since(start)
+	m.backlog = m.counts - sold
+	err = s.drain(ctx, sales, m.counts)
+	m.drained = time.Since(start)
 
 	return err
 }
@@ -185,7 +181,7 @@ func (s *stack) requests(sales []string, keyed bool) [][]byte {
 
 // orderRequest returns the request of an order. token and key may be empty.
 func orderRequest(sale, token, key string) []byte {
-	return loadgen.Request(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
+	return httpRequest(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
 }
 
 // counters are totals that the servers publish as metrics.
@@ -221,11 +217,13 @@ func countersOf(ctx context.Context, servers []*process) counters {
 // metrics returns the values of metrics without labels. A metric that the server does not have is NaN.
 func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, len(names))
-	if ops == "" {
+
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", http.NoBody)
+	if err != nil {
 		return values
 	}
 
-	res, err := get(ctx, "http://"+ops+"/metrics")
+	res, err := http.DefaultClient.Do(req) //nolint:gosec // a server that this program started
 	if err != nil {
 		return values
 	}
@@ -234,32 +232,11 @@ func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	lines := bufio.NewScanner(res.Body)
 	for lines.Scan() {
 		name, text, _ := strings.Cut(lines.Text(), " ")
-		if i := slices.Index(names, name); i >= 0 {
-			if v, err := strconv.ParseFloat(text, 64); err == nil {
-				values[i] = v
-			}
+		v, err := strconv.ParseFloat(text, 64)
+		if i := slices.Index(names, name); i >= 0 && err == nil {
+			values[i] = v
 		}
 	}
 
 	return values
-}
-
-// get returns an error unless the status is 200.
-func get(ctx context.Context, url string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody) //nolint:gosec // a server that this program started
-	if err != nil {
-		return nil, err
-	}
-
-	res, err := http.DefaultClient.Do(req) //nolint:gosec // as above
-	if err != nil {
-		return nil, err
-	}
-
-	if res.StatusCode != http.StatusOK {
-		_ = res.Body.Close()
-		return nil, fmt.Errorf("GET %s: %s", url, res.Status)
-	}
-
-	return res, nil
 }

@@ -7,16 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // fewerConns is how many times fewer connections there are in the comparison of small batches with large ones.
 const fewerConns = 4
 
 // orders compares an order with a fixed HTTP answer, the lanes lock and batch, and small batches with large ones.
-func (b *bench) orders(ctx context.Context, sec *report.Section) error {
+func (b *bench) orders(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, bareGin, "batch", "lock")
 	if err != nil {
 		return err
@@ -33,31 +30,31 @@ func (b *bench) orders(ctx context.Context, sec *report.Section) error {
 		buyers(st, sale{
 			subject: batch,
 			servers: p[1:2],
-			load:    loadgen.Load{Conns: all},
+			load:    load{conns: all},
 		}),
 		buyers(st, sale{
 			subject: small,
 			servers: p[1:2],
-			load:    loadgen.Load{Conns: few},
+			load:    load{conns: few},
 		}),
 		buyers(st, sale{
 			subject: lock,
 			servers: p[2:],
-			load:    loadgen.Load{Conns: all},
+			load:    load{conns: all},
 		}))
 
-	b.report.AddRates(sec, batch+", orders/s / bare gin", batch, bareSubject, 0.4)
-	b.report.AddRates(sec, "lock lane / batch lane, orders/s", lock, batch, 0.7)
-	b.report.Add(report.Bar{
-		What:   fmt.Sprintf("CPU of all processes per order, batch lane: %d connections / %d", few, all),
-		Values: sec.Ratios(small, batch, (*report.Sample).AllCPU),
-		Most:   1.3,
+	b.report.addRates(sec, batch+", orders/s / bare gin", batch, bareSubject, 0.4)
+	b.report.addRates(sec, "lock lane / batch lane, orders/s", lock, batch, 0.7)
+	b.report.add(bar{
+		what:   fmt.Sprintf("CPU of all processes per order, batch lane: %d connections / %d", few, all),
+		values: sec.ratios(small, batch, (*sample).allCPU),
+		most:   1.3,
 	})
 
 	return err
 }
 
-func (b *bench) keys(ctx context.Context, sec *report.Section) error {
+func (b *bench) keys(ctx context.Context, sec *section) error {
 	lanes := []string{"batch", "lock"}
 	targets := []float64{0.8, 0.9}
 	st, p, err := b.servers(ctx, lanes...)
@@ -70,7 +67,7 @@ func (b *bench) keys(ctx context.Context, sec *report.Section) error {
 		plain := sale{
 			subject: lane + " lane",
 			servers: p[i : i+1],
-			load:    loadgen.Load{Conns: b.opts.conns},
+			load:    load{conns: b.opts.conns},
 		}
 
 		keyed := plain
@@ -82,7 +79,7 @@ func (b *bench) keys(ctx context.Context, sec *report.Section) error {
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
 
 	for i, lane := range lanes {
-		b.report.AddRates(sec, withKey(lane)+" / without, orders/s", withKey(lane), lane+" lane", targets[i])
+		b.report.addRates(sec, withKey(lane)+" / without, orders/s", withKey(lane), lane+" lane", targets[i])
 	}
 
 	return err
@@ -91,14 +88,14 @@ func (b *bench) keys(ctx context.Context, sec *report.Section) error {
 func withKey(lane string) string { return lane + " lane, with Idempotency-Key" }
 
 // soldOut measures sold-out answers, which are most of the answers of a sale.
-func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
+func (b *bench) soldOut(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch", bareGin)
 	if err != nil {
 		return err
 	}
 
 	const subject = "sold-out answers"
-	soldOut := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+	soldOut := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		sales, err := st.sales(ctx, p[0], 1, 1)
 		if err != nil {
 			return nil, err
@@ -108,11 +105,11 @@ func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
 			return nil, err
 		}
 
-		l := loadgen.Load{
-			Conns:    b.opts.conns,
-			Requests: st.requests(sales, false),
-			Endless:  true,
-			Limit:    limit,
+		l := load{
+			conns:    b.opts.conns,
+			requests: st.requests(sales, false),
+			endless:  true,
+			limit:    limit,
 		}
 
 		samples, err := st.measure(ctx, part{subject, p[:1], l})
@@ -120,35 +117,35 @@ func (b *bench) soldOut(ctx context.Context, sec *report.Section) error {
 			return nil, err
 		}
 
-		return samples, samples[0].Only("sold_out")
+		return samples, samples[0].only("sold_out")
 	}
 
 	err = b.rounds(ctx, sec, []*stack{st}, soldOut, b.bare(st, p[1]))
-	b.report.AddRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
+	b.report.addRates(sec, "sold-out answers/s / bare gin", subject, bareSubject, 0.8)
 
 	return err
 }
 
 func buyOne(ctx context.Context, p *process, request []byte) error {
-	c, err := loadgen.Dial(ctx, p.Addr)
+	c, err := dial(ctx, p.Addr)
 	if err != nil {
 		return err
 	}
 	defer c.Close() //nolint:errcheck // only read from
 
-	a, err := c.Do(request)
+	a, err := c.do(request)
 	if err != nil {
 		return err
 	}
-	if a.Status/100 != 2 {
-		return fmt.Errorf("%w: %d %s for the last unit", loadgen.ErrWrongAnswers, a.Status, a.Code)
+	if a.status/100 != 2 {
+		return fmt.Errorf("%w: %d %s for the last unit", errWrongAnswers, a.status, a.code)
 	}
 
 	return nil
 }
 
 // queue compares lane queue with one Lua script call per request, as most flash-sale systems do it.
-func (b *bench) queue(ctx context.Context, sec *report.Section) error {
+func (b *bench) queue(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "queue", ginWithScript)
 	if err != nil {
 		return err
@@ -160,7 +157,7 @@ func (b *bench) queue(ctx context.Context, sec *report.Section) error {
 	// Above the real IDs.
 	number := 100_000
 
-	evalSHA := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+	evalSHA := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		number++
 		// The path is as long as that of a real sale.
 		name := strconv.Itoa(number)[6-min(len(st.newest), 6):]
@@ -168,11 +165,11 @@ func (b *bench) queue(ctx context.Context, sec *report.Section) error {
 			return nil, err
 		}
 
-		l := loadgen.Load{
-			Conns:    b.opts.conns,
-			Requests: st.requests([]string{name}, false),
-			Endless:  true,
-			Limit:    limit,
+		l := load{
+			conns:    b.opts.conns,
+			requests: st.requests([]string{name}, false),
+			endless:  true,
+			limit:    limit,
 		}
 
 		samples, err := st.measure(ctx, part{script, p[1:], l})
@@ -180,23 +177,23 @@ func (b *bench) queue(ctx context.Context, sec *report.Section) error {
 			return nil, err
 		}
 
-		return samples, errors.Join(samples[0].Only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
+		return samples, errors.Join(samples[0].only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 	}
 
 	sell := buyers(st, sale{
 		subject: subject,
 		servers: p[:1],
-		load:    loadgen.Load{Conns: b.opts.conns},
+		load:    load{conns: b.opts.conns},
 	})
 
 	err = b.rounds(ctx, sec, []*stack{st}, sell, evalSHA)
-	b.report.AddRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.1)
+	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.1)
 
 	return err
 }
 
 // vouchersAtOnce spreads the same buyers over many sales instead of one.
-func (b *bench) vouchersAtOnce(ctx context.Context, sec *report.Section) error {
+func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
 		return err
@@ -206,21 +203,21 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *report.Section) error {
 		subject:  "vouchers: 1",
 		servers:  p,
 		vouchers: 1,
-		load:     loadgen.Load{Conns: b.opts.conns},
+		load:     load{conns: b.opts.conns},
 	}
 
 	many := one
 	many.vouchers = b.opts.vouchers
-	many.subject = "vouchers: " + report.Thousands(int64(many.vouchers))
+	many.subject = "vouchers: " + thousands(int64(many.vouchers))
 
 	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, many), buyers(st, one))
-	b.report.AddCosts(sec, many.subject, one.subject, 1.5)
+	b.report.addCosts(sec, many.subject, one.subject, 1.5)
 
 	return err
 }
 
 // serversAtOnce spreads the same buyers over several server processes on this machine instead of one.
-func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
+func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, slices.Repeat([]string{"batch"}, b.opts.servers)...)
 	if err != nil {
 		return err
@@ -229,7 +226,7 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
 	one := sale{
 		subject: "servers: 1",
 		servers: p[:1],
-		load:    loadgen.Load{Conns: b.opts.conns},
+		load:    load{conns: b.opts.conns},
 	}
 
 	all := one
@@ -237,13 +234,13 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *report.Section) error {
 	all.subject = "servers: " + strconv.Itoa(len(p))
 
 	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, all), buyers(st, one))
-	b.report.AddCosts(sec, all.subject, one.subject, 1.2)
+	b.report.addCosts(sec, all.subject, one.subject, 1.2)
 
 	return err
 }
 
 // history compares the cost of an order in a database with many existing orders with one in a small database.
-func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
+func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	var stacks []*stack
 	var subjects []string
 	var contenders []contender
@@ -260,7 +257,7 @@ func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
 		}
 		stacks = append(stacks, st)
 
-		subject := report.Thousands(int64(orders)) + " existing orders"
+		subject := thousands(int64(orders)) + " existing orders"
 		c, err := b.afterOrders(ctx, st, subject, orders, i == 0)
 		if err != nil {
 			return err
@@ -272,7 +269,7 @@ func (b *bench) history(ctx context.Context, sec *report.Section) (err error) {
 
 	// The large database keeps the orders of all rounds, so it is verified once: that takes minutes.
 	err = b.rounds(ctx, sec, stacks[:1], contenders...)
-	b.report.AddCosts(sec, subjects[1], subjects[0], 1.2)
+	b.report.addCosts(sec, subjects[1], subjects[0], 1.2)
 	if err != nil {
 		return err
 	}
@@ -302,10 +299,10 @@ func (b *bench) afterOrders(ctx context.Context, st *stack, subject string, orde
 	sell := buyers(st, sale{
 		subject: subject,
 		servers: []*process{server},
-		load:    loadgen.Load{Conns: b.opts.conns},
+		load:    load{conns: b.opts.conns},
 	})
 
-	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
+	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		if recreate {
 			if err := refill(ctx); err != nil {
 				return nil, err

@@ -9,13 +9,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // readers measures GET /vouchers/{id} while the same server sells, and of a bare gin during the same rush.
-func (b *bench) readers(ctx context.Context, sec *report.Section) error {
+func (b *bench) readers(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch", bareGin)
 	if err != nil {
 		return err
@@ -27,10 +24,10 @@ func (b *bench) readers(ctx context.Context, sec *report.Section) error {
 	bare := b.readDuring(st, p[:1], p[1:], barePage)
 
 	err = b.rounds(ctx, sec, []*stack{st}, ours, bare)
-	b.report.Add(report.Bar{
-		What:   page + " while selling / bare gin under the same load, answers/s",
-		Values: sec.Ratios(page, barePage, (*report.Sample).Rate),
-		Least:  0.8,
+	b.report.add(bar{
+		what:   page + " while selling / bare gin under the same load, answers/s",
+		values: sec.ratios(page, barePage, (*sample).rate),
+		least:  0.8,
 	})
 
 	return err
@@ -41,18 +38,18 @@ func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) 
 	o := sale{
 		subject: "orders with " + page,
 		servers: sellers,
-		load:    loadgen.Load{Conns: b.opts.conns},
+		load:    load{conns: b.opts.conns},
 	}
 
-	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		o.load.Limit = limit
+	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		o.load.limit = limit
 		samples, err := st.sell(ctx, o, func(sale string) part {
 			path := strings.Replace(voucherRoute, ":id", sale, 1)
-			return part{page, readers, loadgen.Load{
-				Conns:    b.opts.conns / 4,
-				Requests: [][]byte{loadgen.Request(http.MethodGet, path, "", "")},
-				Endless:  true,
-				Limit:    limit,
+			return part{page, readers, load{
+				conns:    b.opts.conns / 4,
+				requests: [][]byte{httpRequest(http.MethodGet, path, "", "")},
+				endless:  true,
+				limit:    limit,
 			}}
 		})
 		if err != nil {
@@ -61,9 +58,9 @@ func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) 
 
 		// Under overload a server may refuse reads before orders.
 		read := samples[1]
-		read.Counts = read.Count("200")
+		read.counts = read.answers["200"]
 
-		return samples, read.Only("200", "overloaded", "unavailable")
+		return samples, read.only("200", "overloaded", "unavailable")
 	}
 }
 
@@ -78,7 +75,7 @@ const (
 
 // visitors measures purchases of a sold-out sale at a steady rate, alone and beside anonymous reads of the voucher list.
 // Each read selects another variant of the list, so no answer is the repetition of another one.
-func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
+func (b *bench) visitors(ctx context.Context, sec *section) error {
 	// The admin uses another server than the visitors: logins are limited as well.
 	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
@@ -104,50 +101,50 @@ func (b *bench) visitors(ctx context.Context, sec *report.Section) error {
 		return err
 	}
 
-	purchases := loadgen.Load{
-		Conns:    buyersAtOnce,
-		Pace:     buyerInterval,
-		Endless:  true,
-		Requests: st.requests([]string{sold}, false),
+	purchases := load{
+		conns:    buyersAtOnce,
+		pace:     buyerInterval,
+		endless:  true,
+		requests: st.requests([]string{sold}, false),
 	}
 
-	reads := loadgen.Load{
-		Conns:    visitorsAtOnce,
-		Pace:     visitorInterval,
-		Endless:  true,
-		Requests: listVariants(),
+	reads := load{
+		conns:    visitorsAtOnce,
+		pace:     visitorInterval,
+		endless:  true,
+		requests: listVariants(),
 	}
 
 	const alone = "purchases"
 	const beside = "purchases beside lists"
 	servers := []*process{limited}
 
-	purchasesAlone := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		purchases.Limit = limit
+	purchasesAlone := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		purchases.limit = limit
 		samples, err := st.measure(ctx, part{alone, servers, purchases})
 		if err != nil {
 			return nil, err
 		}
 
-		return samples, samples[0].Only("sold_out")
+		return samples, samples[0].only("sold_out")
 	}
 
-	purchasesBeside := func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		purchases.Limit = limit
-		reads.Limit = limit
+	purchasesBeside := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		purchases.limit = limit
+		reads.limit = limit
 		samples, err := st.measure(ctx, part{beside, servers, purchases}, part{"lists", servers, reads})
 		if err != nil {
 			return nil, err
 		}
 
-		return samples, errors.Join(samples[0].Only("sold_out"), samples[1].Only("200"))
+		return samples, errors.Join(samples[0].only("sold_out"), samples[1].only("200"))
 	}
 
 	err = b.rounds(ctx, sec, []*stack{st}, purchasesAlone, purchasesBeside)
-	b.report.Add(report.Bar{
-		What:   "p99 of purchases beside 50 variants of the list a second / alone",
-		Values: sec.Ratios(beside, alone, (*report.Sample).P99),
-		Most:   2,
+	b.report.add(bar{
+		what:   "p99 of purchases beside 50 variants of the list a second / alone",
+		values: sec.ratios(beside, alone, (*sample).p99),
+		most:   2,
 	})
 
 	return err
@@ -183,7 +180,7 @@ func listVariants() [][]byte {
 	for limit := 51; limit <= 100; limit++ {
 		for _, filter := range []string{"", "&status=on", "&status=current", "&shop_id=1"} {
 			path := vouchersRoute + "?limit=" + strconv.Itoa(limit) + filter
-			variants = append(variants, loadgen.Request(http.MethodGet, path, "", "", "Accept-Encoding: gzip"))
+			variants = append(variants, httpRequest(http.MethodGet, path, "", "", "Accept-Encoding: gzip"))
 		}
 	}
 

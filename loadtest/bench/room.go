@@ -10,13 +10,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/kit/loop"
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // room measures the polls of a waiting room with all users, before and after the start of the sale, and the memory per
 // waiting buyer.
-func (b *bench) room(ctx context.Context, sec *report.Section) error {
+func (b *bench) room(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
 		return err
@@ -35,7 +33,7 @@ func (b *bench) room(ctx context.Context, sec *report.Section) error {
 		return fmt.Errorf("join the room: %w", err)
 	}
 
-	sec.Note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
+	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
 
 	if err := b.poll(ctx, sec, st, p, "polls in the lobby", requests); err != nil {
 		return err
@@ -55,7 +53,7 @@ func (b *bench) room(ctx context.Context, sec *report.Section) error {
 	}
 
 	after := residentMiB(server.PID())
-	sec.Note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
+	sec.note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
 		before, after, (after-before)*(1<<20)/float64(len(requests)))
 
 	return nil
@@ -85,12 +83,12 @@ func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 }
 
 // poll measures polls of all buyers without a pause.
-func (b *bench) poll(ctx context.Context, sec *report.Section, st *stack, servers []*process, subject string, requests [][]byte) error {
-	l := loadgen.Load{
-		Conns:    b.opts.conns,
-		Requests: requests,
-		Endless:  true,
-		Limit:    b.opts.length,
+func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*process, subject string, requests [][]byte) error {
+	l := load{
+		conns:    b.opts.conns,
+		requests: requests,
+		endless:  true,
+		limit:    b.opts.length,
 	}
 
 	samples, err := st.measure(ctx, part{subject, servers, l})
@@ -98,10 +96,10 @@ func (b *bench) poll(ctx context.Context, sec *report.Section, st *stack, server
 		return err
 	}
 
-	sec.Samples = append(sec.Samples, samples...)
+	sec.samples = append(sec.samples, samples...)
 	b.progress("  %-40s %s", subject, samples[0])
 
-	return samples[0].Only(accepted, "200")
+	return samples[0].only(accepted, "200")
 }
 
 func (s *stack) change(ctx context.Context, p *process, sale string, fields map[string]any) error {
@@ -122,19 +120,19 @@ func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([
 
 	for worker := range conns {
 		group.Go(func() error {
-			c, err := loadgen.Dial(ctx, p.Addr)
+			c, err := dial(ctx, p.Addr)
 			if err != nil {
 				return err
 			}
 			defer c.Close() //nolint:errcheck // only read from
 
 			for i := worker; i < len(s.tokens); i += conns {
-				ticket, err := place(c, loadgen.Request(http.MethodPost, path, s.tokens[i], ""))
+				ticket, err := place(c, httpRequest(http.MethodPost, path, s.tokens[i], ""))
 				if err != nil {
 					return err
 				}
 
-				requests[i] = loadgen.Request(http.MethodGet, path, s.tokens[i], "", "X-Entry-Ticket: "+ticket)
+				requests[i] = httpRequest(http.MethodGet, path, s.tokens[i], "", "X-Entry-Ticket: "+ticket)
 			}
 
 			return nil
@@ -146,19 +144,19 @@ func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([
 
 var ticketField = []byte(`"ticket":"`)
 
-func place(c *loadgen.Conn, request []byte) (string, error) {
-	if err := c.SetDeadline(time.Now().Add(loadgen.AnswerTimeout)); err != nil {
+func place(c *conn, request []byte) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
 		return "", err
 	}
 
-	a, err := c.Do(request)
+	a, err := c.do(request)
 	if err != nil {
 		return "", err
 	}
 
-	_, rest, ok := bytes.Cut(c.Response(), ticketField)
+	_, rest, ok := bytes.Cut(c.response(), ticketField)
 	if !ok {
-		return "", fmt.Errorf("%w: %d %s instead of a place", loadgen.ErrWrongAnswers, a.Status, a.Code)
+		return "", fmt.Errorf("%w: %d %s instead of a place", errWrongAnswers, a.status, a.code)
 	}
 
 	ticket, _, _ := bytes.Cut(rest, []byte{'"'})

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"time"
-
-	"seckill/loadtest/bench/loadgen"
-	"seckill/loadtest/bench/report"
 )
 
 // scenario is a group of measurements with its own section in the report.
 type scenario struct {
 	name, title string
-	run         func(*bench, context.Context, *report.Section) error
+	run         func(*bench, context.Context, *section) error
 }
 
 var scenarios = []scenario{
@@ -41,12 +38,12 @@ func scenarioNames() []string {
 
 // contender measures one run of at most the given length. The first sample is the subject's, the others are of loads
 // that ran at the same time.
-type contender func(ctx context.Context, limit time.Duration) ([]*report.Sample, error)
+type contender func(ctx context.Context, limit time.Duration) ([]*sample, error)
 
 // rounds runs the contenders in turn, each round starting with another one, and verifies the invariants after each
 // round. A short uncounted run of each contender comes first, in which a new server opens connections and sizes its
 // heap.
-func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack, contenders ...contender) error {
+func (b *bench) rounds(ctx context.Context, sec *section, stacks []*stack, contenders ...contender) error {
 	for _, c := range contenders {
 		if _, err := c(ctx, b.opts.length/5); err != nil {
 			return err
@@ -60,9 +57,9 @@ func (b *bench) rounds(ctx context.Context, sec *report.Section, stacks []*stack
 				return err
 			}
 
-			sec.Samples = append(sec.Samples, samples...)
+			sec.samples = append(sec.samples, samples...)
 			for _, m := range samples {
-				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.Subject, m)
+				b.progress("  %d/%d  %-40s %s", round+1, b.opts.rounds, m.subject, m)
 			}
 		}
 
@@ -102,8 +99,8 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 }
 
 func buyers(st *stack, o sale) contender {
-	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		o.load.Limit = limit
+	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		o.load.limit = limit
 		return st.sell(ctx, o, nil)
 	}
 }
@@ -113,12 +110,12 @@ const bareSubject = "bare gin"
 // bare returns a contender that sends the requests of the stack's newest sale to the bare gin, repeatedly until the
 // time is over.
 func (b *bench) bare(st *stack, p *process) contender {
-	return func(ctx context.Context, limit time.Duration) ([]*report.Sample, error) {
-		l := loadgen.Load{
-			Conns:    b.opts.conns,
-			Requests: st.requests([]string{st.newest}, false),
-			Endless:  true,
-			Limit:    limit,
+	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
+		l := load{
+			conns:    b.opts.conns,
+			requests: st.requests([]string{st.newest}, false),
+			endless:  true,
+			limit:    limit,
 		}
 
 		samples, err := st.measure(ctx, part{bareSubject, []*process{p}, l})
@@ -126,6 +123,6 @@ func (b *bench) bare(st *stack, p *process) contender {
 			return nil, err
 		}
 
-		return samples, samples[0].Only(created)
+		return samples, samples[0].only(created)
 	}
 }

@@ -44,18 +44,21 @@ type stack struct {
 	servers map[*process]bool
 }
 
-const adminPhone = "13800000000"
+// process is a server that this program started.
+type process struct {
+	*servers.Program
 
-// mariaDBArgs returns the arguments of a database of realistic size. A commit is on disk before it is acknowledged.
-func mariaDBArgs(bufferPool int64) []string {
-	return []string{
-		"--innodb-flush-log-at-trx-commit=1",
-		"--innodb-log-file-size=512M",
-		fmt.Sprintf("--innodb-buffer-pool-size=%d", bufferPool),
-	}
+	// Host:port of metrics and profiles; empty if there is none.
+	ops string
 }
 
-// newStack starts MariaDB and Redis and seeds the users. dir must not exist; it gets all files.
+// stopTimeout is longer than the 20 s that a server may take to finish its requests.
+const stopTimeout = 25 * time.Second
+
+const adminPhone = "13800000000"
+
+// newStack starts MariaDB, of a realistic size, and Redis, and seeds the users. A commit is on disk before it is acknowledged.
+// dir must not exist; it gets all files.
 func newStack(ctx context.Context, binary, dir string, users int, bufferPool int64) (_ *stack, err error) {
 	s := &stack{
 		binary:  binary,
@@ -72,7 +75,9 @@ func newStack(ctx context.Context, binary, dir string, users int, bufferPool int
 		return nil, err
 	}
 
-	if s.mariadb, err = servers.RunMariaDB(ctx, mariaDBArgs(bufferPool)...); err != nil {
+	s.mariadb, err = servers.RunMariaDB(ctx, "--innodb-flush-log-at-trx-commit=1", "--innodb-log-file-size=512M",
+		fmt.Sprintf("--innodb-buffer-pool-size=%d", bufferPool))
+	if err != nil {
 		return nil, err
 	}
 
@@ -129,12 +134,6 @@ func (s *stack) close() error {
 
 	errs = append(errs, os.RemoveAll(s.dir)) //nolint:gosec // a directory of this program
 	return errors.Join(errs...)
-}
-
-func infoField(info, name string) string {
-	_, rest, _ := strings.Cut(info, "\n"+name+":")
-	value, _, _ := strings.Cut(rest, "\r\n")
-	return value
 }
 
 // seckill runs a command of the program on this stack.
@@ -266,4 +265,22 @@ func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]st
 	}
 
 	return ids, nil
+}
+
+// startProcess starts a server, which belongs to the stack, and returns when it answers.
+func (s *stack) startProcess(ctx context.Context, bin string, settings []string, args func(addr string) []string) (*process, error) {
+	program, err := servers.RunProgram(ctx, bin, environment(settings), args)
+	if err != nil {
+		return nil, err
+	}
+
+	p := &process{Program: program}
+	s.servers[p] = true
+	return p, nil
+}
+
+// environment returns the environment of this program with its SECKILL_ variables replaced by settings.
+func environment(settings []string) []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SECKILL_") })
+	return append(env, settings...)
 }

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
+type load struct {
+	// For errors.
+	name string
+	// Host:port, used by the connections in turn.
+	addrs    []string
+	conns    int
+	requests [][]byte
+	// Start over when all requests have been sent, instead of ending.
+	endless bool
+	// No request is sent after this time.
+	limit time.Duration
+	// Interval between the starts of two requests of a connection; 0 means none.
+	pace time.Duration
+}
+
+// result is the outcome of a load.
+type result struct {
+	// Count by status, or by code for problem documents.
+	answers map[string]int64
+	// Sorted.
+	latencies []time.Duration
+	// Time until the last answer.
+	elapsed time.Duration
+}
+
+// total returns the number of answers.
+func (r *result) total() int64 { return int64(len(r.latencies)) }
+
+// percentile returns the latency that p percent of the answers did not exceed, or 0 without answers.
+func (r *result) percentile(p float64) time.Duration {
+	rank := int(math.Ceil(float64(len(r.latencies)) * p / 100))
+	if rank == 0 {
+		return 0
+	}
+
+	return r.latencies[rank-1]
+}
+
+// answerTimeout bounds the wait for one answer. A server that takes longer is considered broken.
+const answerTimeout = 30 * time.Second
+
+// runLoads runs loads concurrently until the first one ends or any fails, and returns one result per load. A connection that
+// breaks, a missing answer and the end of ctx are errors; an unwanted answer is not, see result.only.
+func runLoads(ctx context.Context, loads ...load) ([]*result, error) {
+	var (
+		wg      sync.WaitGroup
+		results = make([]*result, len(loads))
+		errs    = make([]error, len(loads))
+		stop    atomic.Bool
+	)
+
+	for i, l := range loads {
+		wg.Go(func() {
+			if results[i], errs[i] = l.run(ctx, &stop); errs[i] != nil {
+				errs[i] = fmt.Errorf("%s, %d connections: %w", l.name, l.conns, errs[i])
+			}
+			if i == 0 || errs[i] != nil {
+				stop.Store(true)
+			}
+		})
+	}
+
+	wg.Wait()
+	return results, cmp.Or(errs...)
+}
+
+// run opens all connections first and then sends on all of them, until stop is set at the latest.
+func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
+	conns := make([]*conn, 0, l.conns)
+	defer func() {
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}()
+
+	for i := range l.conns {
+		c, err := dial(ctx, l.addrs[i%len(l.addrs)])
+		if err != nil {
+			return nil, fmt.Errorf("connection %d: %w", i+1, err)
+		}
+		conns = append(conns, c)
+	}
+
+	var (
+		wg    sync.WaitGroup
+		next  atomic.Int64
+		users = make([]client, len(conns))
+		start = time.Now()
+	)
+
+	interrupt := context.AfterFunc(ctx, func() { stop.Store(true) })
+	defer interrupt()
+
+	for i, c := range conns {
+		u := &users[i]
+		u.answers = map[string]*int64{}
+
+		wg.Go(func() {
+			if u.err = c.SetDeadline(start.Add(l.limit + answerTimeout)); u.err == nil {
+				u.err = u.send(&l, c, &next, stop, start)
+			}
+			if u.err != nil {
+				stop.Store(true)
+			}
+		})
+	}
+
+	wg.Wait()
+	r := &result{answers: map[string]int64{}, elapsed: time.Since(start)}
+
+	// If a server dies, all connections fail in the same way.
+	err := context.Cause(ctx)
+	for i := range users {
+		err = cmp.Or(err, users[i].err)
+		users[i].addTo(r)
+	}
+	slices.Sort(r.latencies)
+
+	return r, err
+}
+
+// client holds the results of one connection.
+type client struct {
+	answers   map[string]*int64
+	latencies []time.Duration
+	err       error
+}
+
+func (u *client) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
+	n := int64(len(l.requests))
+	sent := time.Now()
+	for round := time.Duration(0); sent.Sub(start) < l.limit && !stop.Load(); round++ {
+		i := next.Add(1) - 1
+		if i >= n && !l.endless {
+			return nil
+		}
+
+		if l.pace > 0 {
+			time.Sleep(time.Until(start.Add(round * l.pace)))
+			sent = time.Now()
+		}
+
+		a, err := c.do(l.requests[i%n])
+		if err != nil {
+			return err
+		}
+
+		now := time.Now()
+		u.latencies = append(u.latencies, now.Sub(sent))
+		sent = now
+		u.count(a)
+	}
+
+	return nil
+}
+
+// count counts an answer. It allocates only for the first answer of a kind.
+func (u *client) count(a answer) {
+	key := a.code
+	if key == nil {
+		key = strconv.AppendInt(make([]byte, 0, 3), int64(a.status), 10)
+	}
+
+	if n, ok := u.answers[string(key)]; ok {
+		*n++
+		return
+	}
+
+	n := int64(1)
+	u.answers[string(key)] = &n
+}
+
+func (u *client) addTo(r *result) {
+	r.latencies = append(r.latencies, u.latencies...)
+	for key, n := range u.answers {
+		r.answers[key] += *n
+	}
+}
+
+// only returns errWrongAnswers if there is no answer or an answer that is not allowed.
+func (r *result) only(allowed ...string) error {
+	var n int64
+	for _, kind := range allowed {
+		n += r.answers[kind]
+	}
+
+	if n == r.total() && n > 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d answers, not all %s: %v", errWrongAnswers, r.total(), strings.Join(allowed, " or "), r.answers)
+}
+
+// errWrongAnswers is returned if the answers of a server are not the expected ones.
+var errWrongAnswers = errors.New("unexpected answers")
