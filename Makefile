@@ -38,7 +38,7 @@ gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-
 # What needs longest begins first. Many tests wait, so more packages run at once than there are processors; but those of the
 # end-to-end tests and fault campaigns one less, because the sale with a million orders needs a processor for itself.
 longest := ./test/... ./internal/lock ./internal/handler ./...
-campaigns := ./test/e2e ./test/torture ./test/e2e/browser ./test/e2e/cluster
+campaigns := ./test/e2e ./test/torture ./test/e2e/browser
 at-once = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on SQLite, and on MariaDB, Redis and Chromium, which are installed if missing

@@ -218,7 +218,7 @@ func countersOf(ctx context.Context, servers []*process) counters {
 func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, len(names))
 
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", http.NoBody) //nolint:gosec // a server that this program started
 	if err != nil {
 		return values
 	}

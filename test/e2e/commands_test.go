@@ -159,22 +159,14 @@ func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
 	rig.Core("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.OnEmptyDatabase(t)
-		_, out := s.Run(t, "migrate", "down")
-		require.Contains(t, out, "nothing to roll back")
-		code, out := s.Run(t, "migrate", "up")
-		require.Zero(t, code, out)
-		require.Contains(t, out, "applied 00001_users.sql")
-		_, out = s.Run(t, "migrate", "up")
-		require.Contains(t, out, "nothing to apply")
-		_, out = s.Run(t, "migrate", "status")
-		require.NotContains(t, out, "pending")
-		code, out = s.Run(t, "migrate", "down")
-		require.Zero(t, code, out)
-		require.Contains(t, out, "rolled back")
-		_, out = s.Run(t, "migrate", "status")
-		require.Equal(t, 1, strings.Count(out, "pending"))
-		code, out = s.Run(t, "migrate", "up")
-		require.Zero(t, code, out)
+		migrate := func(direction string) string { return s.Exits(t, 0, "migrate", direction) }
+		require.Contains(t, migrate("down"), "nothing to roll back")
+		require.Contains(t, migrate("up"), "applied 00001_users.sql")
+		require.Contains(t, migrate("up"), "nothing to apply")
+		require.NotContains(t, migrate("status"), "pending")
+		require.Contains(t, migrate("down"), "rolled back")
+		require.Equal(t, 1, strings.Count(migrate("status"), "pending"))
+		migrate("up")
 	})
 }
 
@@ -222,8 +214,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 		} {
 			where := " WHERE voucher_id = " + sale
 			s.Exec(t, tc.damage+where)
-			code, out := s.Check(t, "verify")
-			require.Equal(t, rig.ExitViolation, code, out)
+			out := s.Exits(t, rig.ExitViolation, "verify")
 			require.Contains(t, out, "voucher "+sale+": ")
 			require.Contains(t, out, tc.want)
 			require.Equal(t, tc.names, named.MatchString(out), out)
@@ -237,14 +228,12 @@ func TestVerifyReportsViolations(t *testing.T) {
 
 		// A Redis that is gone hides no violation.
 		alone := s.With("SECKILL_REDIS_ADDRS=" + rig.FreeAddr(t))
-		code, out := alone.Check(t, "verify")
-		require.Equal(t, rig.ExitViolation, code, out)
+		out := alone.Exits(t, rig.ExitViolation, "verify")
 		require.Contains(t, out, "voucher "+sale+": I2")
 		require.Regexp(t, named, out)
 		require.Contains(t, out, "note: could not check Redis: ")
 		s.Exec(t, "UPDATE voucher_orders SET slot = 1 WHERE voucher_id = "+sale)
-		code, out = alone.Run(t, "verify")
-		require.Equal(t, rig.ExitUnchecked, code, out)
+		alone.Exits(t, rig.ExitUnchecked, "verify")
 	})
 }
 
@@ -259,8 +248,7 @@ func TestVerifyReportsLockWithoutExpiry(t *testing.T) {
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:1}", "x", time.Minute).Err())
 	s.Verify(t)
 	require.NoError(t, rdb.Set(t.Context(), "redlock:{order:2}", "x", 0).Err())
-	code, out := s.Check(t, "verify")
-	require.Equal(t, rig.ExitViolation, code, out)
+	out := s.Exits(t, rig.ExitViolation, "verify")
 	require.Contains(t, out, "order:2")
 	require.NotContains(t, out, "order:1}")
 }
@@ -271,11 +259,8 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 	t.Parallel()
 	demo := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	s := demo.With("SECKILL_DEMO=false")
-	code, out := s.Run(t, "seed", "--users", "2", "--tokens", "-")
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "--force")
-	code, out = s.Run(t, "seed", "--users", "2", "--tokens", "-", "--force")
-	require.Zero(t, code, out)
+	require.Contains(t, s.Exits(t, 1, "seed", "--users", "2", "--tokens", "-"), "--force")
+	out := s.Exits(t, 0, "seed", "--users", "2", "--tokens", "-", "--force")
 	require.Equal(t, 2, strings.Count(out, ",ey"), out)
 	p := demo.Serve(t)
 	require.Equal(t, []string{"seed --force 2 users"}, p.Commands(t))
@@ -288,8 +273,7 @@ func TestRushCommand(t *testing.T) {
 	rig.Full("embedded", "mariadb").Raced("embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
-			code, out := s.Run(t, "rush", "--url", p.URL, "--buyers", "300", "--stock", "50")
-			require.Zero(t, code, out)
+			out := s.Exits(t, 0, "rush", "--url", p.URL, "--buyers", "300", "--stock", "50")
 			require.Contains(t, out, "50 durable orders")
 			require.Contains(t, out, "p99")
 			require.NotContains(t, out, "BROKEN")
@@ -297,23 +281,19 @@ func TestRushCommand(t *testing.T) {
 		})
 		t.Run("simulated by the server", func(t *testing.T) { // without access to the database
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out := elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "40", "--stock", "20")
-			require.Zero(t, code, out)
+			out := elsewhere.Exits(t, 0, "rush", "--url", p.URL, "--buyers", "40", "--stock", "20")
 			require.Contains(t, out, "the server simulates 40 buyers of 20 units")
 			require.Contains(t, out, "I1 No oversell           holds  20 active of 20")
 			require.NotContains(t, out, "BROKEN")
-			code, out = elsewhere.Run(t, "rush", "--url", "http://"+rig.FreeAddr(t))
-			require.Equal(t, 1, code)
+			out = elsewhere.Exits(t, 1, "rush", "--url", "http://"+rig.FreeAddr(t))
 			require.Contains(t, out, "name another one with --url")
 		})
 		t.Run("tokens", func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tokens")
-			code, out := s.Run(t, "seed", "--users", "30", "--tokens", file)
-			require.Zero(t, code, out)
+			s.Exits(t, 0, "seed", "--users", "30", "--tokens", file)
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + filepath.Join(t.TempDir(), "none")}}
-			code, out = elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "30", "--stock", "10",
+			out := elsewhere.Exits(t, 0, "rush", "--url", p.URL, "--buyers", "30", "--stock", "10",
 				"--tokens", file, "--admin-token", p.Admin(t))
-			require.Zero(t, code, out)
 			require.Contains(t, out, "10 durable orders")
 		})
 		s.Verify(t)
@@ -330,8 +310,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, app.SecretFile), []byte(strings.Repeat("x", 40)), 0o600))
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
-			code, out := elsewhere.Run(t, "rush", "--url", p.URL, "--buyers", "3", "--stock", "2")
-			require.Zero(t, code, out) // its buyers logged in instead
+			elsewhere.Exits(t, 0, "rush", "--url", p.URL, "--buyers", "3", "--stock", "2") // its buyers logged in instead
 			files, err := os.ReadDir(dir)
 			require.NoError(t, err)
 			require.Len(t, files, 1, "the directory contains only the secret: %v", files)
@@ -384,9 +363,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	rig.RequireInvariants(t, s, c, r)
 	rig.RequireReady(t, p)
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
-	code, out := s.Check(t, "verify")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "in ZooKeeper")
+	require.Contains(t, s.Exits(t, 0, "verify"), "in ZooKeeper")
 
 	ensemble.Leader(t).Kill()
 	rig.Eventually(t, "the server is not ready", func() bool { return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable })

@@ -1,4 +1,4 @@
-// Package e2e tests whole servers over HTTP: rushes in every lane, kills, lost dependencies, commands.
+// Package e2e tests whole servers over HTTP: rushes in every lane, kills, lost dependencies, failovers of clusters, commands.
 package e2e
 
 import (

@@ -162,8 +162,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	cure := rig.Poison(t, s, user)
 
 	order, deadLetter := rig.PlacePoisoned(t, p, sale, ill, admin)
-	code, out := s.Run(t, "dead-letters", "list")
-	require.Zero(t, code, out)
+	out := s.Exits(t, 0, "dead-letters", "list")
 	for _, want := range []string{deadLetter, order, user, "poison"} {
 		require.Contains(t, out, want)
 	}
@@ -172,26 +171,19 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	// The unit of the failed order is free again. Once another buyer has it, a replay fails.
 	unit := p.BuyReturned(t, rig.Purchase(sale, other))
 	rig.RequireProblem(t, http.StatusConflict, "sold_out", p.Do(t, rig.Post("/admin/dead-letters/"+deadLetter+"/replay", admin, nil)))
-	code, out = s.Run(t, "dead-letters", "replay", deadLetter)
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "sold out; the dead letter is kept")
+	require.Contains(t, s.Exits(t, 1, "dead-letters", "replay", deadLetter), "sold out; the dead letter is kept")
 	rig.RequireSettled(t, s)
 	p.MustCancel(t, other, unit)
 
 	cure()
-	code, out = s.Run(t, "dead-letters", "replay", deadLetter)
-	require.Zero(t, code, out)
-	require.Contains(t, out, "order "+order)
+	require.Contains(t, s.Exits(t, 0, "dead-letters", "replay", deadLetter), "order "+order)
 	rig.RequireOrdered(t, p, ill, order)
 	require.Empty(t, rig.DeadLetters(t, p, admin))
-	code, out = s.Run(t, "dead-letters", "replay", deadLetter)
-	require.Equal(t, 1, code)
-	require.Contains(t, out, "not found")
+	require.Contains(t, s.Exits(t, 1, "dead-letters", "replay", deadLetter), "not found")
 
 	rig.Poison(t, s, rig.UserOf(t, other))
 	_, deadLetter = rig.PlacePoisoned(t, p, p.Sale(t, 1), other, admin)
-	code, out = s.Run(t, "dead-letters", "discard", deadLetter)
-	require.Zero(t, code, out)
+	s.Exits(t, 0, "dead-letters", "discard", deadLetter)
 	require.Empty(t, rig.DeadLetters(t, p, admin))
 	s.Verify(t)
 }

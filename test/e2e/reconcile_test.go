@@ -15,24 +15,17 @@ import (
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	code, out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Run(t, "reconcile")
-	require.Equal(t, rig.ExitUnchecked, code, out)
+	out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Exits(t, rig.ExitUnchecked, "reconcile")
 	require.Contains(t, out, "could not check the database")
-	code, out = rig.EmbeddedStack(t).Run(t, "reconcile", "--nonsense")
-	require.Equal(t, rig.ExitUnchecked, code, out)
+	rig.EmbeddedStack(t).Exits(t, rig.ExitUnchecked, "reconcile", "--nonsense")
 
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
-	code, out = s.Run(t, "reconcile", "--voucher", "999")
-	require.Equal(t, rig.ExitUnchecked, code, out)
-	require.Contains(t, out, "not found")
-	code, out = s.With("SECKILL_REDIS_ADDRS="+rig.FreeAddr(t)).Run(t, "reconcile")
-	require.Equal(t, rig.ExitUnchecked, code, out)
+	require.Contains(t, s.Exits(t, rig.ExitUnchecked, "reconcile", "--voucher", "999"), "not found")
+	out = s.With("SECKILL_REDIS_ADDRS="+rig.FreeAddr(t)).Exits(t, rig.ExitUnchecked, "reconcile")
 	require.Contains(t, out, "could not check Redis")
 	require.Zero(t, p.Stop(t))
-	code, out = s.Check(t, "reconcile")
-	require.Zero(t, code, out)
-	require.Contains(t, out, "the embedded server is not running")
+	require.Contains(t, s.Exits(t, 0, "reconcile"), "the embedded server is not running")
 }
 
 // loseUnit removes a unit from the only loaded gate.
@@ -55,8 +48,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	rig.RequireSettled(t, s)
 	rdb := s.Client(t)
 	loseUnit(t, rdb, sale)
-	code, out := s.With(rig.EnvLasting+"=1m").Check(t, "verify")
-	require.Zero(t, code, "the server repairs it while verify waits: %s", out)
+	out := s.With(rig.EnvLasting+"=1m").Exits(t, 0, "verify") // the server repairs it meanwhile
 	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
 	p.Logs(t, "the gate differs from the database and is rebuilt")
 
@@ -64,22 +56,17 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	brief := s.With(rig.EnvLasting+"=300ms", rig.EnvPause+"=100ms", rig.EnvEvery+"=1h")
 	brief.Serve(t) // repairs nothing
 	loseUnit(t, rdb, sale)
-	code, out = brief.Check(t, "verify")
-	require.Equal(t, rig.ExitViolation, code, out)
+	out = brief.Exits(t, rig.ExitViolation, "verify")
 	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
 
-	code, out = brief.Check(t, "reconcile", "--voucher", sale)
-	require.Equal(t, rig.ExitViolation, code, out)
+	out = brief.Exits(t, rig.ExitViolation, "reconcile", "--voucher", sale)
 	require.Regexp(t, `gate_differs .*--apply repairs it`, out)
-	code, out = brief.Check(t, "reconcile", "--apply")
-	require.Zero(t, code, out)
-	require.Contains(t, out, ": 1 finding repaired, 0 left")
+	require.Contains(t, brief.Exits(t, 0, "reconcile", "--apply"), ": 1 finding repaired, 0 left")
 	brief.Verify(t)
 
 	loseUnit(t, rdb, sale)
 	s.Exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
-	code, out = brief.Check(t, "verify")
-	require.Zero(t, code, out)
+	brief.Exits(t, 0, "verify")
 }
 
 // TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
@@ -95,11 +82,8 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 
 		reports := func(invariant, order string) {
 			t.Helper()
-			code, out := s.Check(t, "verify")
-			require.Equal(t, rig.ExitViolation, code, out)
-			require.Contains(t, out, "order "+order+" of user ")
-			code, out = s.Check(t, "reconcile", "--apply")
-			require.Equal(t, rig.ExitViolation, code, out)
+			require.Contains(t, s.Exits(t, rig.ExitViolation, "verify"), "order "+order+" of user ")
+			out := s.Exits(t, rig.ExitViolation, "reconcile", "--apply")
 			require.Regexp(t, `(?m)^\d+ +`+invariant+` .*manual.*order `+order+" of user ", out)
 		}
 
@@ -116,7 +100,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 		require.EqualValues(t, 1, s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale))
 		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 
-		_, out := s.Check(t, "reconcile", "--apply") // the gate had followed the database
+		out := s.Exits(t, 0, "reconcile", "--apply") // the gate had followed the database
 		require.Contains(t, out, ", 0 left")
 		s.Verify(t)
 	})

@@ -43,19 +43,6 @@ func WithoutBackgroundRepair(s *Stack) *Stack {
 	return s.In("queue").With(EnvEvery+"=1h", EnvMinAge+"=2s", EnvPause+"=500ms", EnvLasting+"=2s")
 }
 
-// Check is run for a command that checks the state. It repeats one that could not, because a server did not answer in time.
-func (s *Stack) Check(t *testing.T, args ...string) (int, string) {
-	t.Helper()
-
-	code, output := s.Run(t, args...)
-	for try := 1; code == ExitUnchecked && try < 5; try++ {
-		Forgive(ForgivenCommand)
-		code, output = s.Run(t, args...)
-	}
-
-	return code, output
-}
-
 // Count returns a number from the database.
 func (s *Stack) Count(t *testing.T, query string) int64 {
 	t.Helper()

@@ -3,12 +3,8 @@ package rig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -228,26 +224,6 @@ func UserOf(t *testing.T, token string) string {
 	_, _, err := jwt.NewParser().ParseUnverified(token, &claims)
 	require.NoError(t, err)
 	return claims.Subject
-}
-
-// Seed creates n buyers with the program of the stack and returns their access tokens.
-func (s *Stack) Seed(t *testing.T, n int) []string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "tokens")
-	code, out := s.Run(t, "seed", "--users", fmt.Sprint(n), "--tokens", file)
-	require.Zero(t, code, out)
-
-	lines, err := os.ReadFile(file)
-	require.NoError(t, err)
-	tokens := strings.Fields(string(lines))
-	require.Len(t, tokens, n)
-
-	for i, line := range tokens {
-		// A line is "user id,token".
-		_, tokens[i], _ = strings.Cut(line, ",")
-	}
-
-	return tokens
 }
 
 // SaleStats is an event of the sale statistics.

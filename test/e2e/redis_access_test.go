@@ -1,4 +1,4 @@
-package cluster
+package e2e
 
 import (
 	"os"
@@ -17,7 +17,7 @@ import (
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/deployment.md")
+	text, err := os.ReadFile("../../docs/deployment.md")
 	require.NoError(t, err)
 	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)

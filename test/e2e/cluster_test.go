@@ -1,5 +1,4 @@
-// Package cluster tests whole servers on clusters of databases and Redis, and their failovers.
-package cluster
+package e2e
 
 import (
 	"context"
@@ -141,8 +140,6 @@ func TestClusterClient(t *testing.T) {
 		require.LessOrEqual(t, n, 2, name)
 	}
 }
-
-func TestMain(m *testing.M) { rig.Main(m) }
 
 // TestOpenSlot: while the slot of a sale moves to another node, purchases are refused with Retry-After. Afterwards the sale
 // goes on by itself, exactly.
