@@ -41,18 +41,21 @@ longest := ./test/... ./internal/lock ./internal/handler ./...
 campaigns := ./test/e2e ./test/torture ./test/e2e/browser
 at-once = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
+slowest = .ci/slowest $(GOBIN)/gotestsum $(1) $(2) $$results/*
+
 test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on SQLite, and on MariaDB, Redis and Chromium, which are installed if missing
 	@go test -vet=off -run '^$$' ./... >/dev/null 2>&1 & ./.ci/install-servers core; wait
-	@results=$$(mktemp -d); export results; failed=; \
+	@results=$$(mktemp -d); export results; failed=; began=$$SECONDS; \
 	$(gotestsum) $(at-once) -parallel 12 -timeout 20m $(longest) || failed=1; \
-	go run ./test/check -run 210s -test 30s $$results/*; \
+	echo; echo "The slowest tests:"; $(call slowest,1s,15); $(call slowest,30s,100) | sed 's/^/OVER THE BUDGET of 30 s: /'; \
+	took=$$((SECONDS - began)); test $$took -le 210 || echo "OVER THE BUDGET of 210 s: all tests took $$took s"; \
 	rm -r $$results; test -z "$$failed"
 
 test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers, all pages, models, planted faults, fault campaigns, the race detector
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
 	$(again) rest unraced race chart || failed=1; \
-	go run ./test/check $$results/*; \
+	echo; echo "The slowest tests:"; $(call slowest,1s,15); \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 

@@ -1,4 +1,6 @@
-package main
+// Package check compares the files beside the program with it and with each other: deployment files, without a container engine, and
+// documents.
+package check
 
 import (
 	"encoding/json"
