@@ -123,31 +123,24 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 	}, nil
 }
 
-// spent returns the number of commands that the server has executed, and the CPU time used by it and this process.
+// spent returns the number of commands that the server has executed, except INFO, and the CPU time used by it and this process.
 func spent(rdb *redis.Client) (int64, time.Duration, error) {
-	commands, err := executed(rdb)
+	info, err := rdb.InfoMap(context.Background(), "cpu", "commandstats").Result()
 	if err != nil {
 		return 0, 0, err
 	}
 
-	info, err := rdb.Info(context.Background(), "cpu").Result()
-	if err != nil {
-		return 0, 0, err
-	}
-
-	var cpu time.Duration
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name != "used_cpu_user" && name != "used_cpu_sys" {
-			continue
-		}
-
-		d, err := time.ParseDuration(value + "s")
+	var commands int64
+	for name, stats := range info["Commandstats"] {
+		text, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
+		calls, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return 0, 0, err
 		}
 
-		cpu += d
+		if name != "cmdstat_info" {
+			commands += calls
+		}
 	}
 
 	var self syscall.Rusage
@@ -155,33 +148,16 @@ func spent(rdb *redis.Client) (int64, time.Duration, error) {
 		return 0, 0, err
 	}
 
-	return commands, cpu + time.Duration(self.Utime.Nano()+self.Stime.Nano()), nil
-}
-
-// executed returns the number of commands that the server has executed, except INFO.
-func executed(rdb *redis.Client) (int64, error) {
-	stats, err := rdb.Info(context.Background(), "commandstats").Result()
-	if err != nil {
-		return 0, err
-	}
-
-	var sum int64
-	for line := range strings.Lines(stats) {
-		name, rest, found := strings.Cut(line, ":calls=")
-		if !found || name == "cmdstat_info" {
-			continue
-		}
-
-		count, _, _ := strings.Cut(rest, ",")
-		n, err := strconv.ParseInt(count, 10, 64)
+	cpu := time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
+		used, err := time.ParseDuration(info["CPU"][name] + "s")
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-
-		sum += n
+		cpu += used
 	}
 
-	return sum, nil
+	return commands, cpu, nil
 }
 
 func median(rounds []result) result {

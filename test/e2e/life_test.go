@@ -106,7 +106,7 @@ func (d *purchase) waitForEnd(t *testing.T, p *rig.Server, order, payment string
 	})
 }
 
-// TestServerKilledWhilePaying kills the server with SIGKILL while payments and refunds are in progress. The provider
+// TestServerKilledWhilePaying kills servers with SIGKILL while payments and refunds are in progress. The provider
 // delays, loses and repeats its notices and refuses the first refunds. A repeated payment request returns the same
 // payment, and every payment and refund completes.
 func TestServerKilledWhilePaying(t *testing.T) {
@@ -114,19 +114,21 @@ func TestServerKilledWhilePaying(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).In("queue").With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2")
 	const n = 15
-	addr, tokens := rig.FreeAddr(t), s.Tokens(t, 2*n)
-	p := s.With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").Spawn(t, addr)
+	tokens := s.Tokens(t, 2*n)
+	p := s.With("SECKILL_SANDBOX=delay=1s,lose=1,repeat=2,refuse-refunds=1").Spawn(t, "")
+	silent := s.With("SECKILL_SANDBOX=delay=1h").Spawn(t, "")
 	sale := p.Sale(t, 2*n)
 	refunding := purchases(t, p, sale, tokens[:n])
 	for _, d := range refunding {
 		p.WaitFor(t, d.token, d.order, "paid")
 		p.Must(t, rig.Post("/orders/"+d.order+"/refund", d.token, nil))
 	}
-	paying := purchases(t, p, sale, tokens[n:]) // no notice was sent for these
+	paying := purchases(t, silent, sale, tokens[n:]) // no notice was sent for these
 	p.Kill()
+	silent.Kill()
 	s.Verify(t)
 
-	p = s.Spawn(t, addr)
+	p = s.Serve(t)
 	for i := range paying {
 		if o, err := p.Order(t.Context(), paying[i].token, paying[i].order); err == nil && o.Status == "pending_payment" {
 			paying[i].pay(t, p)

@@ -1,7 +1,6 @@
 package env
 
 import (
-	"context"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -65,7 +64,5 @@ func (c *RedisCluster) AddReplicas(tb testing.TB) {
 // Verdict waits until the replica of node i has taken over its slots.
 func (c *RedisCluster) Verdict(tb testing.TB, i int) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	need(tb, c.Replicas[i].Promoted(ctx))
+	inTime(tb, c.Replicas[i].Promoted)
 }

@@ -33,22 +33,16 @@ func StartGalera(tb testing.TB, options ...string) *Galera {
 // Verdict waits until the last node has formed a cluster of n nodes without the others.
 func (g *Galera) Verdict(tb testing.TB, n int) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	if err := g.Formed(ctx, len(g.Nodes)-1, n); err != nil {
-		tb.Fatalf("no new cluster: %v", err)
-	}
+	inTime(tb, func(ctx context.Context) error { return g.Formed(ctx, len(g.Nodes)-1, n) })
 }
 
 // DSN creates an empty utf8mb4 database with a new name and returns its DSN on the first node, which every node can
 // open. The test does not drop it.
-func (g *Galera) DSN(tb testing.TB) string {
+func (g *Galera) DSN(tb testing.TB) (dsn string) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), servers.StartTimeout)
-	defer cancel()
-	dsn, err := g.CreateDatabase(ctx, randomDatabase())
-	if err != nil {
-		tb.Fatalf("create a database on Galera: %v", err)
-	}
+	inTime(tb, func(ctx context.Context) (err error) {
+		dsn, err = g.CreateDatabase(ctx, randomDatabase())
+		return err
+	})
 	return dsn
 }

@@ -98,6 +98,14 @@ func need(tb testing.TB, err error) {
 	tb.Fatal(err)
 }
 
+// inTime calls f with a context that ends after servers.StartTimeout, and requires that it succeeds.
+func inTime(tb testing.TB, f func(ctx context.Context) error) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
+	defer cancel()
+	need(tb, f(ctx))
+}
+
 // lazy starts a server on first use. It remembers a failed start, because a retry would cost each test the same
 // timeout.
 type lazy[S interface{ Stop() error }] struct {

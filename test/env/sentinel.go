@@ -2,10 +2,10 @@ package env
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
-	"seckill/internal/kit/loop"
 	"seckill/test/env/servers"
 )
 
@@ -41,25 +41,27 @@ func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisSt
 // Verdict waits until a Sentinel names the replica as the master.
 func (s *RedisSentinel) Verdict(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	if err := s.Promoted(ctx, 1); err != nil {
-		tb.Fatal(err)
-	}
+	inTime(tb, func(ctx context.Context) error { return s.Promoted(ctx, 1) })
 }
 
 // StopReplication keeps further writes of the master from the replica, which can still be promoted, and returns when the
 // replica is disconnected.
 func (s *RedisSentinel) StopReplication(tb testing.TB) {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	master, replica := s.Master.Client(tb), s.Replica.Client(tb)
-	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err()) // the replica may not connect again
+	ctx := tb.Context()
+	master := s.Master.Client(tb)
+	replica := s.Replica.Client(tb)
+
+	// The replica may not connect again.
+	need(tb, master.Do(ctx, "ACL", "SETUSER", "default", "-psync").Err())
 	need(tb, master.ClientKillByFilter(ctx, "TYPE", "replica").Err())
-	for replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
-		if loop.Sleep(ctx, 20*time.Millisecond) != nil {
-			tb.Fatal("the replica is still connected")
-		}
-	}
+
+	inTime(tb, func(ctx context.Context) error {
+		return servers.Until(ctx, func() error {
+			if replica.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "down" {
+				return errors.New("the replica is still connected")
+			}
+			return nil
+		})
+	})
 }

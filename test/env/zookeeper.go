@@ -37,11 +37,10 @@ func runZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 // Leader returns the server that leads the ensemble. It waits for an election, at most [servers.StartTimeout].
 func (z *ZooKeeper) Leader(tb testing.TB) *servers.ZooKeeperNode {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
-	defer cancel()
-	n, err := z.ZooKeeper.Leader(ctx)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return n
+	var leader *servers.ZooKeeperNode
+	inTime(tb, func(ctx context.Context) (err error) {
+		leader, err = z.ZooKeeper.Leader(ctx)
+		return err
+	})
+	return leader
 }

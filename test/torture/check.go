@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
+	"seckill/test/env/servers"
 )
 
 // checkTimeout bounds a check during the campaign, when the database may not answer.
@@ -124,16 +124,13 @@ func (c *campaign) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 
-	for {
+	return servers.Until(ctx, func() error {
 		lag, err := app.ReadLag(ctx, rdb)
-		if err == nil && lag.Unsettled == 0 {
-			return nil
+		if err == nil && lag.Unsettled > 0 {
+			err = fmt.Errorf("%d orders are queued", lag.Unsettled)
 		}
-
-		if ended := loop.Sleep(ctx, 100*time.Millisecond); ended != nil {
-			return fmt.Errorf("%d orders are queued: %w", lag.Unsettled, errors.Join(err, ended))
-		}
-	}
+		return err
+	})
 }
 
 // storedOrder is an order in the database.

@@ -254,19 +254,14 @@ func (d *database) heal(ctx context.Context) error {
 }
 
 func (d *database) healNode(ctx context.Context, n *servers.Database) error {
-	if n.Answers() {
-		if d.galera == nil {
-			// It is unsupported where the fault is.
-			_ = n.SetDiskFull(false)
-		}
-
-		return nil
+	if !n.Answers() {
+		return servers.Until(ctx, n.Restart)
 	}
 
-	for {
-		err := n.Restart() //nolint:contextcheck // it is bounded
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
+	if d.galera == nil {
+		// It is unsupported where the fault is.
+		_ = n.SetDiskFull(false)
 	}
+
+	return nil
 }

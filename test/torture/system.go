@@ -21,7 +21,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
 	"seckill/test/e2e/rig"
@@ -355,14 +354,11 @@ func (s *system) startMissing() error {
 
 func (i *instance) awaitReady(ctx context.Context) error {
 	probe := rig.Request{Method: http.MethodGet, Path: "/readyz"}
-	for {
+	return servers.Until(ctx, func() error {
 		a, err := rig.Send(ctx, "http://"+i.Addr, probe)
-		if err == nil && a.Status == http.StatusOK {
-			return nil
+		if err == nil && a.Status != http.StatusOK {
+			err = fmt.Errorf("/readyz answers %d", a.Status)
 		}
-
-		if ended := loop.Sleep(ctx, 50*time.Millisecond); ended != nil {
-			return fmt.Errorf("/readyz answers %d: %w", a.Status, errors.Join(err, ended))
-		}
-	}
+		return err
+	})
 }

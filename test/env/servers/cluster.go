@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -103,8 +102,7 @@ func (r *Redis) meet(ctx context.Context, other *Redis) error {
 	return r.use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
 }
 
-// Formed returns when every node of the start reports that the cluster is complete. Error: one does not answer, or ctx
-// ended first.
+// Formed returns when every node of the start reports that the cluster is complete. Error: ctx ended first.
 func (c *RedisCluster) Formed(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		if err := n.use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
@@ -115,20 +113,19 @@ func (c *RedisCluster) Formed(ctx context.Context) error {
 }
 
 func nodeFormed(ctx context.Context, rdb *redis.Client) error {
-	for {
+	return Until(ctx, func() error {
 		info, err := rdb.ClusterInfo(ctx).Result()
 		if err != nil {
 			return err
 		}
+
 		if strings.Contains(info, "cluster_state:ok") &&
 			strings.Contains(info, "cluster_size:"+strconv.Itoa(clusterMasters)) &&
 			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
 			return nil
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return errors.Join(ctx.Err(), fmt.Errorf("not formed in time:\n%s", info))
-		}
-	}
+		return fmt.Errorf("not formed:\n%s", info)
+	})
 }
 
 // AddReplicas starts a replica of each master and returns when all have their master's data.
@@ -164,13 +161,9 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 		return err
 	}
 
+	// It fails until the nodes have met.
 	err = replica.use(func(rdb *redis.Client) error {
-		for err := errors.New("not met"); err != nil; err = rdb.ClusterReplicate(ctx, id).Err() {
-			if !sleep(ctx, 20*time.Millisecond) {
-				return errors.Join(ctx.Err(), err)
-			}
-		}
-		return nil
+		return Until(ctx, func() error { return rdb.ClusterReplicate(ctx, id).Err() })
 	})
 	return errors.Join(err, replica.Replicating(ctx))
 }
@@ -178,12 +171,12 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 // Replicating returns when the server is a replica that has its master's data. Error: ctx ended first.
 func (r *Redis) Replicating(ctx context.Context) error {
 	return r.use(func(rdb *redis.Client) error {
-		for rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
-			if !sleep(ctx, 20*time.Millisecond) {
-				return fmt.Errorf("no link to the master: %w", ctx.Err())
+		return Until(ctx, func() error {
+			if rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
+				return errors.New("no link to the master")
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }
 
@@ -198,12 +191,12 @@ func (r *Redis) IsMaster(ctx context.Context) (is bool) {
 
 // Promoted returns when the server is a master. Error: ctx ended first.
 func (r *Redis) Promoted(ctx context.Context) error {
-	for !r.IsMaster(ctx) {
-		if !sleep(ctx, 20*time.Millisecond) {
-			return errors.Join(ctx.Err(), errors.New("no failover in the cluster"))
+	return Until(ctx, func() error {
+		if !r.IsMaster(ctx) {
+			return errors.New("no failover in the cluster")
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Stop kills the servers and removes their data. They cannot be used again.

@@ -22,17 +22,9 @@ type Database struct {
 
 // runDatabase starts a server with a copy of the data directory template.
 func runDatabase(ctx context.Context, bin, template string, args func(s *Process) []string) (*Database, error) {
-	dir, err := newFolder()
-	if err != nil {
+	s := &Process{bin: bin, ready: databaseReady, args: args}
+	if err := s.run(ctx, func(string) error { return copyTemplate(s, template) }); err != nil {
 		return nil, err
-	}
-
-	s := &Process{bin: bin, dir: dir, ready: databaseReady, args: args}
-	if err := copyTemplate(s, template); err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-	if err := s.run(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
 	}
 	return &Database{Process: s, Addr: s.addr()}, nil
 }

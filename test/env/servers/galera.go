@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 )
 
 const galeraNodes = 3
@@ -212,12 +211,7 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 
 // Formed waits until a node is in sync with a cluster of n nodes. Error: ctx ended first.
 func (g *Galera) Formed(ctx context.Context, node, n int) error {
-	for {
-		err := galeraSize(ctx, g.Nodes[node].Addr, n)
-		if err == nil || !sleep(ctx, 20*time.Millisecond) {
-			return err
-		}
-	}
+	return Until(ctx, func() error { return galeraSize(ctx, g.Nodes[node].Addr, n) })
 }
 
 // Addrs returns the addresses of the nodes, those from node first on in front.
@@ -235,10 +229,8 @@ func (g *Galera) CreateDatabase(ctx context.Context, name string) (string, error
 		return "", err
 	}
 	for _, n := range g.Nodes[1:] {
-		for err := n.hasDatabase(ctx, name); err != nil; err = n.hasDatabase(ctx, name) {
-			if !sleep(ctx, 10*time.Millisecond) {
-				return "", fmt.Errorf("a node of Galera has no database %s: %w", name, err)
-			}
+		if err := Until(ctx, func() error { return n.hasDatabase(ctx, name) }); err != nil {
+			return "", fmt.Errorf("a node of Galera has no database %s: %w", name, err)
 		}
 	}
 	return dsn, nil

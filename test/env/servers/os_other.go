@@ -1,4 +1,4 @@
-//go:build !unix
+//go:build !linux
 
 package servers
 
@@ -8,9 +8,16 @@ import (
 	"syscall"
 )
 
+// childAttr leaves the child in the process group of the test process, so that Ctrl-C ends both. If the test process is
+// killed, the child keeps running.
 func childAttr() *syscall.SysProcAttr { return nil }
 
-func freeze(*os.Process, bool) error { return errors.ErrUnsupported }
+func freeze(p *os.Process, paused bool) error {
+	if paused {
+		return p.Signal(syscall.SIGSTOP)
+	}
+	return p.Signal(syscall.SIGCONT)
+}
 
 func limitFiles(*os.Process, uint64) error { return errors.ErrUnsupported }
 

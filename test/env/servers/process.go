@@ -40,10 +40,32 @@ type Process struct {
 // errPortTaken is returned if the server could not bind its port.
 var errPortTaken = errors.New("port is taken")
 
-// run starts s for the first time, on a free port. ctx bounds only the start.
-func (s *Process) run(ctx context.Context) error {
+// run starts s for the first time, in a new directory and on a free port. prepare, if it is not nil, fills the directory. ctx
+// bounds only the start. If it fails, nothing of s is left.
+func (s *Process) run(ctx context.Context, prepare func(dir string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
+
+	dir, err := newFolder()
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+
+	if prepare != nil {
+		err = prepare(dir.path)
+	}
+	if err == nil {
+		err = s.startOnFreePort(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, s.Stop())
+	}
+
+	return nil
+}
+
+func (s *Process) startOnFreePort(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -259,6 +281,20 @@ func lastLines(text []byte) []byte {
 	const n = 25
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
+}
+
+// Until calls check until it returns nil. Error: the last one of check, and that of ctx, which ended first.
+func Until(ctx context.Context, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+
+		if !sleep(ctx, 20*time.Millisecond) {
+			return errors.Join(ctx.Err(), err)
+		}
+	}
 }
 
 // sleep waits for d and returns false if ctx ended first.

@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 )
@@ -17,13 +16,9 @@ type Program struct {
 // RunProgram starts a program and returns when GET /healthz answers 200. ctx and StartTimeout bound only the start;
 // the program runs until Stop. args returns the arguments of each start for the address to listen on.
 func RunProgram(ctx context.Context, bin string, env []string, args func(addr string) []string) (*Program, error) {
-	dir, err := newFolder()
-	if err != nil {
+	s := &Process{bin: bin, env: env, ready: programReady, args: func(s *Process) []string { return args(s.addr()) }}
+	if err := s.run(ctx, nil); err != nil {
 		return nil, err
-	}
-	s := &Process{bin: bin, env: env, dir: dir, ready: programReady, args: func(s *Process) []string { return args(s.addr()) }}
-	if err := s.run(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
 	}
 	return &Program{Process: s, Addr: s.addr()}, nil
 }

@@ -24,26 +24,27 @@ type Redis struct {
 // server runs until Stop. args are appended to the default arguments, which disable persistence, and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
 func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
+	ready := redisReady(password(args))
+	return runRedis(ctx, ready, nil, func(string) []string { return append([]string{"--save", "", "--appendonly", "no"}, args...) })
+}
+
+// runRedis starts a redis-server, also as a Sentinel. prepare, if it is not nil, fills its directory.
+func runRedis(
+	ctx context.Context,
+	ready func(context.Context, *Process, *child) error,
+	prepare func(dir string) error,
+	args func(dir string) []string,
+) (*Redis, error) {
 	bin, err := FindBinary("redis-server")
 	if err != nil {
 		return nil, err
 	}
 
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-
-	ready := redisReady(password(args))
-	s := &Process{bin: bin, dir: dir, ready: ready, args: func(s *Process) []string {
-		return append([]string{
-			"--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
-			"--save", "", "--appendonly", "no",
-		}, args...)
+	s := &Process{bin: bin, ready: ready, args: func(s *Process) []string {
+		return append(args(s.dir.path), "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", s.dir.path)
 	}}
-
-	if err := s.run(ctx); err != nil {
-		return nil, errors.Join(err, s.Stop())
+	if err := s.run(ctx, prepare); err != nil {
+		return nil, err
 	}
 
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil

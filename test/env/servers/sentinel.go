@@ -93,32 +93,12 @@ sentinel failover-timeout %[1]s 5000
 
 // runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites, and more arguments.
 func runSentinel(ctx context.Context, config string, more ...string) (*Redis, error) {
-	bin, err := FindBinary("redis-server")
-	if err != nil {
-		return nil, err
-	}
+	file := func(dir string) string { return filepath.Join(dir, "sentinel.conf") }
+	prepare := func(dir string) error { return os.WriteFile(file(dir), []byte(config), 0o600) }
 
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-
-	file := filepath.Join(dir.path, "sentinel.conf")
-	s := &Process{bin: bin, dir: dir, ready: sentinelReady, args: func(s *Process) []string {
-		return append([]string{
-			file, "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.number), "--dir", dir.path,
-		}, more...)
-	}}
-
-	err = os.WriteFile(file, []byte(config), 0o600)
-	if err == nil {
-		err = s.run(ctx)
-	}
-	if err != nil {
-		return nil, errors.Join(err, s.Stop())
-	}
-
-	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
+	return runRedis(ctx, sentinelReady, prepare, func(dir string) []string {
+		return append([]string{file(dir), "--sentinel"}, more...)
+	})
 }
 
 // sentinelReady returns nil if the process c answers.
@@ -134,18 +114,22 @@ func sentinelReady(ctx context.Context, s *Process, c *child) error {
 func untilWatching(ctx context.Context, n *Redis) error {
 	rdb := redis.NewSentinelClient(RedisOptions(n.Addr))
 	defer func() { _ = rdb.Close() }()
-	for {
+
+	return Until(ctx, func() error {
 		state, err := rdb.Master(ctx, SentinelMaster).Result()
-		if err == nil && state["num-slaves"] == "1" && state["num-other-sentinels"] == strconv.Itoa(sentinelCount-1) {
-			replicas, err := rdb.Replicas(ctx, SentinelMaster).Result()
-			if err == nil && len(replicas) == 1 && replicas[0]["master-link-status"] == "ok" {
-				return nil
-			}
+		if err != nil {
+			return err
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
-			return errors.Join(ctx.Err(), err, fmt.Errorf("not watching in time: %v", state))
+		if state["num-slaves"] != "1" || state["num-other-sentinels"] != strconv.Itoa(sentinelCount-1) {
+			return fmt.Errorf("not watching: %v", state)
 		}
-	}
+
+		replicas, err := rdb.Replicas(ctx, SentinelMaster).Result()
+		if err == nil && (len(replicas) != 1 || replicas[0]["master-link-status"] != "ok") {
+			err = fmt.Errorf("no replica with a link to its master: %v", replicas)
+		}
+		return err
+	})
 }
 
 // Addrs returns the addresses of the Sentinels.
@@ -174,15 +158,13 @@ func (s *RedisSentinel) Master(ctx context.Context) (int, error) {
 
 // Promoted waits until a Sentinel names the node as the master.
 func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
-	for {
+	return Until(ctx, func() error {
 		master, err := s.Master(ctx)
-		if err == nil && master == node {
-			return nil
+		if err == nil && master != node {
+			err = errors.New("no failover")
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return errors.Join(ctx.Err(), err, errors.New("no failover"))
-		}
-	}
+		return err
+	})
 }
 
 // Stop kills the servers and removes their data. They cannot be used again.

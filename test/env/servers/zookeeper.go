@@ -120,16 +120,18 @@ func (z *ZooKeeper) Servers() (addrs []string) {
 
 // Leader returns the server that leads the ensemble. It waits for an election until ctx ends.
 func (z *ZooKeeper) Leader(ctx context.Context) (*ZooKeeperNode, error) {
-	for {
+	var leader *ZooKeeperNode
+	err := Until(ctx, func() error {
 		for _, n := range z.Nodes {
 			if mode, err := zooKeeperMode(ctx, n.Addr); err == nil && mode == "leader" {
-				return n, nil
+				leader = n
+				return nil
 			}
 		}
-		if !sleep(ctx, 20*time.Millisecond) {
-			return nil, errors.New("the ZooKeeper ensemble has no leader")
-		}
-	}
+		return errors.New("the ZooKeeper ensemble has no leader")
+	})
+
+	return leader, err
 }
 
 // Stop kills the servers and removes their data. The ensemble cannot be used again.
