@@ -42,13 +42,10 @@ func TestRefusalsAreJudged(t *testing.T) {
 // TestForgivenIsCounted: the last line of a run says what the helpers repeated.
 func TestForgivenIsCounted(t *testing.T) {
 	t.Parallel()
-	var f rig.Tally
-	for range 10 {
-		f.AddServer()
-	}
-	f.Add(rig.ForgivenAnswer)
-	f.Add(rig.ForgivenAnswer)
-	f.Add(rig.ForgivenDial)
+	var f rig.Forgiven
+	f.Servers.Store(10)
+	f.Answers.Store(2)
+	f.Dials.Store(1)
 	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs and 0 commands without an answer in time of 10 servers", f.String())
 }
 

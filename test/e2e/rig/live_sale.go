@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
@@ -67,7 +68,7 @@ func (s *Stack) DoctorReports(t *testing.T, text string, args ...string) string 
 		if strings.Contains(out, text) {
 			return out
 		}
-		Forgive(ForgivenCommand)
+		forgiven.Commands.Add(1)
 	}
 
 	require.Contains(t, out, text)
@@ -82,8 +83,17 @@ func (s *Stack) Diagnose(t *testing.T, wantCode int, args ...string) map[string]
 		OK, Warnings, Failed, Skipped int
 	}
 
-	text := s.doctorJSON(t, wantCode, args...)
-	require.NoError(t, json.Unmarshal(text, &report), string(text))
+	for try := 1; ; try++ {
+		var text, summary Buffer
+		code := s.run(context.WithoutCancel(t.Context()), &text, &summary, append([]string{"doctor", "--json"}, args...)...)
+		if code == wantCode {
+			require.NoError(t, json.Unmarshal([]byte(text.String()), &report), text.String())
+			break
+		}
+
+		forgiven.Commands.Add(1)
+		require.True(t, try < doctorTries && strings.Contains(text.String(), "no answer in time"), "%d: %s", code, &text)
+	}
 	require.Len(t, report.Findings, report.OK+report.Warnings+report.Failed+report.Skipped)
 
 	found := map[string]doctor.Finding{}
@@ -99,24 +109,6 @@ func (s *Stack) Diagnose(t *testing.T, wantCode int, args ...string) map[string]
 	}
 
 	return found
-}
-
-// doctorJSON runs the doctor until its exit code is wantCode, and returns its report.
-func (s *Stack) doctorJSON(t *testing.T, wantCode int, args ...string) []byte {
-	t.Helper()
-	for try := 1; ; try++ {
-		cmd := s.command(t, append([]string{"doctor", "--json"}, args...)...)
-
-		// The summary is on stderr.
-		out, _ := cmd.Output()
-		code := cmd.ProcessState.ExitCode()
-		if code == wantCode {
-			return out
-		}
-
-		Forgive(ForgivenCommand)
-		require.True(t, try < doctorTries && strings.Contains(string(out), "no answer in time"), "%d: %s", code, out)
-	}
 }
 
 // Poison makes the database reject every order of a user until the function is called.

@@ -3,6 +3,7 @@ package rig
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -31,7 +32,9 @@ func Main(m *testing.M, cleanup ...func()) {
 			f()
 		}
 
-		forgiven.report()
+		if forgiven.Servers.Load() > 0 {
+			fmt.Fprintln(os.Stderr, &forgiven)
+		}
 		return goroutines()
 	})
 }

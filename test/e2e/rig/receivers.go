@@ -1,9 +1,6 @@
 package rig
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -50,10 +47,7 @@ func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	assert.NoError(t, err)
 
-	stamp, signature, _ := strings.Cut(strings.TrimPrefix(req.Header.Get("X-Seckill-Signature"), "t="), ",v1=")
-	mac := hmac.New(sha256.New, []byte(EventsSecret))
-	mac.Write([]byte(stamp + "." + string(body)))
-	assert.Equal(t, hex.EncodeToString(mac.Sum(nil)), signature)
+	assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
 
 	var in struct {
 		Phone, Code string

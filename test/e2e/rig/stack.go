@@ -39,14 +39,9 @@ func goroutines() error {
 	// otter ends the goroutine of a cache after the cache is collected.
 	otter := goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")
 
-	for try := 1; ; try++ {
-		err := goleak.Find(otter)
-		if err == nil || try == 20 {
-			return err
-		}
-
-		time.Sleep(500 * time.Millisecond)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return servers.Until(ctx, func() error { return goleak.Find(otter) })
 }
 
 // Stack is the environment of the servers of one test: their configuration, database and Redis.
@@ -404,7 +399,7 @@ func (s *Stack) Run(t *testing.T, args ...string) (int, string) {
 			return code, out.String()
 		}
 
-		Forgive(ForgivenDial)
+		forgiven.Dials.Add(1)
 	}
 }
 
@@ -415,7 +410,7 @@ func (s *Stack) Exits(t *testing.T, want int, args ...string) string {
 	for try := 1; ; try++ {
 		code, out := s.Run(t, args...)
 		if code == ExitUnchecked && want != ExitUnchecked && try < 5 {
-			Forgive(ForgivenCommand)
+			forgiven.Commands.Add(1)
 			continue
 		}
 
@@ -600,7 +595,7 @@ func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 
 	require.NotEmpty(t, p.URL, "the server did not start:\n%s", p.Log)
-	forgiven.AddServer()
+	forgiven.Servers.Add(1)
 
 	var err error
 	p.Client, err = rush.NewClient(p.URL, 256)

@@ -3,11 +3,10 @@ package rig
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
 // A server on a busy machine may answer 503 to a few requests, or to a part of many. Purchases beyond those that it decides
@@ -63,35 +62,20 @@ func JudgeRefusals(metrics string) error {
 	return nil
 }
 
-// Kinds of what the helpers of the tests forgive: they repeat it.
-const (
-	ForgivenAnswer  = "answers 503"
-	ForgivenDial    = "dial time-outs"
-	ForgivenCommand = "commands without an answer in time"
-)
-
-// Tally counts what was forgiven in a run, by kind. The zero value is empty.
-type Tally struct {
-	mu      sync.Mutex
-	servers int
-	counts  map[string]int
+// Forgiven counts what the helpers of the tests repeated in a run.
+type Forgiven struct {
+	// 503.
+	Answers atomic.Int64
+	// Connections that took too long.
+	Dials atomic.Int64
+	// That could not check the state, because a server did not answer in time.
+	Commands atomic.Int64
+	// Started.
+	Servers atomic.Int64
 }
 
 // forgiven counts for the process of the tests.
-var forgiven Tally
-
-// Forgive counts what a test repeats.
-func Forgive(kind string) { forgiven.Add(kind) }
-
-// Add counts one of a kind.
-func (f *Tally) Add(kind string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.counts == nil {
-		f.counts = map[string]int{}
-	}
-	f.counts[kind]++
-}
+var forgiven Forgiven
 
 // forgive503 reports whether a status is 503, and counts it, because the caller repeats the request.
 func forgive503(status int) bool {
@@ -99,28 +83,12 @@ func forgive503(status int) bool {
 		return false
 	}
 
-	Forgive(ForgivenAnswer)
+	forgiven.Answers.Add(1)
 	return true
 }
 
-// AddServer counts a server.
-func (f *Tally) AddServer() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.servers++
-}
-
 // String returns the line that is printed at the end of a run.
-func (f *Tally) String() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	return fmt.Sprintf("rig: forgave %d %s, %d %s and %d %s of %d servers", f.counts[ForgivenAnswer], ForgivenAnswer,
-		f.counts[ForgivenDial], ForgivenDial, f.counts[ForgivenCommand], ForgivenCommand, f.servers)
-}
-
-func (f *Tally) report() {
-	if f.servers > 0 {
-		fmt.Fprintln(os.Stderr, f)
-	}
+func (f *Forgiven) String() string {
+	return fmt.Sprintf("rig: forgave %d answers 503, %d dial time-outs and %d commands without an answer in time of %d servers",
+		f.Answers.Load(), f.Dials.Load(), f.Commands.Load(), f.Servers.Load())
 }
