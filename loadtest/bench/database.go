@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"seckill/internal/kit/loop"
+	"seckill/test/env/servers"
 )
 
 // errInconsistent is returned if the database contradicts the answers.
@@ -20,27 +20,17 @@ func (s *stack) verify(ctx context.Context) error { return s.seckill(ctx, "verif
 
 // drain waits until all accepted (202) orders of the sales are committed.
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, fmt.Errorf("the workers did not finish within %s", drainTimeout))
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 
-	var sold int64
-	for {
-		n, err := s.sold(ctx, sales)
-		if err != nil && ctx.Err() == nil {
-			return err
+	return servers.Until(ctx, func() error {
+		// A query that ends with ctx would hide how many are missing.
+		sold, err := s.sold(context.WithoutCancel(ctx), sales)
+		if err == nil && sold < accepted {
+			err = fmt.Errorf("%w: %d of %d accepted orders are in the database", errInconsistent, sold, accepted)
 		}
-
-		if err == nil {
-			sold = n
-		}
-		if sold >= accepted {
-			return nil
-		}
-
-		if loop.Sleep(ctx, 10*time.Millisecond) != nil {
-			return fmt.Errorf("%w: %d of %d accepted orders are in the database: %w", errInconsistent, sold, accepted, context.Cause(ctx))
-		}
-	}
+		return err
+	})
 }
 
 // sold returns the number of sold units of the sales. It is cheap, as it reads one row per sale.
@@ -147,28 +137,25 @@ func (s *stack) empty(ctx context.Context) error {
 
 // flushPages waits until the database has written its dirty pages, so that the next run does not include that work.
 func (s *stack) flushPages(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, drainTimeout, errors.New("the database still has dirty pages"))
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 
 	if err := s.set(ctx, "innodb_io_capacity_max", "100000", "innodb_io_capacity", "100000", "innodb_max_dirty_pages_pct", "0"); err != nil {
 		return err
 	}
 
-	for {
+	err := servers.Until(ctx, func() error {
 		var name string
 		var pages int64
 		row := s.db.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'")
-		if err := row.Scan(&name, &pages); err != nil {
-			return err
+		err := row.Scan(&name, &pages)
+		if err == nil && pages >= 100 {
+			err = fmt.Errorf("the database has %d dirty pages", pages)
 		}
-
-		if pages < 100 {
-			break
-		}
-
-		if loop.Sleep(ctx, 50*time.Millisecond) != nil {
-			return context.Cause(ctx)
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 
 	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")

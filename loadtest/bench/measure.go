@@ -66,6 +66,17 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 	return samples, nil
 }
 
+// flood is measure for one load, which is repeated until its time is over, and whose answers must be of the wanted kinds.
+func (s *stack) flood(ctx context.Context, p part, want ...string) ([]*sample, error) {
+	p.load.endless = true
+	samples, err := s.measure(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+
+	return samples, samples[0].only(want...)
+}
+
 func runParts(ctx context.Context, parts []part) ([]*result, error) {
 	loads := make([]load, len(parts))
 	for i, p := range parts {

@@ -108,16 +108,9 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 		l := load{
 			conns:    b.opts.conns,
 			requests: st.requests(sales, false),
-			endless:  true,
 			limit:    limit,
 		}
-
-		samples, err := st.measure(ctx, part{subject, p[:1], l})
-		if err != nil {
-			return nil, err
-		}
-
-		return samples, samples[0].only("sold_out")
+		return st.flood(ctx, part{subject, p[:1], l}, "sold_out")
 	}
 
 	err = b.rounds(ctx, sec, []*stack{st}, soldOut, b.bare(st, p[1]))
@@ -168,16 +161,10 @@ func (b *bench) queue(ctx context.Context, sec *section) error {
 		l := load{
 			conns:    b.opts.conns,
 			requests: st.requests([]string{name}, false),
-			endless:  true,
 			limit:    limit,
 		}
-
-		samples, err := st.measure(ctx, part{script, p[1:], l})
-		if err != nil {
-			return nil, err
-		}
-
-		return samples, errors.Join(samples[0].only(accepted), st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
+		samples, err := st.flood(ctx, part{script, p[1:], l}, accepted)
+		return samples, errors.Join(err, st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 	}
 
 	sell := buyers(st, sale{

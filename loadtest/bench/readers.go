@@ -121,12 +121,7 @@ func (b *bench) visitors(ctx context.Context, sec *section) error {
 
 	purchasesAlone := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		purchases.limit = limit
-		samples, err := st.measure(ctx, part{alone, servers, purchases})
-		if err != nil {
-			return nil, err
-		}
-
-		return samples, samples[0].only("sold_out")
+		return st.flood(ctx, part{alone, servers, purchases}, "sold_out")
 	}
 
 	purchasesBeside := func(ctx context.Context, limit time.Duration) ([]*sample, error) {

@@ -87,11 +87,9 @@ func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*pr
 	l := load{
 		conns:    b.opts.conns,
 		requests: requests,
-		endless:  true,
 		limit:    b.opts.length,
 	}
-
-	samples, err := st.measure(ctx, part{subject, servers, l})
+	samples, err := st.flood(ctx, part{subject, servers, l}, accepted, "200")
 	if err != nil {
 		return err
 	}
@@ -99,7 +97,7 @@ func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*pr
 	sec.samples = append(sec.samples, samples...)
 	b.progress("  %-40s %s", subject, samples[0])
 
-	return samples[0].only(accepted, "200")
+	return nil
 }
 
 func (s *stack) change(ctx context.Context, p *process, sale string, fields map[string]any) error {

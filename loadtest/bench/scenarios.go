@@ -114,15 +114,8 @@ func (b *bench) bare(st *stack, p *process) contender {
 		l := load{
 			conns:    b.opts.conns,
 			requests: st.requests([]string{st.newest}, false),
-			endless:  true,
 			limit:    limit,
 		}
-
-		samples, err := st.measure(ctx, part{bareSubject, []*process{p}, l})
-		if err != nil {
-			return nil, err
-		}
-
-		return samples, samples[0].only(created)
+		return st.flood(ctx, part{bareSubject, []*process{p}, l}, created)
 	}
 }
