@@ -1,4 +1,6 @@
-package webhook
+// Package payment_test has the tests of package webhook, by which payments are called: they need nothing that is not exported, and
+// a program of their own costs more than a second of linking.
+package payment_test
 
 import (
 	"context"
@@ -10,19 +12,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/version"
+	"seckill/internal/out/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func newClient(t *testing.T, receive http.HandlerFunc) Client {
+func newClient(t *testing.T, receive http.HandlerFunc) webhook.Client {
 	t.Helper()
 	server := httptest.NewServer(receive)
 	t.Cleanup(server.Close)
-	c := Client{URL: server.URL + "/hook?token=hidden", Secret: secret, Now: func() time.Time { return at }, HTTP: NewHTTPClient(time.Minute)}
+	c := webhook.Client{URL: server.URL + "/hook?token=hidden", Secret: secret, Now: func() time.Time { return at }, HTTP: webhook.NewHTTPClient(time.Minute)}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
 }
@@ -31,14 +31,14 @@ func TestPostIsSigned(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
 		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != version.UserAgent() ||
-			Verify(secrets, text, r.Header.Get(SignatureHeader), at) != nil {
+			webhook.Verify(secrets, text, r.Header.Get(webhook.SignatureHeader), at) != nil {
 			w.WriteHeader(http.StatusUnauthorized)
 		}
 		_, _ = io.WriteString(w, "taken")
 	})
 	answer, err := c.Post(t.Context(), body)
 	require.NoError(t, err)
-	require.Equal(t, Answer{http.StatusOK, []byte("taken")}, answer)
+	require.Equal(t, webhook.Answer{Status: http.StatusOK, Body: []byte("taken")}, answer)
 	require.NoError(t, answer.Err())
 	c.Secret = []byte("another secret")
 	answer, err = c.Post(t.Context(), body)
@@ -85,6 +85,12 @@ func TestSlowReceiverIsAbandoned(t *testing.T) {
 	require.NotContains(t, err.Error(), "hidden")
 }
 
+// What docs/integration.md promises.
+const (
+	maxAge    = 5 * time.Minute
+	maxAnswer = 64 << 10
+)
+
 var (
 	secret  = []byte("a secret of provider and shop")
 	secrets = domain.NewKeyring(secret)
@@ -99,7 +105,7 @@ const byOpenSSL = "8365c5c01f1adca899d70b4291c6a8f84ee38a746f6e25ba5a459bf1c3bd5
 
 func TestSignature(t *testing.T) {
 	good := "t=1794398400,v1=" + byOpenSSL
-	require.Equal(t, good, Sign(secret, body, at))
+	require.Equal(t, good, webhook.Sign(secret, body, at))
 	wrong := "v1=" + strings.Repeat("0", 64)
 	for _, signature := range []string{
 		good, "v1=" + byOpenSSL + ",t=1794398400", // any order
@@ -107,7 +113,7 @@ func TestSignature(t *testing.T) {
 		"t=1794398400," + wrong + ",v1=" + byOpenSSL, good + "," + wrong, // while the secret is changed
 		good + ",v0=old,x", // unknown parts are ignored
 	} {
-		require.NoError(t, Verify(secrets, body, signature, at), signature)
+		require.NoError(t, webhook.Verify(secrets, body, signature, at), signature)
 	}
 	for _, signature := range []string{
 		"", ",", "t=,v1=", "t=1794398400", "v1=" + byOpenSSL, "t=1794398400," + wrong, "t=1794398400,v1=", "t=1794398400,v1=zz",
@@ -116,20 +122,20 @@ func TestSignature(t *testing.T) {
 		"t=99999999999999999999,v1=" + byOpenSSL, "t=9223372036854775807,v1=" + byOpenSSL, "t=-9223372036854775808,v1=" + byOpenSSL,
 		"t=1794398400;v1=" + byOpenSSL, good + ",t=1794398401",
 	} {
-		require.ErrorIs(t, Verify(secrets, body, signature, at), domain.ErrUnauthenticated, signature)
+		require.ErrorIs(t, webhook.Verify(secrets, body, signature, at), domain.ErrUnauthenticated, signature)
 	}
-	require.ErrorIs(t, Verify(domain.NewKeyring([]byte("another secret")), body, good, at), domain.ErrUnauthenticated)
-	require.ErrorIs(t, Verify(secrets, append(body, ' '), good, at), domain.ErrUnauthenticated)
-	require.NoError(t, Verify(domain.NewKeyring([]byte("a newer secret"), secret), body, good, at), "signed before the change of the secret")
+	require.ErrorIs(t, webhook.Verify(domain.NewKeyring([]byte("another secret")), body, good, at), domain.ErrUnauthenticated)
+	require.ErrorIs(t, webhook.Verify(secrets, append(body, ' '), good, at), domain.ErrUnauthenticated)
+	require.NoError(t, webhook.Verify(domain.NewKeyring([]byte("a newer secret"), secret), body, good, at), "signed before the change of the secret")
 }
 
 // A captured notice must not be accepted after maxAge.
 func TestSignatureAge(t *testing.T) {
-	good := Sign(secret, body, at)
+	good := webhook.Sign(secret, body, at)
 	for off, ok := range map[time.Duration]bool{
 		0: true, maxAge: true, -maxAge: true, maxAge + 1: false, -maxAge - 1: false, 24 * time.Hour: false, -100 * 365 * 24 * time.Hour: false,
 	} {
-		err := Verify(secrets, body, good, at.Add(off))
+		err := webhook.Verify(secrets, body, good, at.Add(off))
 		if ok {
 			require.NoError(t, err, off)
 		} else {
@@ -142,7 +148,7 @@ func FuzzVerify(f *testing.F) {
 	f.Add("t=1794398400,v1=" + byOpenSSL)
 	f.Add("t=,v1=,,=")
 	f.Fuzz(func(t *testing.T, signature string) {
-		if Verify(secrets, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
+		if webhook.Verify(secrets, body, signature, at) == nil && !strings.Contains(strings.ToLower(signature), byOpenSSL) {
 			t.Errorf("accepted a wrong signature: %q", signature)
 		}
 	})
