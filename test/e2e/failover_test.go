@@ -72,13 +72,12 @@ func TestCounterMasterDown(t *testing.T) {
 		for i, id := range sales {
 			c := rig.BuyersOf(id, 100, tokens, p)
 			r := c.Run(t.Context())
-			rig.RequireExactSale(t, c, r)
 			if i == 0 {
 				rig.RequireReady(t, p)
 				require.NoError(t, node.Restart())
 				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 			}
-			rig.RequireInvariants(t, s, c, r)
+			rig.RequireExactSale(t, s, c, r)
 		}
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
@@ -199,7 +198,6 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	}
 	t.Logf("%d of %d queued orders were lost", lost, len(queued))
 	require.Positive(t, lost)
-	rig.RequireInvariants(t, s, c, r)
 }
 
 // fault is what happens in the middle of a rush.
@@ -239,5 +237,4 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 		rig.RetryUnserved(t, s, c, r)
 	}
 	rig.RequireSoldOut(t, s, c, r)
-	rig.RequireInvariants(t, s, c, r)
 }

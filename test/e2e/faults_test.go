@@ -35,7 +35,6 @@ func TestServerKilledInMidRush(t *testing.T) {
 
 		r := wait()
 		rig.RequireSoldOut(t, s, c, r)
-		rig.RequireInvariants(t, s, c, r)
 	})
 }
 
@@ -70,7 +69,6 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		}
 		r := wait()
 		rig.RequireSoldOut(t, s, c, r)
-		rig.RequireInvariants(t, s, c, r)
 	})
 }
 
@@ -159,9 +157,8 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 		for code := range r.Codes {
 			require.Contains(t, []string{"ok", "sold_out", "duplicate_order", "unavailable", "overloaded", "order_in_progress", rush.Queued}, code)
 		}
-		rig.RequireSoldOut(t, s, c, r)
 		rig.RequireReady(t, p)
-		rig.RequireInvariants(t, s, c, r)
+		rig.RequireSoldOut(t, s, c, r)
 	})
 }
 
@@ -231,7 +228,6 @@ func TestClockIsSetInMidRush(t *testing.T) {
 		}
 		r := <-done
 		rig.RequireSoldOut(t, s, c, r)
-		rig.RequireInvariants(t, s, c, r)
 
 		found := ordersBetween(t, servers[1], sale, midnight.Add(-24*time.Hour), midnight)
 		next := ordersBetween(t, servers[1], sale, midnight, midnight.Add(24*time.Hour))

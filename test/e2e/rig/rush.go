@@ -59,8 +59,9 @@ func OrdersIn(r *rush.Report) map[string]bool {
 	return orders
 }
 
-// RequireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out.
-func RequireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
+// RequireExactSale requires that every unit was sold to a different user and that all other buyers got sold_out, and the
+// invariants.
+func RequireExactSale(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 
 	soldOut := 0
@@ -73,6 +74,7 @@ func RequireExactSale(t *testing.T, c *rush.Buyers, r *rush.Report) {
 	require.Len(t, OrdersIn(r), int(c.Stock), "answers: %v", r.Codes)
 	require.Equal(t, len(c.Tokens)-int(c.Stock), soldOut, "answers: %v", r.Codes)
 	RequireStock(t, c.Clients[0], c.VoucherID, 0)
+	RequireInvariants(t, s, c, r)
 }
 
 // RequireStock waits until the API shows a stock. A cached value may be a second old.
@@ -190,7 +192,7 @@ func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) func(
 	}
 }
 
-// RequireSoldOut requires that every buyer got a final answer and that the sale is sold out.
+// RequireSoldOut requires that every buyer got a final answer and that the sale is sold out, and the invariants.
 func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
 	for _, a := range r.Answers {
@@ -201,6 +203,7 @@ func RequireSoldOut(t *testing.T, s *Stack, c *rush.Buyers, r *rush.Report) {
 		RequireSettled(t, s)
 	}
 	RequireStock(t, c.Clients[0], c.VoucherID, 0)
+	RequireInvariants(t, s, c, r)
 }
 
 // RequireReady waits until a server is ready.
