@@ -60,14 +60,14 @@ func TestRushOnCluster(t *testing.T) {
 			wg      sync.WaitGroup
 		)
 		for i := range sales {
-			sales[i] = rig.BuyersOf(servers[0].Sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
+			sales[i] = buyersOf(servers[0].Sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
 			wg.Go(func() { reports[i] = sales[i].Run(t.Context()) })
 		}
 		wg.Wait()
 		for i, c := range sales {
-			rig.RequireExactSale(t, s, c, reports[i])
+			requireExactSale(t, s, c, reports[i])
 		}
-		rig.RequireOneOrder(t, servers[0].Sale(t, 10), tokens[0], servers...)
+		requireOneOrder(t, servers[0].Sale(t, 10), tokens[0], servers...)
 	})
 }
 
@@ -178,7 +178,7 @@ func TestOpenSlot(t *testing.T) {
 	for _, node := range []*redis.Client{source, target} {
 		require.NoError(t, node.Do(t.Context(), "cluster", "setslot", slot, "stable").Err())
 	}
-	c := rig.BuyersOf(sale, 20, tokens, p)
+	c := buyersOf(sale, 20, tokens, p)
 	r := c.Run(t.Context())
-	rig.RequireSoldOut(t, s, c, r)
+	requireSoldOut(t, s, c, r)
 }

@@ -103,7 +103,7 @@ func TestStartWaitsForDependencies(t *testing.T) {
 
 	p := s.Serve(t)
 	require.NoError(t, <-restarted)
-	rig.RequireReady(t, p)
+	requireReady(t, p)
 	require.Contains(t, p.Log.String(), "waiting for Redis")
 }
 
@@ -328,14 +328,14 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	p := s.Serve(t)
 	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
 	p.MustPlace(t, tokens[0], sale)
-	c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-	wait := rig.LongRush(t, s, c, time.Second)
+	c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+	wait := longRush(t, s, c, time.Second)
 	nodes[0].Kill()
 	r := wait()
 	require.NoError(t, nodes[0].Restart()) // verify reads the locks of every node
-	rig.RequireSoldOut(t, s, c, r)
+	requireSoldOut(t, s, c, r)
 	nodes[0].Kill()
-	rig.RequireReady(t, p)
+	requireReady(t, p)
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	nodes[1].Kill()
 	requireUnavailable(t, p, tokens[2], sale)
@@ -353,13 +353,13 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	p := s.Serve(t)
 	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
 	p.MustPlace(t, tokens[0], sale)
-	c := rig.BuyersOf(p.Sale(t, 200), 200, s.Tokens(t, 300), p)
-	wait := rig.LongRush(t, s, c, time.Second)
+	c := buyersOf(p.Sale(t, 200), 200, s.Tokens(t, 300), p)
+	wait := longRush(t, s, c, time.Second)
 	first := ensemble.Leader(t)
 	first.Kill()
 	r := wait()
-	rig.RequireSoldOut(t, s, c, r)
-	rig.RequireReady(t, p)
+	requireSoldOut(t, s, c, r)
+	requireReady(t, p)
 	p.MustPlace(t, tokens[1], sale) // a majority is enough
 	require.Contains(t, s.Exits(t, 0, "verify"), "in ZooKeeper")
 
@@ -370,7 +370,7 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 	s.RequireNoStart(t, "ZooKeeper, which has the user locks,")
 
 	require.NoError(t, first.Restart())
-	rig.RequireReady(t, p)
+	requireReady(t, p)
 	p.MustPlace(t, tokens[2], sale) // the session is established again
 }
 

@@ -29,7 +29,7 @@ func TestPasses(t *testing.T) {
 		for i, token := range tokens {
 			passes[i] = rig.Answered(t, func() (string, error) { return a.Enter(t.Context(), token, sale) })
 		}
-		b.Refuses(t, "entry_required", tokens[1], sale, passes[0])
+		requireRefused(t, b, "entry_required", tokens[1], sale, passes[0])
 		keyed := func(p *rig.Server) rig.Answer {
 			return p.Once(t, rig.Purchase(sale, tokens[0]).Pass(passes[0]).Keyed("k").With("Prefer", "wait=3"))
 		}
@@ -37,7 +37,7 @@ func TestPasses(t *testing.T) {
 		rig.Eventually(t, "the purchase is an order", func() bool { first = keyed(b); return first.Status == http.StatusCreated })
 
 		a.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", admin, map[string]any{"revoke": true}))
-		a.Refuses(t, "entry_required", tokens[1], sale, passes[1])
+		requireRefused(t, a, "entry_required", tokens[1], sale, passes[1])
 		next := 1
 		rig.Eventually(t, "the other server refuses the passes", func() bool {
 			next++
@@ -45,14 +45,14 @@ func TestPasses(t *testing.T) {
 			return rig.HasCode(err, "entry_required")
 		})
 		for i := next; i < len(tokens); i++ {
-			b.Refuses(t, "entry_required", tokens[i], sale, passes[i])
+			requireRefused(t, b, "entry_required", tokens[i], sale, passes[i])
 		}
 		var again rig.Answer
 		rig.Eventually(t, "the server is not too busy", func() bool { again = keyed(a); return again.Status == http.StatusCreated })
 		require.Equal(t, first.Body["id"], again.Body["id"], "a repeated request returns its order")
 
-		c := rig.BuyersOf(sale, 90, tokens, a, b) // which gets new passes
-		rig.RequireInvariants(t, s, c, c.Run(t.Context()))
+		c := buyersOf(sale, 90, tokens, a, b) // which gets new passes
+		requireInvariants(t, s, c, c.Run(t.Context()))
 	})
 }
 
@@ -66,10 +66,10 @@ func TestHoarders(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 160)
 		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
-		hoarders := rig.BuyersOf(sale, units, tokens[:60], a, b)
+		hoarders := buyersOf(sale, units, tokens[:60], a, b)
 		users := make([]string, len(hoarders.Tokens))
 		for i, token := range hoarders.Tokens {
-			users[i] = rig.UserOf(t, token)
+			users[i] = userOf(t, token)
 		}
 		people, paid := tokens[60:], map[string]string{} // order -> token
 		left := func(p *rig.Server) int {
@@ -77,13 +77,13 @@ func TestHoarders(t *testing.T) {
 		}
 		for timeouts := range 3 {
 			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
-			held := len(rig.OrdersIn(hoarders.Run(t.Context())))
+			held := len(ordersIn(hoarders.Run(t.Context())))
 			if timeouts == 0 {
 				rig.Eventually(t, "the accounts hold all units", func() bool { return left(a) == 0 && left(b) == 0 })
 			}
 			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
 				require.Less(t, tries, 1000, "the people do not get the rest")
-				people = buyAndPay(t, rig.BuyersOf(sale, units, people, a, b), a, paid)
+				people = buyAndPay(t, buyersOf(sale, units, people, a, b), a, paid)
 			}
 			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
 			if s.Lane == "queue" {

@@ -66,18 +66,18 @@ func TestCounterMasterDown(t *testing.T) {
 		}
 		sales := []string{sale(), sale()}
 		tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
-			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
+			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
 		})[:120]
 		node.Kill()
 		for i, id := range sales {
-			c := rig.BuyersOf(id, 100, tokens, p)
+			c := buyersOf(id, 100, tokens, p)
 			r := c.Run(t.Context())
 			if i == 0 {
-				rig.RequireReady(t, p)
+				requireReady(t, p)
 				require.NoError(t, node.Restart())
 				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 			}
-			rig.RequireExactSale(t, s, c, r)
+			requireExactSale(t, s, c, r)
 		}
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
@@ -154,7 +154,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	tokens := s.Tokens(t, 90)
 	sale := p.Sale(t, stock)
 	buy := func(tokens []string) []rush.Answer {
-		return rig.BuyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
+		return buyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
 	}
 	known := buy(tokens[:20])
 	rig.RequireSettled(t, s)
@@ -180,16 +180,14 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 			return errors.As(err, &problem) && problem.Code == "duplicate_order" && problem.OrderID == missing[i].Order.ID
 		})
 	}
-	c := rig.BuyersOf(sale, stock, tokens, p)
+	c := buyersOf(sale, stock, tokens, p)
 	r := &rush.Report{Codes: map[string]int{}, Answers: slices.Concat(known, missing, make([]rush.Answer, len(tokens)-30))}
-	rig.RetryUnserved(t, s, c, r)
-	rig.RequireSoldOut(t, s, c, r)
+	retryUnserved(t, s, c, r)
+	requireSoldOut(t, s, c, r)
 	lost := 0
 	for i, id := range queued {
 		o, err := p.Order(t.Context(), tokens[30+i], id)
-		if err != nil {
-			rig.RequireCode(t, "not_found", err)
-		}
+		require.True(t, err == nil || rig.HasCode(err, "not_found"), err)
 		if err != nil || o.Status == "failed" {
 			lost++
 		} else {
@@ -213,7 +211,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	t.Helper()
 	const units = 240
 	tokens, other := s.Tokens(t, 301), servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10})
-	c := rig.BuyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
+	c := buyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
 	stock := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
 	for _, p := range servers {
 		p.MayRefuse() // until the system has failed over
@@ -221,7 +219,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	if f.begin != nil {
 		f.begin()
 	}
-	wait := rig.LongRush(t, s, c, 5*time.Second)
+	wait := longRush(t, s, c, 5*time.Second)
 	before := stock()
 	f.kill()
 	killed := time.Now()
@@ -234,7 +232,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 		promoted.Sub(killed).Seconds(), before-left, time.Since(promoted).Seconds())
 	r := wait()
 	if s.Lane == "queue" {
-		rig.RetryUnserved(t, s, c, r)
+		retryUnserved(t, s, c, r)
 	}
-	rig.RequireSoldOut(t, s, c, r)
+	requireSoldOut(t, s, c, r)
 }

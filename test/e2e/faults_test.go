@@ -26,15 +26,15 @@ func TestServerKilledInMidRush(t *testing.T) {
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
-		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-		wait := rig.LongRush(t, s, c, time.Second)
+		c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+		wait := longRush(t, s, c, time.Second)
 
 		p.Kill()
 		s.Verify(t)
 		s.Spawn(t, addr)
 
 		r := wait()
-		rig.RequireSoldOut(t, s, c, r)
+		requireSoldOut(t, s, c, r)
 	})
 }
 
@@ -49,13 +49,13 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		p.MayRefuse() // while Redis or the database is down
 		tokens := s.Tokens(t, 801)
 		outsider := tokens[800]
-		c := rig.BuyersOf(p.Sale(t, 600), 600, tokens[:800], p)
-		wait := rig.LongRush(t, s, c, 4*time.Second)
+		c := buyersOf(p.Sale(t, 600), 600, tokens[:800], p)
+		wait := longRush(t, s, c, 4*time.Second)
 
 		s.KillRedis()
 		requireUnavailable(t, p, outsider, c.VoucherID)
 		require.NoError(t, s.RestartRedis())
-		rig.RequireReady(t, p)
+		requireReady(t, p)
 
 		if s.Database != nil {
 			s.Database.Kill()
@@ -65,10 +65,10 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 				requireUnavailable(t, p, outsider, c.VoucherID)
 			}
 			require.NoError(t, s.Database.Restart())
-			rig.RequireReady(t, p)
+			requireReady(t, p)
 		}
 		r := wait()
-		rig.RequireSoldOut(t, s, c, r)
+		requireSoldOut(t, s, c, r)
 	})
 }
 
@@ -102,12 +102,12 @@ func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 		requireUnavailable(t, p, tokens[0], sale)
 		t.Logf("503 and /readyz after %s", time.Since(start))
 		require.NoError(t, pick(s).Resume())
-		rig.RequireReady(t, p)
-		c := rig.BuyersOf(sale, 10, tokens, p)
+		requireReady(t, p)
+		c := buyersOf(sale, 10, tokens, p)
 		r := c.Run(t.Context())
 		// The unanswered purchase may have been committed.
 		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-		rig.RequireInvariants(t, s, c, r)
+		requireInvariants(t, s, c, r)
 	})
 }
 
@@ -142,7 +142,7 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 		s = s.OwnDatabase(t, "--max-connections=60") // a server uses 48
 		p := s.Serve(t)
 		p.MayRefuse() // while it finds no connection
-		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+		c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
 
 		release := takeConnections(t, s)
 		done := make(chan *rush.Report, 1)
@@ -157,8 +157,8 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 		for code := range r.Codes {
 			require.Contains(t, []string{"ok", "sold_out", "duplicate_order", "unavailable", "overloaded", "order_in_progress", rush.Queued}, code)
 		}
-		rig.RequireReady(t, p)
-		rig.RequireSoldOut(t, s, c, r)
+		requireReady(t, p)
+		requireSoldOut(t, s, c, r)
 	})
 }
 
@@ -216,7 +216,7 @@ func TestClockIsSetInMidRush(t *testing.T) {
 			"shop_id": "1", "title": "midnight", "pay_value": 100, "actual_value": 200, "stock": stock,
 			"begin_at": midnight.Add(-48 * time.Hour), "end_at": midnight.Add(48 * time.Hour),
 		}))["id"].(string)
-		c := rig.BuyersOf(sale, stock, tokens, servers...)
+		c := buyersOf(sale, stock, tokens, servers...)
 		c.For = 4 * time.Second
 		done := make(chan *rush.Report, 1)
 		go func() { done <- c.Run(t.Context()) }()
@@ -227,7 +227,7 @@ func TestClockIsSetInMidRush(t *testing.T) {
 			set[0](beforeMidnight + ahead)
 		}
 		r := <-done
-		rig.RequireSoldOut(t, s, c, r)
+		requireSoldOut(t, s, c, r)
 
 		found := ordersBetween(t, servers[1], sale, midnight.Add(-24*time.Hour), midnight)
 		next := ordersBetween(t, servers[1], sale, midnight, midnight.Add(24*time.Hour))

@@ -87,13 +87,13 @@ func TestWorkerKilledAroundCommit(t *testing.T) {
 			s := rig.RealStack(t)
 			s, addr := s.In("queue"), rig.FreeAddr(t)
 			doomed := s.With(rig.EnvKill+"="+point).Spawn(t, addr)
-			c := rig.BuyersOf(doomed.Sale(t, 400), 400, s.Tokens(t, 600), doomed)
+			c := buyersOf(doomed.Sale(t, 400), 400, s.Tokens(t, 600), doomed)
 			done := make(chan *rush.Report, 1)
 			go func() { done <- c.Run(t.Context()) }()
 			<-doomed.Done
 			successor := s.With(rig.EnvRedeliver+"=1s").Spawn(t, addr)
 			r := <-done
-			rig.RequireSoldOut(t, s, c, r)
+			requireSoldOut(t, s, c, r)
 			requireConfirmed(t, successor, c, r)
 		})
 	}
@@ -143,7 +143,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 			_, err := p.Cancel(t.Context(), token, id)
 			require.NoError(t, err, "the database decides")
 			require.NoError(t, s.RestartRedis())
-			rig.RequireReady(t, p)
+			requireReady(t, p)
 		})
 	})
 }
@@ -180,7 +180,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	require.Empty(t, rig.DeadLetters(t, p, admin))
 	require.Contains(t, s.Exits(t, 1, "dead-letters", "replay", deadLetter), "not found")
 
-	rig.Poison(t, s, rig.UserOf(t, other))
+	rig.Poison(t, s, userOf(t, other))
 	_, deadLetter = rig.PlacePoisoned(t, p, p.Sale(t, 1), other, admin)
 	s.Exits(t, 0, "dead-letters", "discard", deadLetter)
 	require.Empty(t, rig.DeadLetters(t, p, admin))

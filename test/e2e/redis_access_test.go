@@ -64,9 +64,9 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
 			p := s.Spawn(t, "")
-			c := rig.BuyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
+			c := buyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
 			r := c.Run(t.Context())
-			rig.RequireExactSale(t, s, c, r)
+			requireExactSale(t, s, c, r)
 			_, out := s.RunProcess(t, "reconcile", "--apply")
 			for _, text := range []string{p.Log.String(), out, s.DoctorReports(t, found, "--json")} {
 				require.NotContains(t, text, "s3cret")

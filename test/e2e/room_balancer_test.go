@@ -49,7 +49,7 @@ func (b *balancer) program(ctx context.Context, next func() *rig.Server, token, 
 	method := http.MethodPost
 	ticket := ""
 	for ctx.Err() == nil {
-		a, err := next().Entry(ctx, method, token, sale, ticket)
+		a, err := askEntry(ctx, next(), method, token, sale, ticket)
 		switch {
 		case err != nil || a.Busy():
 			b.forgiven.Add(1)
@@ -118,7 +118,7 @@ func TestRoomBehindBalancer(t *testing.T) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t), s.Serve(t)}
 		tokens := s.Tokens(t, programs)
 		for n := 1; n <= len(servers); n++ {
-			sale := servers[0].RoomSale(t, units, 50, passTTL, time.Second)
+			sale := roomSale(t, servers[0], units, 50, passTTL, time.Second)
 			b := newBalancer(servers[:n]...)
 			began := time.Now()
 			codes := b.run(t, tokens, sale, func(func() map[string]int) {})
@@ -127,7 +127,7 @@ func TestRoomBehindBalancer(t *testing.T) {
 			require.LessOrEqual(t, b.forgiven.Load(), int64(5*programs), "without a fault, only a busy machine is forgiven")
 
 			rig.RequireStock(t, servers[0].Client, sale, 0)
-			s.VerifyRoom(t, sale)
+			verifyRoom(t, s, sale)
 		}
 		s.Verify(t)
 	})
@@ -140,7 +140,7 @@ func TestRoomSurvivesRestarts(t *testing.T) {
 	rig.Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const units, programs, passTTL, rate = 120, 180, 3600, 15
 		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
-		sale := servers[0].RoomSale(t, units, rate, passTTL, 2*time.Second)
+		sale := roomSale(t, servers[0], units, rate, passTTL, 2*time.Second)
 		b := newBalancer(servers...)
 		codes := b.run(t, s.Tokens(t, programs), sale, func(codes func() map[string]int) {
 			for i, p := range servers {
@@ -159,7 +159,7 @@ func TestRoomSurvivesRestarts(t *testing.T) {
 		require.LessOrEqual(t, b.forgiven.Load(), int64(20*programs), "each server is away for seconds")
 
 		rig.RequireStock(t, servers[0].Client, sale, 0)
-		s.VerifyRoom(t, sale)
+		verifyRoom(t, s, sale)
 		s.Verify(t)
 	})
 }

@@ -24,11 +24,11 @@ func TestRoomTickets(t *testing.T) {
 	s := rig.RealStack(t)
 	a, b := s.Serve(t), s.Serve(t)
 	servers, tokens := []*rig.Server{a, b}, s.Tokens(t, 12)
-	sale, other := a.RoomSale(t, 100, 20, 60, time.Hour), a.RoomSale(t, 100, 1, 60, time.Hour)
+	sale, other := roomSale(t, a, 100, 20, 60, time.Hour), roomSale(t, a, 100, 1, 60, time.Hour)
 	var mu sync.Mutex
 	places := map[uint32]string{}
 	concurrently(20*len(tokens), func(i int) {
-		place, err := servers[i%2].TryEntry(t.Context(), http.MethodPost, tokens[i/20], sale, "")
+		place, err := tryEntry(t.Context(), servers[i%2], http.MethodPost, tokens[i/20], sale, "")
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil || place.Code != "" {
@@ -49,7 +49,7 @@ func TestRoomTickets(t *testing.T) {
 	refused := func(method, token, sale, ticket string) {
 		t.Helper()
 		for _, p := range servers {
-			require.Equal(t, "entry_required", p.MustEntry(t, method, token, sale, ticket).Code)
+			require.Equal(t, "entry_required", mustEntry(t, p, method, token, sale, ticket).Code)
 		}
 	}
 	forged := "B" + all[0].Ticket[1:]
@@ -60,26 +60,26 @@ func TestRoomTickets(t *testing.T) {
 		refused(method, all[0].Token, sale, "")
 	}
 	left := all[11]
-	require.Empty(t, b.MustEntry(t, http.MethodDelete, left.Token, sale, left.Ticket).Code)
+	require.Empty(t, mustEntry(t, b, http.MethodDelete, left.Token, sale, left.Ticket).Code)
 	rig.Eventually(t, "the place is lost on both servers", func() bool {
-		return a.MustEntry(t, http.MethodGet, left.Token, sale, left.Ticket).Code == "entry_required" &&
-			b.MustEntry(t, http.MethodGet, left.Token, sale, left.Ticket).Code == "entry_required"
+		return mustEntry(t, a, http.MethodGet, left.Token, sale, left.Ticket).Code == "entry_required" &&
+			mustEntry(t, b, http.MethodGet, left.Token, sale, left.Ticket).Code == "entry_required"
 	})
-	again := a.MustEntry(t, http.MethodPost, left.Token, sale, "")
+	again := mustEntry(t, a, http.MethodPost, left.Token, sale, "")
 	require.Equal(t, uint32(12), again.Lobby.Number, "a new place is at the end")
 	refused(http.MethodGet, left.Token, sale, left.Ticket)
 
-	a.BeginSale(t, sale)
+	beginSale(t, a, sale)
 	rig.Eventually(t, "the first buyer is admitted", func() bool {
 		place, err := all[0].Poll(t.Context())
 		require.NoError(t, err)
 		return place.Pass != ""
 	})
-	b.Refuses(t, "entry_required", all[0].Token, sale, "")
-	b.Refuses(t, "entry_required", all[0].Token, sale, all[0].Ticket)
-	b.Refuses(t, "entry_required", all[1].Token, sale, all[0].Pass())
+	requireRefused(t, b, "entry_required", all[0].Token, sale, "")
+	requireRefused(t, b, "entry_required", all[0].Token, sale, all[0].Ticket)
+	requireRefused(t, b, "entry_required", all[1].Token, sale, all[0].Pass())
 
-	out := s.VerifyRoom(t, sale)
+	out := verifyRoom(t, s, sale)
 	require.Regexp(t, `places +13\n`, out)
 	s.Query(t, func(db *sql.DB) {
 		_, err := db.ExecContext(t.Context(), "INSERT INTO room_log (voucher_id, seq, kind, at, data) VALUES ("+sale+
@@ -91,13 +91,13 @@ func TestRoomTickets(t *testing.T) {
 }
 
 // enter gives each token a place in a room, on the servers in turn.
-func enter(t *testing.T, sale string, tokens []string, servers ...*rig.Server) []*rig.Waiter {
+func enter(t *testing.T, sale string, tokens []string, servers ...*rig.Server) []*waiter {
 	t.Helper()
-	all := make([]*rig.Waiter, len(tokens))
+	all := make([]*waiter, len(tokens))
 	concurrently(len(tokens), func(i int) {
-		w := &rig.Waiter{P: servers[i%len(servers)], Token: tokens[i], Sale: sale, Passes: map[time.Time]string{}}
+		w := &waiter{P: servers[i%len(servers)], Token: tokens[i], Sale: sale, Passes: map[time.Time]string{}}
 		for try := 0; try < 100 && w.Ticket == ""; try++ {
-			a, err := w.P.TryEntry(t.Context(), http.MethodPost, w.Token, sale, "")
+			a, err := tryEntry(t.Context(), w.P, http.MethodPost, w.Token, sale, "")
 			if err != nil || a.Busy() {
 				break
 			}
@@ -141,7 +141,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	s := rig.RealStack(t)
 	servers := []*rig.Server{s.Serve(t), s.Serve(t)}
 	tokens := s.Tokens(t, accounts)
-	sale := servers[0].RoomSale(t, units, 1000, 60, time.Hour)
+	sale := roomSale(t, servers[0], units, 1000, 60, time.Hour)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var (
@@ -158,9 +158,9 @@ func TestRoomIsFairToPeople(t *testing.T) {
 			if !bot {
 				_ = rig.Sleep(ctx, react())
 			}
-			w := &rig.Waiter{P: p, Token: token, Sale: sale, Passes: map[time.Time]string{}, Begun: begun}
+			w := &waiter{P: p, Token: token, Sale: sale, Passes: map[time.Time]string{}, Begun: begun}
 			for w.Ticket == "" && ctx.Err() == nil {
-				a, _ := p.Entry(ctx, http.MethodPost, token, sale, "")
+				a, _ := askEntry(ctx, p, http.MethodPost, token, sale, "")
 				w.Note(a)
 			}
 			lobby.Done()
@@ -187,9 +187,9 @@ func TestRoomIsFairToPeople(t *testing.T) {
 				token, p := tokens[n%bots], servers[n/bots%2]
 				switch n % 3 {
 				case 0:
-					_, _ = p.Entry(pressing, http.MethodPost, token, sale, "")
+					_, _ = askEntry(pressing, p, http.MethodPost, token, sale, "")
 				case 1:
-					_, _ = p.Entry(pressing, http.MethodGet, token, sale, "forged")
+					_, _ = askEntry(pressing, p, http.MethodGet, token, sale, "forged")
 				case 2:
 					if _, err := p.PlaceWithPass(pressing, token, sale, "forged"); err == nil {
 						robbed.Add(1)
@@ -200,7 +200,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	}
 	began := time.Now()
 	lobby.Wait()
-	servers[0].BeginSale(t, sale)
+	beginSale(t, servers[0], sale)
 	close(begun)
 	buyers.Wait()
 	stop()
@@ -208,12 +208,12 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	require.NoError(t, ctx.Err())
 	require.Zero(t, robbed.Load(), "purchases without a pass")
 	require.Equal(t, int64(units), toAll.Load())
-	require.Len(t, s.RoomLog(t, sale).Order(t), accounts, "all were in the lobby")
+	require.Len(t, roomLogOf(t, s, sale).Order(t), accounts, "all were in the lobby")
 	share := float64(toBots.Load()) / units
 	t.Logf("%d%% of the accounts got %.1f%% of the units with %.0f presses per second",
 		100*bots/accounts, 100*share, float64(pressed.Load())/time.Since(began).Seconds())
 	require.InDelta(t, float64(bots)/accounts, share, 0.03)
-	s.VerifyRoom(t, sale)
+	verifyRoom(t, s, sale)
 	s.Verify(t)
 }
 
@@ -230,8 +230,8 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	}
 	right, killed := s.Serve(t), s.Spawn(t, "")
 	fast, slow := clock(10*time.Minute).Serve(t), clock(-10*time.Minute).Serve(t)
-	sale := right.RoomSale(t, buyers, rate, 600, 3*time.Second)
-	log := s.RoomLog(t, sale)
+	sale := roomSale(t, right, buyers, rate, 600, 3*time.Second)
+	log := roomLogOf(t, s, sale)
 	all := enter(t, sale, s.Tokens(t, buyers), right, killed, fast, slow)
 	numbers := make([]uint32, buyers)
 	for i, w := range all {
@@ -255,7 +255,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	concurrently(buyers, func(i int) {
 		w := all[i]
 		for _, p := range servers {
-			a, err := p.TryEntry(ctx, http.MethodGet, w.Token, sale, w.Ticket)
+			a, err := tryEntry(ctx, p, http.MethodGet, w.Token, sale, w.Ticket)
 			if err != nil || a.Pass == "" {
 				t.Errorf("%s: no pass: %v %+v", p.URL, err, a)
 			}
@@ -269,7 +269,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 			t.Errorf("%s: %v %s", p.URL, err, a.Text)
 		}
 	})
-	s.VerifyRoom(t, sale)
+	verifyRoom(t, s, sale)
 	rig.RequireStock(t, right.Client, sale, 0)
 	s.Verify(t)
 }
@@ -283,10 +283,10 @@ func TestRoomSoldOut(t *testing.T) {
 		const units, buyers, scripts = 10, 80, 5
 		a, b := s.Serve(t), s.Spawn(t, "")
 		servers, tokens := []*rig.Server{a, b}, s.Tokens(t, buyers+scripts)
-		admin, sale := a.Admin(t), a.RoomSale(t, units, 50, 60, time.Hour)
-		log := s.RoomLog(t, sale)
+		admin, sale := a.Admin(t), roomSale(t, a, units, 50, 60, time.Hour)
+		log := roomLogOf(t, s, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
-		a.BeginSale(t, sale)
+		beginSale(t, a, sale)
 		begun := make(chan struct{})
 		close(begun)
 		ctx, stop := context.WithCancel(t.Context())
@@ -297,14 +297,14 @@ func TestRoomSoldOut(t *testing.T) {
 			go func() { codes <- w.Wait(ctx).Code }()
 		}
 		rig.Eventually(t, "the first buyers are admitted", func() bool { return len(log.Admitted(t)) >= units })
-		a.ChangeRoom(t, admin, sale, map[string]any{"rate": 1}) // from now on the others poll every ten seconds
+		a.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", admin, map[string]any{"rate": 1})) // from now on the others poll every ten seconds
 		for range units {
 			require.Empty(t, <-codes)
 		}
 		order := log.Order(t)
 		require.Len(t, order, buyers)
 		require.Equal(t, order[:units], log.Admitted(t), "as many passes as units")
-		byNumber := map[uint32]*rig.Waiter{}
+		byNumber := map[uint32]*waiter{}
 		for _, w := range all {
 			byNumber[w.Number] = w
 		}
@@ -327,7 +327,7 @@ func TestRoomSoldOut(t *testing.T) {
 		for _, number := range order[units:] {
 			w := byNumber[number]
 			rig.Eventually(t, "a poll is answered sold_out", func() bool {
-				return servers[number%2].MustEntry(t, http.MethodGet, w.Token, sale, w.Ticket).Code == "sold_out"
+				return mustEntry(t, servers[number%2], http.MethodGet, w.Token, sale, w.Ticket).Code == "sold_out"
 			})
 		}
 		for range order[units:] {
@@ -344,7 +344,7 @@ func TestRoomSoldOut(t *testing.T) {
 		next := byNumber[order[units]]
 		var pressing sync.WaitGroup
 		var polls atomic.Int64
-		admitted := make(chan *rig.Waiter, buyers)
+		admitted := make(chan *waiter, buyers)
 		for _, number := range order[units:] {
 			w := byNumber[number]
 			pressing.Go(func() {
@@ -361,7 +361,7 @@ func TestRoomSoldOut(t *testing.T) {
 		first := byNumber[order[0]]
 		press := func(token, pass string) {
 			for ctx.Err() == nil {
-				_, _ = b.Entry(ctx, http.MethodPost, token, sale, "")
+				_, _ = askEntry(ctx, b, http.MethodPost, token, sale, "")
 				if o, err := a.PlaceWithPass(ctx, token, sale, pass); err == nil {
 					t.Errorf("a script has the order %s", o.ID)
 					return
@@ -374,7 +374,7 @@ func TestRoomSoldOut(t *testing.T) {
 		}
 		pressing.Go(func() { press(first.Token, first.Pass()) }) // until the order is cancelled: duplicate_order
 		a.MustCancel(t, first.Token, orders[0])
-		var got *rig.Waiter
+		var got *waiter
 		select {
 		case got = <-admitted:
 		case <-time.After(time.Minute):
@@ -385,7 +385,7 @@ func TestRoomSoldOut(t *testing.T) {
 		stop()
 		pressing.Wait()
 		require.Equal(t, order[:units+1], log.Admitted(t))
-		s.VerifyRoom(t, sale)
+		verifyRoom(t, s, sale)
 		s.Verify(t)
 	})
 }

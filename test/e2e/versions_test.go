@@ -103,7 +103,7 @@ func TestPreviousSchema(t *testing.T) {
 	starting.Wait()
 	before := bought.Load()
 	close(started)
-	c := rig.BuyersOf(previousSale, previousStock, s.Tokens(t, 300), servers...)
+	c := buyersOf(previousSale, previousStock, s.Tokens(t, 300), servers...)
 	c.For = time.Second // at once, a fast machine could sell all that is left before the previous version buys
 	r := c.Run(t.Context())
 	previous.Wait()
@@ -159,9 +159,9 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 		require.Equal(t, "cancelled", o.Status)
 		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 
-		c := rig.BuyersOf(sale, 20, tokens, p)
+		c := buyersOf(sale, 20, tokens, p)
 		r := c.Run(t.Context())
-		rig.RequireSoldOut(t, s, c, r)
+		requireSoldOut(t, s, c, r)
 		require.NotContains(t, s.Exits(t, 0, "migrate", "status"), "pending")
 	})
 }

@@ -137,7 +137,7 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 // even after a reload, and a retry does not apply it twice. A different change needs a confirmation.
 func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Stock: 10})
-	f := c.StartFront(t)
+	f := startFront(t, c.URL)
 	f.Watch("/api/v1/admin/vouchers/")
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale+"/edit", c.phone)

@@ -78,7 +78,7 @@ func hourOfSale(t *testing.T, c *consoleTest) {
 
 // liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
 func liveReconnect(t *testing.T, c *consoleTest) {
-	f := c.StartFront(t)
+	f := startFront(t, c.URL)
 	sale := c.Publish(t, rig.Offer{Stock: 5})
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale, c.phone)

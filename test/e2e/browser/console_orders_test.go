@@ -242,7 +242,7 @@ func TestConsoleAlerts(t *testing.T) {
 	browser := startBrowser(t)
 	s := rig.RealStack(t).WithAdmins().In("queue").With(rig.EnvRedeliver+"=300ms", rig.EnvEvery+"=500ms")
 	p := s.Serve(t).Shop(t)
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	title := "Poisoned " + rig.NewPhone()
 	sale := p.Publish(t, rig.Offer{Title: title, Stock: 5})
 	cure := rig.Poison(t, s, "NEW.user_id") // of everyone

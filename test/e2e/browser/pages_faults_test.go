@@ -150,7 +150,7 @@ func (b *tab) waitForState(sale, is string) {
 
 // notStartedYet: the server stores a refusal under its key, so each retry uses a new key.
 func notStartedYet(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(f.URL)
 	v.loginNewUser()
@@ -248,7 +248,7 @@ func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
 func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	v := visit(f.URL)
 	v.loginNewUser()
 	f.Watch("/api/v1/auth/refresh")
@@ -306,7 +306,7 @@ func purchaseExpires(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // reloadDuringPurchase: a purchase after a reload reuses the key of the one with an unknown outcome.
 func reloadDuringPurchase(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(f.URL)
 	v.loginNewUser()

@@ -218,7 +218,7 @@ func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 
 // connectionCut: pages report a lost connection and recover without a reload.
 func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
 	v := visit(f.URL, "en")
 	v.goTo("/")
@@ -259,7 +259,7 @@ func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *
 
 // temporaryRefusals: a purchase that is refused temporarily, or whose answer is lost, is retried with the same key.
 func temporaryRefusals(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	f := p.StartFront(t)
+	f := startFront(t, p.URL)
 	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(f.URL, "en")
 	v.goTo("/")

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -70,32 +68,6 @@ func RequireSettled(t *testing.T, s *Stack) {
 		lag, err := app.ReadLag(t.Context(), rdb)
 		return err == nil && lag.Unsettled == 0
 	})
-}
-
-// ExpireLeases ends all idempotency leases, which otherwise last 10 s.
-func (s *Stack) ExpireLeases(t *testing.T) {
-	t.Helper()
-	s.Exec(t, "UPDATE idempotency_keys SET locked_until = created_at")
-}
-
-// ExtendLeases makes all idempotency leases valid for an hour.
-func (s *Stack) ExtendLeases(t *testing.T) {
-	t.Helper()
-	s.Exec(t, "UPDATE idempotency_keys SET locked_until = created_at + "+s.interval(time.Hour))
-}
-
-// AgeOrders moves the creation of all orders into the past.
-func (s *Stack) AgeOrders(t *testing.T, by time.Duration) {
-	t.Helper()
-	s.Exec(t, "UPDATE voucher_orders SET created_at = created_at - "+s.interval(by))
-}
-
-// interval returns a duration as the database of the stack adds it to a time.
-func (s *Stack) interval(d time.Duration) string {
-	if s.Setting("SECKILL_MYSQL_DSN") == "" {
-		return fmt.Sprint(d.Milliseconds())
-	}
-	return fmt.Sprintf("INTERVAL %d SECOND", int(d.Seconds()))
 }
 
 // BuyReturned sends a purchase until it gets a unit that is returned in the background, after the commit, and returns the
@@ -178,43 +150,6 @@ func (s *Stack) Expire(t *testing.T, order string, at time.Time) {
 	s.Exec(t, "UPDATE voucher_orders SET expires_at = "+value+" WHERE id = "+order)
 }
 
-var (
-	pathParam = regexp.MustCompile(`\\\{\w+\\\}`)
-	hmdpRow   = regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]*)` \\| ")
-)
-
-// Routes returns patterns of all routes in the API document and in docs/hmdp.md. Other tests compare these with the
-// router.
-func (p *Shop) Routes(t *testing.T) []*regexp.Regexp {
-	t.Helper()
-
-	var names []string
-	doc := p.Do(t, Get("/openapi.json", "")).Body
-	paths, ok := doc["paths"].(map[string]any)
-	require.True(t, ok)
-	for path, item := range paths {
-		for method := range item.(map[string]any) {
-			if method != "parameters" {
-				names = append(names, strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
-
-	table, err := os.ReadFile("../../docs/hmdp.md")
-	require.NoError(t, err)
-	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
-		names = append(names, m[1])
-	}
-
-	require.Greater(t, len(names), 40)
-	all := make([]*regexp.Regexp, len(names))
-	for i, name := range names {
-		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
-	}
-
-	return all
-}
-
 var phones atomic.Int64
 
 // NewPhone returns an unused phone number.
@@ -223,10 +158,11 @@ func NewPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 // Follow opens the event stream of an order and returns its events. The channel is closed at the end of the stream.
 func (p *Server) Follow(t *testing.T, token, order string) <-chan rush.Order {
 	t.Helper()
-	return feed[rush.Order](p.MustOpen(t, Get("/orders/"+order+"/events", token)))
+	return Feed[rush.Order](p.MustOpen(t, Get("/orders/"+order+"/events", token)))
 }
 
-func feed[T any](stream *Stream) <-chan T {
+// Feed returns the data of the events of a stream. The channel is closed at the end of the stream.
+func Feed[T any](stream *Stream) <-chan T {
 	events := make(chan T, 256)
 
 	go func() {

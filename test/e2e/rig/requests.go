@@ -31,7 +31,7 @@ type Request struct {
 	// Further names and values in turn.
 	header []string
 	// Of a connection, for buyers with many requests.
-	reuse bool
+	Reuse bool
 }
 
 // Get returns a request to the API.
@@ -144,7 +144,7 @@ func (r Request) open(ctx context.Context, client *http.Client, base string) (*h
 
 // Send sends a request once to the server at base. By default, it does so over a new connection.
 func Send(ctx context.Context, base string, r Request) (Answer, error) {
-	if r.reuse {
+	if r.Reuse {
 		return SendBy(ctx, reuseClient, base, r)
 	}
 	return SendBy(ctx, freshClient, base, r)

@@ -1,7 +1,6 @@
-package rig
+package browser
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	stdlog "log"
@@ -13,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,7 +25,7 @@ type front struct {
 	down bool
 	// Path prefix of the POSTs that count as purchases.
 	watched string
-	// Answers to the next purchases, see respondWith.
+	// Answers to the next purchases, see RespondWith.
 	answers []string
 	// Idempotency-Keys of the purchases.
 	keys []string
@@ -53,10 +51,10 @@ func (c counting) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer to http.ResponseController.
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// StartFront starts a front of the server.
-func (p *Server) StartFront(t *testing.T) *front {
+// startFront starts a front of a server.
+func startFront(t *testing.T, server string) *front {
 	t.Helper()
-	target, err := url.Parse(p.URL)
+	target, err := url.Parse(server)
 	require.NoError(t, err)
 
 	// Cut connections are expected.
@@ -146,7 +144,7 @@ func (f *front) planned(r *http.Request) string {
 	return answer
 }
 
-// Cut closes all connections and rejects new ones until restore.
+// Cut closes all connections and rejects new ones until Restore.
 func (f *front) Cut() {
 	f.Mu.Lock()
 	f.down = true
@@ -177,83 +175,9 @@ func (f *front) RespondWith(codes ...string) {
 	f.keys = nil
 }
 
-// KeysSeen returns the keys of the purchases since respondWith.
+// KeysSeen returns the keys of the purchases since RespondWith.
 func (f *front) KeysSeen() []string {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
 	return append([]string{}, f.keys...)
-}
-
-// Offer is a sale that a test publishes.
-type Offer struct {
-	Title       string    `json:"title"`
-	SubTitle    string    `json:"sub_title"`
-	Rules       string    `json:"rules"`
-	ShopID      string    `json:"shop_id"`
-	PayValue    int64     `json:"pay_value"`
-	ActualValue int64     `json:"actual_value"`
-	Stock       int64     `json:"stock"`
-	BeginAt     time.Time `json:"begin_at"`
-	EndAt       time.Time `json:"end_at"`
-	ValidUntil  time.Time `json:"valid_until,omitzero"`
-	// Although the checklist has problems.
-	Force bool `json:"force"`
-
-	LimitPerUser int `json:"limit_per_user,omitempty"`
-	// Seconds.
-	PayTimeout int            `json:"pay_timeout,omitempty"`
-	Segments   int            `json:"segments,omitempty"`
-	Entry      map[string]any `json:"entry,omitempty"`
-}
-
-// Request publishes the offer. By default, it began an hour ago and ends in three hours.
-func (o Offer) Request(admin string) Request {
-	o.Title = cmp.Or(o.Title, "an offer")
-
-	if o.BeginAt.IsZero() {
-		o.BeginAt = time.Now().Add(-time.Hour)
-	}
-	if o.EndAt.IsZero() {
-		o.EndAt = time.Now().Add(3 * time.Hour)
-	}
-
-	o.ShopID = cmp.Or(o.ShopID, "1")
-	o.PayValue = max(o.PayValue, 100)
-	o.ActualValue = max(o.ActualValue, 200)
-
-	return Post("/admin/vouchers", admin, o)
-}
-
-// Publish publishes a sale and returns its id.
-func (p *Server) Publish(t *testing.T, o Offer) string {
-	t.Helper()
-	return p.Shop(t).Publish(t, o)
-}
-
-// Shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
-type Shop struct {
-	*Server
-	Token string
-	// Of the server, if the test that started it sets this.
-	Stack *Stack
-}
-
-// Shop returns the server with the token of the demo's admin.
-func (p *Server) Shop(t *testing.T) *Shop {
-	t.Helper()
-	return &Shop{Server: p, Token: p.Admin(t)}
-}
-
-// Publish publishes a sale, even a nonsensical one, and returns its id.
-func (p *Shop) Publish(t *testing.T, o Offer) string {
-	t.Helper()
-	o.Force = true
-	o.Title = cmp.Or(o.Title, t.Name())
-	return p.Must(t, o.Request(p.Token))["id"].(string)
-}
-
-// Change changes a voucher.
-func (p *Shop) Change(t *testing.T, sale string, fields map[string]any) {
-	t.Helper()
-	p.Must(t, Patch("/admin/vouchers/"+sale, p.Token, fields))
 }

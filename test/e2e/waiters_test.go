@@ -1,4 +1,4 @@
-package rig
+package e2e
 
 import (
 	"context"
@@ -13,10 +13,9 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/kit/loop"
-	"seckill/internal/ops/rush"
 	"seckill/internal/repo"
 	"seckill/internal/sale/entry"
+	"seckill/test/e2e/rig"
 )
 
 // entryAnswer is the answer of the entry of a sale, or an error with its code.
@@ -25,10 +24,7 @@ type entryAnswer struct {
 	Pass      string    `json:"pass"`
 	ExpiresAt time.Time `json:"expires_at"`
 	Ticket    string    `json:"ticket"`
-	Ahead     *int      `json:"ahead"`
 	Poll      int64     `json:"poll_after_ms"`
-	Paused    bool      `json:"paused"`
-	Message   string    `json:"message"`
 	Lobby     struct {
 		Number uint32
 	} `json:"lobby"`
@@ -36,15 +32,15 @@ type entryAnswer struct {
 }
 
 // entryRequest is a request to the entry of a sale. Its buyer keeps the connection.
-func entryRequest(method, token, sale, ticket string) Request {
-	r := Request{Method: method, Path: "/api/v1/vouchers/" + sale + "/entry", Token: token, reuse: true}
+func entryRequest(method, token, sale, ticket string) rig.Request {
+	r := rig.Request{Method: method, Path: "/api/v1/vouchers/" + sale + "/entry", Token: token, Reuse: true}
 	if ticket != "" {
 		r = r.With("X-Entry-Ticket", ticket)
 	}
 	return r
 }
 
-func entryAnswerOf(a Answer, err error) (entryAnswer, error) {
+func entryAnswerOf(a rig.Answer, err error) (entryAnswer, error) {
 	var e entryAnswer
 	if err == nil && a.Text != "" {
 		err = json.Unmarshal([]byte(a.Text), &e)
@@ -53,20 +49,20 @@ func entryAnswerOf(a Answer, err error) (entryAnswer, error) {
 	return e, err
 }
 
-// Entry sends a request to the entry of a sale once.
-func (p *Server) Entry(ctx context.Context, method, token, sale, ticket string) (entryAnswer, error) {
+// askEntry sends a request to the entry of a sale once.
+func askEntry(ctx context.Context, p *rig.Server, method, token, sale, ticket string) (entryAnswer, error) {
 	return entryAnswerOf(p.Send(ctx, entryRequest(method, token, sale, ticket)))
 }
 
-// TryEntry is Entry for a request that is repeated while the server is busy.
-func (p *Server) TryEntry(ctx context.Context, method, token, sale, ticket string) (entryAnswer, error) {
+// tryEntry is askEntry for a request that is repeated while the server is busy.
+func tryEntry(ctx context.Context, p *rig.Server, method, token, sale, ticket string) (entryAnswer, error) {
 	return entryAnswerOf(p.Try(ctx, entryRequest(method, token, sale, ticket)))
 }
 
-// MustEntry is TryEntry for a request that must be answered.
-func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) entryAnswer {
+// mustEntry is TryEntry for a request that must be answered.
+func mustEntry(t *testing.T, p *rig.Server, method, token, sale, ticket string) entryAnswer {
 	t.Helper()
-	a, err := p.TryEntry(t.Context(), method, token, sale, ticket)
+	a, err := tryEntry(t.Context(), p, method, token, sale, ticket)
 	require.NoError(t, err)
 	return a
 }
@@ -74,12 +70,12 @@ func (p *Server) MustEntry(t *testing.T, method, token, sale, ticket string) ent
 // Busy reports whether the answer is 503.
 func (a entryAnswer) Busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
 
-// RoomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
-func (p *Server) RoomSale(t *testing.T, stock int64, rate, passTTL int, after time.Duration) string {
+// roomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
+func roomSale(t *testing.T, p *rig.Server, stock int64, rate, passTTL int, after time.Duration) string {
 	t.Helper()
 	now := time.Now()
 
-	return p.Publish(t, Offer{
+	return p.Publish(t, rig.Offer{
 		Stock:   stock,
 		BeginAt: now.Add(after),
 		Entry: map[string]any{
@@ -91,21 +87,15 @@ func (p *Server) RoomSale(t *testing.T, stock int64, rate, passTTL int, after ti
 	})
 }
 
-// BeginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
-func (p *Server) BeginSale(t *testing.T, sale string) {
+// beginSale begins a sale now. A test whose buyers enter the lobby first depends on no speed.
+func beginSale(t *testing.T, p *rig.Server, sale string) {
 	t.Helper()
-	p.Must(t, Patch("/admin/vouchers/"+sale, p.Admin(t), map[string]any{"begin_at": time.Now().UTC()}))
+	p.Must(t, rig.Patch("/admin/vouchers/"+sale, p.Admin(t), map[string]any{"begin_at": time.Now().UTC()}))
 }
 
-// ChangeRoom changes the waiting room of a sale.
-func (p *Server) ChangeRoom(t *testing.T, admin, sale string, change map[string]any) {
-	t.Helper()
-	p.Must(t, Post("/admin/vouchers/"+sale+"/room", admin, change))
-}
-
-// Waiter is a buyer of a room.
-type Waiter struct {
-	P      *Server
+// waiter is a buyer of a room.
+type waiter struct {
+	P      *rig.Server
 	Token  string
 	Sale   string
 	Ticket string
@@ -117,7 +107,7 @@ type Waiter struct {
 }
 
 // Note remembers what an answer says.
-func (w *Waiter) Note(a entryAnswer) {
+func (w *waiter) Note(a entryAnswer) {
 	if a.Ticket != "" {
 		w.Ticket = a.Ticket
 		w.Number = a.Lobby.Number
@@ -128,15 +118,15 @@ func (w *Waiter) Note(a entryAnswer) {
 }
 
 // Poll asks once.
-func (w *Waiter) Poll(ctx context.Context) (entryAnswer, error) {
-	a, err := w.P.Entry(ctx, http.MethodGet, w.Token, w.Sale, w.Ticket)
+func (w *waiter) Poll(ctx context.Context) (entryAnswer, error) {
+	a, err := askEntry(ctx, w.P, http.MethodGet, w.Token, w.Sale, w.Ticket)
 	w.Note(a)
 	return a, err
 }
 
 // Wait polls as the server says until the buyer has a pass or the answer is final. A buyer whose server does not answer
 // asks another one.
-func (w *Waiter) Wait(ctx context.Context, others ...*Server) entryAnswer {
+func (w *waiter) Wait(ctx context.Context, others ...*rig.Server) entryAnswer {
 	for {
 		a, err := w.Poll(ctx)
 		if ctx.Err() != nil {
@@ -160,14 +150,14 @@ func (w *Waiter) Wait(ctx context.Context, others ...*Server) entryAnswer {
 			if a.State != "lobby" {
 				w.Begun = nil
 			}
-			_ = Sleep(ctx, 200*time.Millisecond)
+			_ = rig.Sleep(ctx, 200*time.Millisecond)
 		case <-time.After(max(time.Duration(a.Poll)*time.Millisecond, 50*time.Millisecond)):
 		}
 	}
 }
 
 // Pass returns the only pass of the buyer.
-func (w *Waiter) Pass() string {
+func (w *waiter) Pass() string {
 	for _, pass := range w.Passes {
 		return pass
 	}
@@ -175,8 +165,8 @@ func (w *Waiter) Pass() string {
 }
 
 // Watch follows the event stream of the place and returns the code of its end.
-func (w *Waiter) Watch(ctx context.Context) (string, error) {
-	stream, err := w.P.Open(ctx, Get("/vouchers/"+w.Sale+"/entry/events", w.Token).With("X-Entry-Ticket", w.Ticket))
+func (w *waiter) Watch(ctx context.Context) (string, error) {
+	stream, err := w.P.Open(ctx, rig.Get("/vouchers/"+w.Sale+"/entry/events", w.Token).With("X-Entry-Ticket", w.Ticket))
 	if err != nil {
 		return "", err
 	}
@@ -197,8 +187,8 @@ type roomLog struct {
 	id    int64
 }
 
-// RoomLog reads the log of a waiting room.
-func (s *Stack) RoomLog(t *testing.T, sale string) *roomLog {
+// roomLogOf reads the log of a waiting room.
+func roomLogOf(t *testing.T, s *rig.Stack, sale string) *roomLog {
 	t.Helper()
 	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
 	require.NoError(t, err)
@@ -215,7 +205,7 @@ func (l *roomLog) read(t *testing.T) domain.Room {
 	t.Helper()
 	var rooms []domain.Room
 	var err error
-	Eventually(t, "the database answers", func() bool {
+	rig.Eventually(t, "the database answers", func() bool {
 		rooms, _, err = l.store.Rooms(t.Context(), map[int64]domain.RoomCursor{l.id: {}})
 		return !errors.Is(err, domain.ErrUnavailable)
 	})
@@ -225,27 +215,15 @@ func (l *roomLog) read(t *testing.T) domain.Room {
 	return rooms[0]
 }
 
-// Admissions returns the admissions of the room so far. There are fewer than the 500 events of one read.
-func (l *roomLog) Admissions(t *testing.T) []domain.RoomEvent {
-	t.Helper()
-
-	var events []domain.RoomEvent
-	for _, e := range l.read(t).Events {
-		if e.Kind == domain.RoomAdmitted {
-			events = append(events, e)
-		}
-	}
-
-	return events
-}
-
-// Admitted returns the numbers that were admitted, in order.
+// Admitted returns the numbers that were admitted, in order. There are fewer than the 500 events of one read.
 func (l *roomLog) Admitted(t *testing.T) []uint32 {
 	t.Helper()
 
 	var numbers []uint32
-	for _, e := range l.Admissions(t) {
-		numbers = append(numbers, e.Numbers...)
+	for _, e := range l.read(t).Events {
+		if e.Kind == domain.RoomAdmitted {
+			numbers = append(numbers, e.Numbers...)
+		}
 	}
 
 	return numbers
@@ -258,40 +236,14 @@ func (l *roomLog) Order(t *testing.T) []uint32 {
 	return entry.LobbyOrder(room.Seed, room.Size)
 }
 
-// VerifyRoom requires that `seckill room verify` reports no violation, and returns its output.
-func (s *Stack) VerifyRoom(t *testing.T, sale string) string {
+// verifyRoom requires that `seckill room verify` reports no violation, and returns its output.
+func verifyRoom(t *testing.T, s *rig.Stack, sale string) string {
 	t.Helper()
 	return s.Exits(t, 0, "room", "verify", "--voucher", sale)
 }
 
-// Sleep is [loop.Sleep].
-func Sleep(ctx context.Context, d time.Duration) error { return loop.Sleep(ctx, d) }
-
-// Refuses requires that a purchase with a pass is refused with a code.
-func (p *Server) Refuses(t *testing.T, code, token, sale, pass string) {
+// requireRefused requires that a purchase with a pass is refused with a code.
+func requireRefused(t *testing.T, p *rig.Server, code, token, sale, pass string) {
 	t.Helper()
-	require.Equal(t, code, p.Do(t, Purchase(sale, token).Pass(pass)).Field("code"))
-}
-
-// Room publishes a sale with a waiting room.
-func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
-	t.Helper()
-	sale := p.Publish(t, o)
-	if entry == nil {
-		entry = map[string]any{}
-	}
-
-	entry["mode"] = "room"
-	p.Change(t, sale, map[string]any{"entry": entry})
-
-	return sale
-}
-
-// PassMode is the change of a sale that then needs passes, which are valid for an hour.
-var PassMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
-
-// HasCode reports whether an error is an answer with this code.
-func HasCode(err error, code string) bool {
-	var p *rush.Problem
-	return errors.As(err, &p) && p.Code == code
+	require.Equal(t, code, p.Do(t, rig.Purchase(sale, token).Pass(pass)).Field("code"))
 }
