@@ -2,9 +2,6 @@ package check
 
 import (
 	"encoding/json"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -313,23 +310,13 @@ func TestChartHasAllSettings(t *testing.T) {
 	}
 }
 
-// configured returns the variables of the struct tags `env:"..."` in package app.
+// configured returns the variables of the program's settings.
 func configured(t *testing.T) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "internal/app/*.go"))
-	require.NoError(t, err)
 	known := map[string]bool{}
-	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		require.NoError(t, err)
-		ast.Inspect(file, func(n ast.Node) bool {
-			if f, ok := n.(*ast.Field); ok && f.Tag != nil {
-				if tag, err := strconv.Unquote(f.Tag.Value); err == nil {
-					known[reflect.StructTag(tag).Get("env")] = true
-				}
-			}
-			return true
-		})
+	fields := reflect.TypeFor[app.Config]()
+	for i := range fields.NumField() {
+		known[fields.Field(i).Tag.Get("env")] = true
 	}
 	return known
 }
