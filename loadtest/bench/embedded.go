@@ -9,9 +9,6 @@ import (
 	"time"
 )
 
-// rushConns is the default of the rush command.
-const rushConns = 256
-
 // embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the
 // command also checks the answers. The CPU time per order includes the creation of the buyers and the final check of
 // their orders.
@@ -54,7 +51,6 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 
 		return []*sample{{
 			subject: subject,
-			conns:   rushConns,
 			result:  &result{elapsed: elapsed},
 			counts:  orders,
 			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},

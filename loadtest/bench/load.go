@@ -16,10 +16,10 @@ import (
 
 // load is a closed loop of clients: each connection sends its next request when the previous one has been answered.
 type load struct {
-	// For errors.
-	name string
-	// Host:port, used by the connections in turn.
-	addrs    []string
+	// What is measured.
+	subject string
+	// Used by the connections in turn.
+	servers  []*process
 	conns    int
 	requests [][]byte
 	// Start over when all requests have been sent, instead of ending.
@@ -69,7 +69,7 @@ func runLoads(ctx context.Context, loads ...load) ([]*result, error) {
 	for i, l := range loads {
 		wg.Go(func() {
 			if results[i], errs[i] = l.run(ctx, &stop); errs[i] != nil {
-				errs[i] = fmt.Errorf("%s, %d connections: %w", l.name, l.conns, errs[i])
+				errs[i] = fmt.Errorf("%s, %d connections: %w", l.subject, l.conns, errs[i])
 			}
 			if i == 0 || errs[i] != nil {
 				stop.Store(true)
@@ -91,7 +91,7 @@ func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
 	}()
 
 	for i := range l.conns {
-		c, err := dial(ctx, l.addrs[i%len(l.addrs)])
+		c, err := dial(ctx, l.servers[i%len(l.servers)].Addr)
 		if err != nil {
 			return nil, fmt.Errorf("connection %d: %w", i+1, err)
 		}

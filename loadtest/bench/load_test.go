@@ -11,9 +11,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env/servers"
 )
 
 func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "", "") }
+
+// serverOf returns a server as a load addresses it.
+func serverOf(srv *httptest.Server) []*process {
+	return []*process{{Program: &servers.Program{Addr: srv.Listener.Addr().String()}}}
+}
 
 func TestLoadSendsEachRequestOnce(t *testing.T) {
 	t.Parallel()
@@ -26,7 +33,7 @@ func TestLoadSendsEachRequestOnce(t *testing.T) {
 		}
 	}))
 	t.Cleanup(srv.Close)
-	l := load{addrs: []string{srv.Listener.Addr().String()}, conns: 3, limit: time.Minute}
+	l := load{servers: serverOf(srv), conns: 3, limit: time.Minute}
 	for range 10 {
 		l.requests = append(l.requests, getRequest("/"), getRequest("/none"))
 	}
@@ -48,7 +55,7 @@ func TestPaceLimitsTheRate(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(srv.Close)
-	l := load{addrs: []string{srv.Listener.Addr().String()}, conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
+	l := load{servers: serverOf(srv), conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
 		limit: 400 * time.Millisecond, pace: 200 * time.Millisecond}
 	latency := l.pace
 	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
@@ -65,15 +72,16 @@ func TestFirstLoadEndsTheOthers(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(srv.Close)
-	addrs := []string{srv.Listener.Addr().String()}
-	short := load{name: "short", addrs: addrs, conns: 1, requests: [][]byte{getRequest("/"), getRequest("/")}, limit: time.Minute}
-	long := load{name: "long", addrs: addrs, conns: 2, requests: short.requests, limit: time.Minute, endless: true}
+	these := serverOf(srv)
+	short := load{subject: "short", servers: these, conns: 1, requests: [][]byte{getRequest("/"), getRequest("/")}, limit: time.Minute}
+	long := load{subject: "long", servers: these, conns: 2, requests: short.requests, limit: time.Minute, endless: true}
 	results, err := runLoads(t.Context(), short, long)
 	require.NoError(t, err)
 	assert.Equal(t, int64(2), results[0].total())
 	assert.Less(t, results[1].elapsed, time.Minute)
 
-	short.name, short.addrs = "broken", []string{"127.0.0.1:1"}
+	short.subject = "broken"
+	short.servers = []*process{{Program: &servers.Program{Addr: "127.0.0.1:1"}}}
 	_, err = runLoads(t.Context(), long, short)
 	require.ErrorContains(t, err, "broken, 1 connections")
 }
@@ -82,7 +90,7 @@ func TestMissingAnswersFailTheLoad(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(srv.Close)
-	l := load{addrs: []string{srv.Listener.Addr().String()}, conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
+	l := load{servers: serverOf(srv), conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
 	_, err := l.run(t.Context(), new(atomic.Bool))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 

@@ -12,18 +12,10 @@ import (
 	"strings"
 )
 
-// lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock and round. That program is a
-// separate module, because it requires other lock libraries.
-type lockRun map[string]map[string][]lockResult
-
-type lockResult struct {
-	// Per second.
-	Cycles float64 `json:"cycles"`
-	// CPU time of client and Redis per cycle, in µs.
-	CPU float64 `json:"cpu"`
-	// 99th percentile of the wait, in ns.
-	P99 float64 `json:"p99"`
-}
+// lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock, round and figure: cycles per second, cpu in
+// µs per cycle of client and Redis, and the p99 of the wait in ns. That program is a separate module, because it requires other
+// lock libraries.
+type lockRun map[string]map[string][]map[string]float64
 
 // Names in lockRun.
 const (
@@ -42,21 +34,21 @@ func (b *bench) lockCycles(ctx context.Context, sec *section) error {
 	alone := run["uncontended"]
 	b.report.add(bar{
 		what:   "lock: uncontended cycles/s / the two raw commands",
-		values: quotients(each(alone[ourLock], lockResult.cycles), each(alone[rawLock], lockResult.cycles)),
-		byCPU:  quotients(each(alone[rawLock], lockResult.cpu), each(alone[ourLock], lockResult.cpu)),
+		values: quotients(each(alone[ourLock], "cycles"), each(alone[rawLock], "cycles")),
+		byCPU:  quotients(each(alone[rawLock], "cpu"), each(alone[ourLock], "cpu")),
 		least:  1,
 	})
 
 	contended := run["contended"]
 	b.report.add(bar{
 		what:   "lock: contended cycles/s / the best other library",
-		values: quotients(each(contended[ourLock], lockResult.cycles), best(contended, lockResult.cycles, slices.Max)),
+		values: quotients(each(contended[ourLock], "cycles"), best(contended, "cycles", slices.Max)),
 		least:  1,
 	})
 
 	b.report.add(bar{
 		what:   "lock: contended, p99 of the wait / the best other library",
-		values: quotients(each(contended[ourLock], lockResult.p99), best(contended, lockResult.p99, slices.Min)),
+		values: quotients(each(contended[ourLock], "p99"), best(contended, "p99", slices.Min)),
 		most:   1,
 	})
 
@@ -88,38 +80,27 @@ func (b *bench) runLockbench(ctx context.Context) (lockRun, string, error) {
 	return run, string(tables), err
 }
 
-func (l lockResult) cycles() float64 { return l.Cycles }
-func (l lockResult) cpu() float64    { return l.CPU }
-func (l lockResult) p99() float64    { return l.P99 }
-
-func each(rounds []lockResult, of func(lockResult) float64) []float64 {
+func each(rounds []map[string]float64, figure string) []float64 {
 	values := make([]float64, len(rounds))
-	for i, l := range rounds {
-		values[i] = of(l)
+	for i, r := range rounds {
+		values[i] = r[figure]
 	}
 
 	return values
 }
 
-func best(all map[string][]lockResult, of func(lockResult) float64, choose func([]float64) float64) []float64 {
-	var rounds [][]float64
-	for name, results := range all {
-		library, _, _ := strings.Cut(name, " ")
-		if !slices.Contains([]string{"redsync", "redislock", "rueidislock"}, library) {
-			continue
-		}
-
-		for i, l := range results {
-			if i == len(rounds) {
-				rounds = append(rounds, nil)
+// best returns the best figure of the other libraries, by round.
+func best(all map[string][]map[string]float64, figure string, choose func([]float64) float64) []float64 {
+	values := make([]float64, len(all[ourLock]))
+	for round := range values {
+		var others []float64
+		for name, rounds := range all {
+			library, _, _ := strings.Cut(name, " ")
+			if slices.Contains([]string{"redsync", "redislock", "rueidislock"}, library) {
+				others = append(others, rounds[round][figure])
 			}
-			rounds[i] = append(rounds[i], of(l))
 		}
-	}
-
-	values := make([]float64, len(rounds))
-	for i, of := range rounds {
-		values[i] = choose(of)
+		values[round] = choose(others)
 	}
 
 	return values

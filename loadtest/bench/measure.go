@@ -13,19 +13,12 @@ import (
 	"time"
 )
 
-// part is one load of a run.
-type part struct {
-	subject string
-	servers []*process
-	load    load
-}
-
 // measure runs loads concurrently and returns one sample for each. The end of the first load ends the others. CPU time
 // cannot be attributed to a load, so each sample has all of it, to be divided by the answers of all loads.
-func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
+func (s *stack) measure(ctx context.Context, loads ...load) ([]*sample, error) {
 	var servers []*process
-	for _, p := range parts {
-		for _, server := range p.servers {
+	for _, l := range loads {
+		for _, server := range l.servers {
 			if !slices.Contains(servers, server) {
 				servers = append(servers, server)
 			}
@@ -34,7 +27,7 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 
 	before := s.usage(servers)
 	counters := countersOf(ctx, servers)
-	results, err := runParts(ctx, parts)
+	results, err := runLoads(ctx, loads...)
 	if err != nil {
 		return nil, err
 	}
@@ -46,11 +39,10 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 		total += r.total()
 	}
 
-	samples := make([]*sample, len(parts))
-	for i, p := range parts {
+	samples := make([]*sample, len(loads))
+	for i, l := range loads {
 		samples[i] = &sample{
-			subject: p.subject,
-			conns:   p.load.conns,
+			subject: l.subject,
 			result:  results[i],
 			counts:  results[i].total(),
 			cpu:     cpu,
@@ -58,7 +50,7 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 			batched: counted.batched / counted.batches,
 		}
 
-		if len(parts) > 1 {
+		if len(loads) > 1 {
 			samples[i].shared = total
 		}
 	}
@@ -67,26 +59,14 @@ func (s *stack) measure(ctx context.Context, parts ...part) ([]*sample, error) {
 }
 
 // flood is measure for one load, which is repeated until its time is over, and whose answers must be of the wanted kinds.
-func (s *stack) flood(ctx context.Context, p part, want ...string) ([]*sample, error) {
-	p.load.endless = true
-	samples, err := s.measure(ctx, p)
+func (s *stack) flood(ctx context.Context, l load, want ...string) ([]*sample, error) {
+	l.endless = true
+	samples, err := s.measure(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 
 	return samples, samples[0].only(want...)
-}
-
-func runParts(ctx context.Context, parts []part) ([]*result, error) {
-	loads := make([]load, len(parts))
-	for i, p := range parts {
-		loads[i] = p.load
-		loads[i].name = p.subject
-		for _, server := range p.servers {
-			loads[i].addrs = append(loads[i].addrs, server.Addr)
-		}
-	}
-	return runLoads(ctx, loads...)
 }
 
 func (s *stack) usage(servers []*process) usage {
@@ -103,32 +83,31 @@ func (s *stack) usage(servers []*process) usage {
 
 // sale is one run in which all buyers order from new sales.
 type sale struct {
-	subject string
-	servers []*process
+	// Without requests.
+	load
+
 	// Number of sales, over which the buyers are spread; 0 means 1.
 	vouchers int
 	// Every order has an Idempotency-Key.
 	keyed bool
-	// Without requests.
-	load load
 }
 
 // sell publishes sales and sends one order per user, spread over the sales. beside, if not nil, returns a load that runs
 // at the same time. It returns an error unless all answers are as expected and there is one row per answered order. In
 // a lane that answers before the commit, it also measures how long the workers need to commit the rest.
-func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) part) ([]*sample, error) {
+func (s *stack) sell(ctx context.Context, o sale, beside func(sale string) load) ([]*sample, error) {
 	sales, err := s.sales(ctx, o.servers[0], max(o.vouchers, 1), int64(len(s.tokens)))
 	if err != nil {
 		return nil, err
 	}
 
-	o.load.requests = s.requests(sales, o.keyed)
-	parts := []part{{o.subject, o.servers, o.load}}
+	o.requests = s.requests(sales, o.keyed)
+	loads := []load{o.load}
 	if beside != nil {
-		parts = append(parts, beside(sales[0]))
+		loads = append(loads, beside(sales[0]))
 	}
 
-	samples, err := s.measure(ctx, parts...)
+	samples, err := s.measure(ctx, loads...)
 	if err != nil {
 		return nil, err
 	}

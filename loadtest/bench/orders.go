@@ -27,21 +27,21 @@ func (b *bench) orders(ctx context.Context, sec *section) error {
 
 	err = b.rounds(ctx, sec, []*stack{st},
 		b.bare(st, p[0]),
-		buyers(st, sale{
+		buyers(st, sale{load: load{
 			subject: batch,
 			servers: p[1:2],
-			load:    load{conns: all},
-		}),
-		buyers(st, sale{
+			conns:   all,
+		}}),
+		buyers(st, sale{load: load{
 			subject: small,
 			servers: p[1:2],
-			load:    load{conns: few},
-		}),
-		buyers(st, sale{
+			conns:   few,
+		}}),
+		buyers(st, sale{load: load{
 			subject: lock,
 			servers: p[2:],
-			load:    load{conns: all},
-		}))
+			conns:   all,
+		}}))
 
 	b.report.addRates(sec, batch+", orders/s / bare gin", batch, bareSubject, 0.4)
 	b.report.addRates(sec, "lock lane / batch lane, orders/s", lock, batch, 0.7)
@@ -64,11 +64,11 @@ func (b *bench) keys(ctx context.Context, sec *section) error {
 
 	var contenders []contender
 	for i, lane := range lanes {
-		plain := sale{
+		plain := sale{load: load{
 			subject: lane + " lane",
 			servers: p[i : i+1],
-			load:    load{conns: b.opts.conns},
-		}
+			conns:   b.opts.conns,
+		}}
 
 		keyed := plain
 		keyed.subject = withKey(lane)
@@ -106,11 +106,13 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 		}
 
 		l := load{
+			subject:  subject,
+			servers:  p[:1],
 			conns:    b.opts.conns,
 			requests: st.requests(sales, false),
 			limit:    limit,
 		}
-		return st.flood(ctx, part{subject, p[:1], l}, "sold_out")
+		return st.flood(ctx, l, "sold_out")
 	}
 
 	err = b.rounds(ctx, sec, []*stack{st}, soldOut, b.bare(st, p[1]))
@@ -159,19 +161,21 @@ func (b *bench) queue(ctx context.Context, sec *section) error {
 		}
 
 		l := load{
+			subject:  script,
+			servers:  p[1:],
 			conns:    b.opts.conns,
 			requests: st.requests([]string{name}, false),
 			limit:    limit,
 		}
-		samples, err := st.flood(ctx, part{script, p[1:], l}, accepted)
+		samples, err := st.flood(ctx, l, accepted)
 		return samples, errors.Join(err, st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 	}
 
-	sell := buyers(st, sale{
+	sell := buyers(st, sale{load: load{
 		subject: subject,
 		servers: p[:1],
-		load:    load{conns: b.opts.conns},
-	})
+		conns:   b.opts.conns,
+	}})
 
 	err = b.rounds(ctx, sec, []*stack{st}, sell, evalSHA)
 	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.1)
@@ -187,10 +191,12 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	}
 
 	one := sale{
-		subject:  "vouchers: 1",
-		servers:  p,
+		load: load{
+			subject: "vouchers: 1",
+			servers: p,
+			conns:   b.opts.conns,
+		},
 		vouchers: 1,
-		load:     load{conns: b.opts.conns},
 	}
 
 	many := one
@@ -210,11 +216,11 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 		return err
 	}
 
-	one := sale{
+	one := sale{load: load{
 		subject: "servers: 1",
 		servers: p[:1],
-		load:    load{conns: b.opts.conns},
-	}
+		conns:   b.opts.conns,
+	}}
 
 	all := one
 	all.servers = p
@@ -283,11 +289,11 @@ func (b *bench) afterOrders(ctx context.Context, st *stack, subject string, orde
 		}
 	}
 
-	sell := buyers(st, sale{
+	sell := buyers(st, sale{load: load{
 		subject: subject,
 		servers: []*process{server},
-		load:    load{conns: b.opts.conns},
-	})
+		conns:   b.opts.conns,
+	}})
 
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		if recreate {

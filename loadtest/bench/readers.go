@@ -35,22 +35,24 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 
 // readDuring returns a contender in which all users order while a quarter as many connections read the voucher.
 func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) contender {
-	o := sale{
+	o := sale{load: load{
 		subject: "orders with " + page,
 		servers: sellers,
-		load:    load{conns: b.opts.conns},
-	}
+		conns:   b.opts.conns,
+	}}
 
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		o.load.limit = limit
-		samples, err := st.sell(ctx, o, func(sale string) part {
+		o.limit = limit
+		samples, err := st.sell(ctx, o, func(sale string) load {
 			path := strings.Replace(voucherRoute, ":id", sale, 1)
-			return part{page, readers, load{
+			return load{
+				subject:  page,
+				servers:  readers,
 				conns:    b.opts.conns / 4,
 				requests: [][]byte{httpRequest(http.MethodGet, path, "", "")},
 				endless:  true,
 				limit:    limit,
-			}}
+			}
 		})
 		if err != nil {
 			return nil, err
@@ -101,7 +103,12 @@ func (b *bench) visitors(ctx context.Context, sec *section) error {
 		return err
 	}
 
+	const alone = "purchases"
+	const beside = "purchases beside lists"
+
 	purchases := load{
+		subject:  alone,
+		servers:  []*process{limited},
 		conns:    buyersAtOnce,
 		pace:     buyerInterval,
 		endless:  true,
@@ -109,25 +116,25 @@ func (b *bench) visitors(ctx context.Context, sec *section) error {
 	}
 
 	reads := load{
+		subject:  "lists",
+		servers:  []*process{limited},
 		conns:    visitorsAtOnce,
 		pace:     visitorInterval,
 		endless:  true,
 		requests: listVariants(),
 	}
 
-	const alone = "purchases"
-	const beside = "purchases beside lists"
-	servers := []*process{limited}
-
 	purchasesAlone := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		purchases.limit = limit
-		return st.flood(ctx, part{alone, servers, purchases}, "sold_out")
+		return st.flood(ctx, purchases, "sold_out")
 	}
 
 	purchasesBeside := func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		purchases.limit = limit
+		both := purchases
+		both.subject = beside
+		both.limit = limit
 		reads.limit = limit
-		samples, err := st.measure(ctx, part{beside, servers, purchases}, part{"lists", servers, reads})
+		samples, err := st.measure(ctx, both, reads)
 		if err != nil {
 			return nil, err
 		}

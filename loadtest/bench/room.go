@@ -85,11 +85,13 @@ func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 // poll measures polls of all buyers without a pause.
 func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*process, subject string, requests [][]byte) error {
 	l := load{
+		subject:  subject,
+		servers:  servers,
 		conns:    b.opts.conns,
 		requests: requests,
 		limit:    b.opts.length,
 	}
-	samples, err := st.flood(ctx, part{subject, servers, l}, accepted, "200")
+	samples, err := st.flood(ctx, l, accepted, "200")
 	if err != nil {
 		return err
 	}

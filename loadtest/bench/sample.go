@@ -11,7 +11,6 @@ import (
 // sample is one measured run of a subject.
 type sample struct {
 	subject string
-	conns   int
 	*result
 	// Answers that the rate counts: all, or only the stored orders.
 	counts int64

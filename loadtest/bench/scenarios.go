@@ -100,7 +100,7 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 
 func buyers(st *stack, o sale) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		o.load.limit = limit
+		o.limit = limit
 		return st.sell(ctx, o, nil)
 	}
 }
@@ -112,10 +112,12 @@ const bareSubject = "bare gin"
 func (b *bench) bare(st *stack, p *process) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		l := load{
+			subject:  bareSubject,
+			servers:  []*process{p},
 			conns:    b.opts.conns,
 			requests: st.requests([]string{st.newest}, false),
 			limit:    limit,
 		}
-		return st.flood(ctx, part{bareSubject, []*process{p}, l}, created)
+		return st.flood(ctx, l, created)
 	}
 }
