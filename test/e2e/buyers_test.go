@@ -155,7 +155,7 @@ func longRush(t *testing.T, s *rig.Stack, c *rush.Buyers, lasts time.Duration) f
 	go func() { done <- first.Run(t.Context()) }()
 
 	rig.Eventually(t, "the rush begins", func() bool {
-		return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) <= c.Stock*9/10
+		return stockOf(t, s, c.VoucherID) <= c.Stock*9/10
 	})
 
 	return func() *rush.Report {
@@ -171,6 +171,12 @@ func longRush(t *testing.T, s *rig.Stack, c *rush.Buyers, lasts time.Duration) f
 
 		return r
 	}
+}
+
+// stockOf returns the free units of a sale in the database.
+func stockOf(t *testing.T, s *rig.Stack, sale string) int64 {
+	t.Helper()
+	return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale)
 }
 
 // requireSoldOut requires that every buyer got a final answer and that the sale is sold out, and the invariants.

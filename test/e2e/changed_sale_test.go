@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,16 +26,11 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 	rig.Full("lock/mariadb", "batch/mariadb", "queue/mariadb", "lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
 		const stock = 4000 // more than are sold
-		now := time.Now().UTC()
-		admin := servers[0].Admin(t)
-		sale := servers[0].Must(t, rig.Post("/admin/vouchers", admin, map[string]any{
-			"shop_id": "1", "title": "changes", "pay_value": 100, "actual_value": 200, "stock": stock, "pay_timeout": 900, "segments": 4,
-			"begin_at": now.Add(-time.Minute), "end_at": now.Add(time.Hour),
-		}))["id"].(string)
+		sale := servers[0].Publish(t, rig.Offer{Stock: stock, PayTimeout: 900, Segments: 4})
 		versions := map[terms]bool{{100, 900}: true}
 		tokens := s.Tokens(t, stock+1)
 		outsider := tokens[stock]
-		left := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale) }
+		left := func() int64 { return stockOf(t, s, sale) }
 		most := func() int64 {
 			return s.Count(t, "SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM voucher_orders WHERE voucher_id = "+sale+" GROUP BY user_id) AS users")
 		}

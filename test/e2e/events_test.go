@@ -154,7 +154,7 @@ func TestEventsSurviveKill(t *testing.T) {
 	require.Zero(t, r.Repeats, "events that were answered are not sent again")
 	admin := c.Admin(t)
 	rig.Eventually(t, "all events are delivered", func() bool {
-		return len(c.Must(t, rig.Get("/admin/events?status=delivered&limit=100", admin))["items"].([]any)) == 2*n
+		return len(c.Items(t, rig.Get("/admin/events?status=delivered&limit=100", admin))) == 2*n
 	})
 	s.Verify(t)
 }

@@ -212,7 +212,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	const units = 240
 	tokens, other := s.Tokens(t, 301), servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10})
 	c := buyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
-	stock := func() int64 { return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+c.VoucherID) }
+	stock := func() int64 { return stockOf(t, s, c.VoucherID) }
 	for _, p := range servers {
 		p.MayRefuse() // until the system has failed over
 	}

@@ -212,17 +212,14 @@ func TestClockIsSetInMidRush(t *testing.T) {
 		for i := range tokens {
 			tokens[i] = servers[(i+1)%2].LoginToken(t, rig.NewPhone())
 		}
-		sale := servers[0].Must(t, rig.Post("/admin/vouchers", servers[0].Admin(t), map[string]any{
-			"shop_id": "1", "title": "midnight", "pay_value": 100, "actual_value": 200, "stock": stock,
-			"begin_at": midnight.Add(-48 * time.Hour), "end_at": midnight.Add(48 * time.Hour),
-		}))["id"].(string)
+		sale := servers[0].Publish(t, rig.Offer{Stock: stock, BeginAt: midnight.Add(-48 * time.Hour), EndAt: midnight.Add(48 * time.Hour)})
 		c := buyersOf(sale, stock, tokens, servers...)
 		c.For = 4 * time.Second
 		done := make(chan *rush.Report, 1)
 		go func() { done <- c.Run(t.Context()) }()
 		for i, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0} {
 			rig.Eventually(t, "buyers go on", func() bool {
-				return s.Count(t, "SELECT stock FROM seckill_vouchers WHERE voucher_id = "+sale) <= stock-int64(i+1)*stock/5
+				return stockOf(t, s, sale) <= stock-int64(i+1)*stock/5
 			})
 			set[0](beforeMidnight + ahead)
 		}

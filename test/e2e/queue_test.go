@@ -177,12 +177,12 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	cure()
 	require.Contains(t, s.Exits(t, 0, "dead-letters", "replay", deadLetter), "order "+order)
 	rig.RequireOrdered(t, p, ill, order)
-	require.Empty(t, rig.DeadLetters(t, p, admin))
+	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", admin)))
 	require.Contains(t, s.Exits(t, 1, "dead-letters", "replay", deadLetter), "not found")
 
 	rig.Poison(t, s, userOf(t, other))
 	_, deadLetter = rig.PlacePoisoned(t, p, p.Sale(t, 1), other, admin)
 	s.Exits(t, 0, "dead-letters", "discard", deadLetter)
-	require.Empty(t, rig.DeadLetters(t, p, admin))
+	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", admin)))
 	s.Verify(t)
 }

@@ -23,8 +23,8 @@ func (b *tab) fieldValue(form, field string) string {
 // changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
 func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	var normal string
-	for _, item := range c.Must(t, rig.Get("/vouchers?limit=100", ""))["items"].([]any) {
-		if v := item.(map[string]any); v["type"] == "normal" {
+	for _, v := range c.Items(t, rig.Get("/vouchers?limit=100", "")) {
+		if v["type"] == "normal" {
 			normal = v["id"].(string)
 		}
 	}

@@ -264,8 +264,8 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
 	}
 	n := 0
-	for _, other := range c.Must(t, rig.Get("/vouchers?limit=100", ""))["items"].([]any) {
-		if other.(map[string]any)["title"] == t.Name() {
+	for _, other := range c.Items(t, rig.Get("/vouchers?limit=100", "")) {
+		if other["title"] == t.Name() {
 			n++
 		}
 	}

@@ -132,9 +132,9 @@ func (p *Server) Payments(t *testing.T, token, order string) ([]string, []string
 	t.Helper()
 
 	var refs, statuses []string
-	for _, item := range p.Must(t, Get("/orders/"+order+"/payments", token))["items"].([]any) {
-		refs = append(refs, item.(map[string]any)["provider_ref"].(string))
-		statuses = append(statuses, item.(map[string]any)["status"].(string))
+	for _, payment := range p.Items(t, Get("/orders/"+order+"/payments", token)) {
+		refs = append(refs, payment["provider_ref"].(string))
+		statuses = append(statuses, payment["status"].(string))
 	}
 
 	return refs, statuses

@@ -125,16 +125,6 @@ func Poison(t *testing.T, s *Stack, user string) func() {
 	return func() { s.Exec(t, "DROP TRIGGER poison") }
 }
 
-// DeadLetters returns the items of the admin route.
-func DeadLetters(t *testing.T, p *Server, admin string) []map[string]any {
-	t.Helper()
-	var all []map[string]any
-	for _, item := range p.Must(t, Get("/admin/dead-letters", admin))["items"].([]any) {
-		all = append(all, item.(map[string]any))
-	}
-	return all
-}
-
 // PlacePoisoned places an order that the database rejects and returns its id and that of its dead letter.
 func PlacePoisoned(t *testing.T, p *Server, sale, token, admin string) (string, string) {
 	t.Helper()
@@ -145,7 +135,7 @@ func PlacePoisoned(t *testing.T, p *Server, sale, token, admin string) (string, 
 		return err == nil && o.Status == "failed" && o.Reason == "internal"
 	})
 
-	all := DeadLetters(t, p, admin)
+	all := p.Items(t, Get("/admin/dead-letters", admin))
 	require.Len(t, all, 1)
 	require.Equal(t, order, all[0]["order_id"])
 	require.Contains(t, all[0]["reason"], "poison")

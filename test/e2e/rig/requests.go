@@ -219,6 +219,18 @@ func (p *Server) Must(t *testing.T, r Request) map[string]any {
 	return a.Body
 }
 
+// Items is Must for a list.
+func (p *Server) Items(t *testing.T, r Request) []map[string]any {
+	t.Helper()
+
+	var items []map[string]any
+	for _, item := range p.Must(t, r)["items"].([]any) {
+		items = append(items, item.(map[string]any))
+	}
+
+	return items
+}
+
 // Fetch requests a URL once.
 func Fetch(t *testing.T, url string) Answer {
 	t.Helper()

@@ -740,8 +740,7 @@ func (p *Server) Commands(t *testing.T) []string {
 	t.Helper()
 
 	var commands []string
-	for _, item := range p.Must(t, Get("/admin/audit?kind=request", p.Admin(t)))["items"].([]any) {
-		r := item.(map[string]any)
+	for _, r := range p.Items(t, Get("/admin/audit?kind=request", p.Admin(t))) {
 		if r["method"] == "CLI" {
 			target, _ := r["target"].(string)
 			commands = append(commands, strings.TrimSpace(r["route"].(string)+" "+target))
