@@ -35,12 +35,20 @@ func TestMissingProgramSkipsOrFails(t *testing.T) {
 		{"", "", nil},
 	} {
 		t.Setenv(EnvRequire, c.require)
-		tb := &fakeTB{TB: t}
-		done := make(chan struct{})
-		go func() { defer close(done); need(tb, c.err) }()
-		<-done
-		assert.Equal(t, c.want, tb.ended)
+		assert.Equal(t, c.want, ended(t, func(tb testing.TB) { need(tb, c.err) }))
 	}
+}
+
+// ended returns how a test ends that runs a function: "skip", "fatal" or "".
+func ended(t *testing.T, run func(tb testing.TB)) string {
+	tb := &fakeTB{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(tb)
+	}()
+	<-done
+	return tb.ended
 }
 
 // fakeTB records how a test ended.
@@ -100,30 +108,19 @@ func TestRunningServerIsUsed(t *testing.T) {
 
 // A test with a kind of server of its own is skipped, even if a missing program would fail it.
 func TestOneKindOfServer(t *testing.T) {
-	ended := func(run func(tb testing.TB)) string {
-		tb := &fakeTB{TB: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			run(tb)
-		}()
-		<-done
-		return tb.ended
-	}
-
 	t.Setenv(EnvRequire, "1")
 	t.Setenv(EnvDatabase, "mysql")
 	assert.Equal(t, []Kind{MySQL}, Kinds(t))
 	assert.Equal(t, MySQL, OneKind(t))
-	assert.Equal(t, "skip", ended(func(tb testing.TB) { MariaDB.Start(tb) }))
-	assert.Equal(t, "skip", ended(UsesSQLite))
-	assert.Equal(t, "fatal", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "no server at all")
+	assert.Equal(t, "skip", ended(t, func(tb testing.TB) { MariaDB.Start(tb) }))
+	assert.Equal(t, "skip", ended(t, UsesSQLite))
+	assert.Equal(t, "fatal", ended(t, func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "no server at all")
 
 	t.Setenv(EnvMySQLDSN, "root@tcp(127.0.0.1:1)/")
-	assert.Equal(t, "skip", ended(func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "it may not be killed")
+	assert.Equal(t, "skip", ended(t, func(tb testing.TB) { MySQL.need(tb, exec.ErrNotFound) }), "it may not be killed")
 
 	t.Setenv(EnvDatabase, "oracle")
-	assert.Equal(t, "fatal", ended(func(tb testing.TB) { Kinds(tb) }))
+	assert.Equal(t, "fatal", ended(t, func(tb testing.TB) { Kinds(tb) }))
 }
 
 func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {

@@ -253,7 +253,7 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.login(rig.NewPhone())
 	var letter map[string]any
 	rig.Eventually(t, "a dead letter", func() bool {
-		all := p.Server.Items(t, rig.Get("/admin/dead-letters", p.Token))
+		all := p.Items(t, rig.Get("/admin/dead-letters", p.Token))
 		if len(all) > 0 {
 			letter = all[0]
 		}
@@ -315,7 +315,7 @@ func TestConsoleAlerts(t *testing.T) {
 	v.click(`[data-letter] [data-do="discard"]`)
 	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, p.Server.Items(t, rig.Get("/admin/dead-letters", p.Token)))
+	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", p.Token)))
 	v.system("/console/audit")
 	v.reads("table", "Dead letter replayed")
 

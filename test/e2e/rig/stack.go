@@ -691,8 +691,7 @@ func (p *Server) Admin(t *testing.T) string {
 // Sale publishes a running sale and returns its id.
 func (p *Server) Sale(t *testing.T, stock int64) string {
 	t.Helper()
-	admin := p.Admin(t)
-	return Answered(t, func() (rush.Voucher, error) { return p.CreateSale(t.Context(), admin, stock) }).ID
+	return p.Publish(t, Offer{Stock: stock})
 }
 
 // FreeAddr returns an address that is reserved for the test: a server can be stopped and started again on it, and

@@ -24,13 +24,9 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 		t.Skip("not with -short")
 	}
 	t.Parallel()
-	start := map[string]func(t *testing.T) *Process{
-		"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
-		"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
-	}
-	for name, start := range start {
+	for _, name := range []string{"redis", "mariadb"} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t)
+			s := starters[name](t)
 			s.Kill()
 			l, err := net.Listen("tcp", s.addr())
 			require.NoError(t, err)
@@ -219,25 +215,27 @@ func started[S interface{ Stop() error }](t *testing.T, run func(context.Context
 	return s
 }
 
+// starters start each kind of server.
+var starters = map[string]func(t *testing.T) *Process{
+	"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
+	"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
+	"mysql": func(t *testing.T) *Process {
+		return started(t, func(ctx context.Context) (*Database, error) { return RunMySQL(ctx) }).Process
+	},
+}
+
 // The test runs itself in another process, which starts a server and is killed.
 func TestServersEndWithTheProcess(t *testing.T) {
 	const env = "SERVERS_START"
-	start := map[string]func(t *testing.T) *Process{
-		"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
-		"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
-		"mysql": func(t *testing.T) *Process {
-			return started(t, func(ctx context.Context) (*Database, error) { return RunMySQL(ctx) }).Process
-		},
-	}
 	if name := os.Getenv(env); name != "" {
-		p := start[name](t)
+		p := starters[name](t)
 		fmt.Println(p.addr(), p.dir.path)
 		select {}
 	}
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux kills the children of a killed process")
 	}
-	for server, start := range start {
+	for server, start := range starters {
 		start(t) // skips the test if the program is missing
 		cmd := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheProcess$")
 		cmd.Env = append(os.Environ(), env+"="+server)
