@@ -33,6 +33,7 @@ func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *Re
 	for _, n := range s.Nodes {
 		c.Nodes = append(c.Nodes, &Redis{Redis: n})
 	}
+
 	return c
 }
 
@@ -44,9 +45,11 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 	for _, n := range c.Nodes {
 		opts.Addrs = append(opts.Addrs, n.Addr)
 	}
+
 	for _, edit := range edits {
 		edit(opts)
 	}
+
 	rdb := redis.NewClusterClient(opts)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb

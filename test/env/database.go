@@ -31,6 +31,7 @@ func only(tb testing.TB) Kind {
 	if kind != "" && kind != MariaDB && kind != MySQL {
 		tb.Fatalf("%s=%s is neither %s nor %s", EnvDatabase, kind, MySQL, MariaDB)
 	}
+
 	return kind
 }
 
@@ -46,6 +47,7 @@ func Kinds(tb testing.TB) []Kind {
 	if !IsFull() || only(tb) != "" {
 		return []Kind{OneKind(tb)}
 	}
+
 	return []Kind{MariaDB, MySQL}
 }
 
@@ -73,10 +75,12 @@ func (k Kind) DSN(tb testing.TB) string {
 	if k != MySQL || dsn == "" {
 		return k.shared(tb).DSN(tb)
 	}
+
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		tb.Fatalf("%s: %v", EnvMySQLDSN, err)
 	}
+
 	return testDatabase(tb, cfg, func() bool { return true })
 }
 
@@ -88,6 +92,7 @@ func (k Kind) shared(tb testing.TB) *Database {
 	if k == MySQL {
 		server = &sharedMySQL
 	}
+
 	d, err := server.get(func(ctx context.Context) (*Database, error) {
 		return k.run(ctx, "--max-connections=2000") // a server of one test can have 50
 	})
@@ -120,6 +125,7 @@ func (k Kind) run(ctx context.Context, args ...string) (*Database, error) {
 	if k == MySQL {
 		run = servers.RunMySQL
 	}
+
 	d, err := run(ctx, args...)
 	return &Database{Database: d, Kind: k}, err
 }
@@ -130,6 +136,7 @@ func (k Kind) need(tb testing.TB, err error) {
 	if k == MySQL && errors.Is(err, exec.ErrNotFound) && os.Getenv(EnvMySQLDSN) != "" {
 		tb.Skipf("needs a server of its own, and %s names one that others use; %v", EnvMySQLDSN, err)
 	}
+
 	need(tb, err)
 }
 

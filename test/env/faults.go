@@ -30,6 +30,7 @@ func Inject(db *sqldb.DB) *Faults {
 		pool.ConnPool = &faultyPool{faultyConn{pool.ConnPool, f}}
 		pool.Statement.ConnPool = pool.ConnPool
 	}
+
 	return f
 }
 
@@ -39,6 +40,7 @@ func (f *Faults) Before(fn func(query string) error) {
 		f.before.Store(nil)
 		return
 	}
+
 	f.before.Store(&fn)
 }
 
@@ -46,6 +48,7 @@ func (f *Faults) check(query string) error {
 	if fn := f.before.Load(); fn != nil {
 		return (*fn)(query)
 	}
+
 	return nil
 }
 
@@ -61,6 +64,7 @@ func (c faultyConn) PrepareContext(ctx context.Context, query string) (*sql.Stmt
 	if err := c.faults.check(query); err != nil {
 		return nil, err
 	}
+
 	return c.ConnPool.PrepareContext(ctx, query)
 }
 
@@ -69,6 +73,7 @@ func (c faultyConn) ExecContext(ctx context.Context, query string, args ...any) 
 	if err := c.faults.check(query); err != nil {
 		return nil, err
 	}
+
 	return c.ConnPool.ExecContext(ctx, query, args...)
 }
 
@@ -77,6 +82,7 @@ func (c faultyConn) QueryContext(ctx context.Context, query string, args ...any)
 	if err := c.faults.check(query); err != nil {
 		return nil, err
 	}
+
 	return c.ConnPool.QueryContext(ctx, query, args...)
 }
 
@@ -87,6 +93,7 @@ func (c faultyConn) QueryRowContext(ctx context.Context, query string, args ...a
 		defer func() { _ = none.Close() }()
 		return none.QueryRowContext(ctx, query)
 	}
+
 	return c.ConnPool.QueryRowContext(ctx, query, args...)
 }
 
@@ -106,10 +113,12 @@ func (p *faultyPool) BeginTx(ctx context.Context, opts *sql.TxOptions) (gorm.Con
 	if err := p.faults.check("BEGIN"); err != nil {
 		return nil, err
 	}
+
 	tx, err := p.ConnPool.(gorm.TxBeginner).BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
+
 	return &faultyTx{faultyConn{tx, p.faults}, tx}, nil
 }
 
@@ -119,6 +128,7 @@ func (p *faultyPool) GetDBConn() (*sql.DB, error) {
 	if !ok {
 		return nil, errors.New("not a pool")
 	}
+
 	return pool, nil
 }
 

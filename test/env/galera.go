@@ -27,6 +27,7 @@ func StartGalera(tb testing.TB, options ...string) *Galera {
 	for _, n := range s.Nodes {
 		g.Nodes = append(g.Nodes, &Database{Database: n, Kind: MariaDB})
 	}
+
 	return g
 }
 

@@ -26,10 +26,12 @@ func Leaks(text string, known ...string) (found []string) {
 			found = append(found, s.name+": "+leak)
 		}
 	}
+
 	for _, k := range known {
 		if strings.Contains(text, k) && regexp.MustCompile(`(?:^|[^\w.])`+regexp.QuoteMeta(k)+`(?:$|[^\w.])`).MatchString(text) {
 			found = append(found, "known secret: "+k)
 		}
 	}
+
 	return found
 }

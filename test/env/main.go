@@ -47,6 +47,7 @@ func Main(m *testing.M, checks ...func() error) {
 	if removeTemp != nil {
 		err = errors.Join(err, removeTemp())
 	}
+
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "env:", err)
 		code = max(code, 1)
@@ -57,6 +58,7 @@ func Main(m *testing.M, checks ...func() error) {
 			return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
 		}}
 	}
+
 	for _, check := range checks {
 		// A failed test may leave goroutines behind; its own message matters more.
 		if code != 0 {
@@ -92,9 +94,11 @@ func need(tb testing.TB, err error) {
 	if err == nil {
 		return
 	}
+
 	if errors.Is(err, exec.ErrNotFound) && os.Getenv(EnvRequire) != "1" {
 		tb.Skip(err)
 	}
+
 	tb.Fatal(err)
 }
 
@@ -123,6 +127,7 @@ func (l *lazy[S]) get(run func(context.Context) (S, error)) (S, error) {
 		l.running, l.err = run(context.Background())
 		l.tried = true
 	}
+
 	return l.running, l.err
 }
 
@@ -132,6 +137,7 @@ func (l *lazy[S]) stop() error {
 	if !l.tried || l.err != nil {
 		return nil
 	}
+
 	l.tried = false
 	return l.running.Stop()
 }

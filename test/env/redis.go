@@ -57,6 +57,7 @@ func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Clie
 	for _, edit := range edits {
 		edit(opts)
 	}
+
 	rdb := redis.NewClient(opts)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -71,6 +72,7 @@ func (r *Redis) database(tb testing.TB) *redis.Client {
 	if err := rdb.FlushDB(tb.Context()).Err(); err != nil {
 		tb.Fatalf("empty database %d: %v", n, err)
 	}
+
 	return rdb
 }
 
@@ -152,6 +154,7 @@ func (h RedisHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	if h.Command == nil {
 		return next
 	}
+
 	return func(ctx context.Context, cmd redis.Cmder) error { return h.Command(ctx, cmd, next) }
 }
 
@@ -160,5 +163,6 @@ func (h RedisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	if h.Pipeline == nil {
 		return next
 	}
+
 	return func(ctx context.Context, cmds []redis.Cmder) error { return h.Pipeline(ctx, cmds, next) }
 }

@@ -172,6 +172,7 @@ func column(ctx context.Context, conn *sql.Conn, query string) (values []string,
 		}
 		values = append(values, v)
 	}
+
 	return values, rows.Err()
 }
 
@@ -181,6 +182,7 @@ func onConnection(ctx context.Context, dsn string, fn func(conn *sql.Conn) error
 	if err != nil {
 		return err
 	}
+
 	cfg.MultiStatements = true
 
 	connector, err := mysql.NewConnector(cfg)
@@ -225,10 +227,12 @@ func RequireBlocked(t *testing.T, db sqldb.Access, table string) {
 func Numbers(digits int) string {
 	const digit = "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 " +
 		"UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
-	n, from := "0", []string{}
+	n := "0"
+	var from []string
 	for i := range digits {
 		n = fmt.Sprintf("10 * (%s) + d%d.d", n, i)
 		from = append(from, fmt.Sprintf("%s d%d", digit, i))
 	}
+
 	return "(SELECT " + n + " AS n FROM " + strings.Join(from, ", ") + ")"
 }

@@ -35,6 +35,7 @@ func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisSt
 	for _, n := range s.Sentinels {
 		all.Sentinels = append(all.Sentinels, &Redis{Redis: n})
 	}
+
 	return all
 }
 

@@ -26,8 +26,10 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 
 	// No context: the process outlives this call.
 	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = append(slices.Clone(env), "LC_ALL=C") // startFailed parses the log
+	cmd.Stdout = log
+	cmd.Stderr = log
+	// startFailed parses the log.
+	cmd.Env = append(slices.Clone(env), "LC_ALL=C")
 	cmd.SysProcAttr = childAttr()
 
 	c := &child{done: make(chan struct{})}
@@ -36,8 +38,10 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(c.done)
+
 		err := cmd.Start()
-		_ = log.Close() // the child has its own descriptor
+		// The child has its own descriptor.
+		_ = log.Close()
 		c.proc = cmd.Process
 		started <- err
 		if err == nil {
@@ -48,6 +52,7 @@ func startChild(bin string, args, env []string, logPath string) (*child, error) 
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("start %s: %w", bin, err)
 	}
+
 	return c, nil
 }
 
@@ -60,6 +65,7 @@ func (c *child) alive() bool {
 	if c == nil {
 		return false
 	}
+
 	select {
 	case <-c.done:
 		return false

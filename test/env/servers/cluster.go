@@ -34,6 +34,7 @@ func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*
 	if start == nil {
 		start = startPlainly
 	}
+
 	c := &RedisCluster{start: start, args: append([]string{
 		"--cluster-enabled", "yes",
 		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
@@ -42,6 +43,7 @@ func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*
 	if err := c.run(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
+
 	return c, nil
 }
 
@@ -55,9 +57,11 @@ func (c *RedisCluster) run(ctx context.Context) error {
 		}
 		c.Nodes = append(c.Nodes, n)
 	}
+
 	if err := c.form(ctx); err != nil {
 		return fmt.Errorf("form a Redis cluster: %w", err)
 	}
+
 	return nil
 }
 
@@ -65,7 +69,8 @@ func (c *RedisCluster) run(ctx context.Context) error {
 func (c *RedisCluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {
 		err := n.use(func(rdb *redis.Client) error {
-			first, next := i*clusterSlots/clusterMasters, (i+1)*clusterSlots/clusterMasters
+			first := i * clusterSlots / clusterMasters
+			next := (i + 1) * clusterSlots / clusterMasters
 			if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
 				return err
 			}
@@ -99,6 +104,7 @@ func (r *Redis) meet(ctx context.Context, other *Redis) error {
 	if err != nil {
 		return err
 	}
+
 	return r.use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
 }
 
@@ -109,6 +115,7 @@ func (c *RedisCluster) Formed(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -205,5 +212,6 @@ func (c *RedisCluster) Stop() error {
 	for _, n := range slices.Concat(c.Nodes, c.Replicas) {
 		errs = append(errs, n.Stop())
 	}
+
 	return errors.Join(errs...)
 }

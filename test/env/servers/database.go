@@ -26,6 +26,7 @@ func runDatabase(ctx context.Context, bin, template string, args func(s *Process
 	if err := s.run(ctx, func(string) error { return copyTemplate(s, template) }); err != nil {
 		return nil, err
 	}
+
 	return &Database{Process: s, Addr: s.addr()}, nil
 }
 
@@ -57,6 +58,7 @@ func (m *Database) SetDiskFull(full bool) error {
 	if !m.child.alive() {
 		return fmt.Errorf("the database on port %d is not running", m.port.number)
 	}
+
 	return limitFiles(m.child.proc, size)
 }
 
@@ -73,6 +75,7 @@ func databaseArgs(s *Process) []string {
 		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=1",
 		"--character-set-server=utf8mb4",
 	}
+
 	return append(args, asRoot()...)
 }
 
@@ -81,6 +84,7 @@ func asRoot() []string {
 	if os.Geteuid() != 0 {
 		return nil
 	}
+
 	return []string{"--user=root"}
 }
 
@@ -97,9 +101,11 @@ func databaseReady(ctx context.Context, s *Process, _ *child) error {
 	if err := db.QueryRowContext(ctx, "SELECT @@datadir").Scan(&dir); err != nil {
 		return err
 	}
+
 	if filepath.Clean(dir) != s.dataDir() {
 		return errors.New("another server answers on this port")
 	}
+
 	return nil
 }
 
@@ -119,6 +125,7 @@ func CreateDatabase(ctx context.Context, cfg *mysql.Config, name string) (string
 	if _, err := db.ExecContext(ctx, "CREATE DATABASE `"+name+"` CHARACTER SET utf8mb4"); err != nil {
 		return "", err
 	}
+
 	cfg = cfg.Clone()
 	cfg.DBName = name
 	return cfg.FormatDSN(), nil
@@ -130,6 +137,7 @@ func DropDatabase(cfg *mysql.Config, name string) error {
 	if cfg.Params == nil {
 		cfg.Params = make(map[string]string)
 	}
+
 	cfg.Params["lock_wait_timeout"] = "2" // seconds; the default is a day or a year
 	db, err := openAdmin(cfg)
 	if err != nil {
@@ -145,7 +153,9 @@ func DropDatabase(cfg *mysql.Config, name string) error {
 // AdminConfig returns a connection as root. It has no parameters, because the code under test adds those that it needs.
 func AdminConfig(addr string) *mysql.Config {
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr = "root", "tcp", addr
+	cfg.User = "root"
+	cfg.Net = "tcp"
+	cfg.Addr = addr
 	return cfg
 }
 
@@ -158,5 +168,6 @@ func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return sql.OpenDB(connector), nil
 }

@@ -31,13 +31,16 @@ func TempInMemory() (remove func() error) {
 	if os.Getenv("TMPDIR") != "" || freeMemory(memoryDir) < minMemory {
 		return nil
 	}
+
 	f, err := newFolderIn(memoryDir)
 	if err != nil {
 		return nil
 	}
+
 	if err := os.Setenv("TMPDIR", f.path); err != nil {
 		panic(err) // the name and the value are valid
 	}
+
 	return f.remove
 }
 
@@ -54,6 +57,7 @@ func newFolderIn(base string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if len(base) > maxFolderPath-len(folderPrefix)-12 {
 		base = "/tmp"
 	}
@@ -68,6 +72,7 @@ func newFolderIn(base string) (*folder, error) {
 	if ok, err := f.lock.TryLock(); err != nil || !ok {
 		return nil, errors.Join(fmt.Errorf("lock %s (acquired: %t): %w", path, ok, err), os.RemoveAll(path))
 	}
+
 	return f, nil
 }
 

@@ -33,6 +33,7 @@ func RunGalera(ctx context.Context, options ...string) (*Galera, error) {
 	if err := g.run(ctx, options); err != nil {
 		return nil, errors.Join(err, g.Stop())
 	}
+
 	return g, nil
 }
 
@@ -42,6 +43,7 @@ func (g *Galera) Stop() error {
 	for _, n := range g.Nodes {
 		errs = append(errs, n.Stop())
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -55,10 +57,12 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 	if err != nil {
 		return err
 	}
+
 	provider, err := galeraProvider()
 	if err != nil {
 		return err
 	}
+
 	template, err := mariaDBTemplate(ctx, bin)
 	if err != nil {
 		return fmt.Errorf("create an empty MariaDB data directory: %w", err)
@@ -100,6 +104,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 	for i, n := range g.Nodes {
 		wg.Go(func() { errs[i] = n.start(ctx) }) // none is ready before the others run
 	}
+
 	wg.Wait()
 	return errors.Join(errs...)
 }
@@ -110,6 +115,7 @@ func galeraProvider() (string, error) {
 			return path, nil
 		}
 	}
+
 	return "", fmt.Errorf("galera-4 is not installed (\"make test\" installs it): %w", exec.ErrNotFound)
 }
 
@@ -119,11 +125,13 @@ func galeraPosition(ctx context.Context, s *Process, first string) (position str
 	if _, err := os.Stat(filepath.Join(s.dataDir(), "galera.cache")); errors.Is(err, os.ErrNotExist) {
 		return first, nil
 	}
+
 	out, err := exec.CommandContext(ctx, s.bin, append(s.args(s), "--wsrep-recover")...).CombinedOutput() //nolint:gosec // FindBinary looked it up
 	found := recoveredPosition.FindSubmatch(out)
 	if err != nil || found == nil {
 		return "", fmt.Errorf("find the last transaction of a node of Galera: %w\n%s", err, lastLines(out))
 	}
+
 	return string(found[1]), nil
 }
 
@@ -136,6 +144,7 @@ func transferAsRoot(s *Process) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
+
 	file := filepath.Join(s.dir.path, "rsync")
 	s.env = append(os.Environ(), "BASH_ENV="+file)
 	return os.WriteFile(file, []byte(`rsync() {
@@ -170,6 +179,7 @@ func writeGaleraState(s *Process, template string, i int) error {
 	for n := range galeraNodes {
 		fmt.Fprintf(&view, "member: %s 0\n", id(n))
 	}
+
 	view.WriteString("#vwend\n")
 	state := "# GALERA saved state\nversion: 2.1\nuuid:    " + galeraState + "\nseqno:   0\nsafe_to_bootstrap: 0\n"
 	return errors.Join(
@@ -183,6 +193,7 @@ func galeraReady(ctx context.Context, s *Process, c *child) error {
 	if err := databaseReady(ctx, s, c); err != nil {
 		return err
 	}
+
 	return galeraSize(ctx, s.addr(), galeraNodes)
 }
 
@@ -206,6 +217,7 @@ func galeraSize(ctx context.Context, addr string, n int) error {
 	if status["wsrep_ready"] != "ON" || status["wsrep_cluster_size"] != strconv.Itoa(n) {
 		return fmt.Errorf("not a node of a cluster of %d: %v", n, status)
 	}
+
 	return nil
 }
 
@@ -219,6 +231,7 @@ func (g *Galera) Addrs(first int) (addrs []string) {
 	for i := range g.Nodes {
 		addrs = append(addrs, g.Nodes[(first+i)%len(g.Nodes)].Addr)
 	}
+
 	return addrs
 }
 
@@ -228,11 +241,13 @@ func (g *Galera) CreateDatabase(ctx context.Context, name string) (string, error
 	if err != nil {
 		return "", err
 	}
+
 	for _, n := range g.Nodes[1:] {
 		if err := Until(ctx, func() error { return n.hasDatabase(ctx, name) }); err != nil {
 			return "", fmt.Errorf("a node of Galera has no database %s: %w", name, err)
 		}
 	}
+
 	return dsn, nil
 }
 

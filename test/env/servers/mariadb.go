@@ -17,6 +17,7 @@ func RunMariaDB(ctx context.Context, args ...string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	template, err := mariaDBTemplate(ctx, bin)
 	if err != nil {
 		return nil, fmt.Errorf("create an empty MariaDB data directory: %w", err)

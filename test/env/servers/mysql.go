@@ -17,6 +17,7 @@ func RunMySQL(ctx context.Context, args ...string) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	template, err := mySQLTemplate(ctx, bin, version)
 	if err != nil {
 		return nil, fmt.Errorf("create an empty MySQL data directory: %w", err)
@@ -34,6 +35,7 @@ func findMySQL(ctx context.Context) (bin, version string, err error) {
 	if cache, err := cacheFolder(); err == nil {
 		found = append(found, filepath.Join(cache, "mysql", "mysqld"))
 	}
+
 	if path, err := FindBinary("mysqld"); err == nil {
 		found = append(found, path)
 	}
@@ -44,6 +46,7 @@ func findMySQL(ctx context.Context) (bin, version string, err error) {
 			return bin, string(out), nil
 		}
 	}
+
 	return "", "", fmt.Errorf("MySQL 8.4 or later is not installed (\"make deps\" unpacks it on Debian and Ubuntu): %w", exec.ErrNotFound)
 }
 
@@ -56,6 +59,7 @@ func recentMySQL(version string) bool {
 	if m == nil || m[3] != "" {
 		return false
 	}
+
 	major, _ := strconv.Atoi(m[1]) // it consists of digits
 	minor, _ := strconv.Atoi(m[2])
 	return major > 8 || major == 8 && minor >= 4

@@ -25,6 +25,7 @@ func freeze(p *os.Process, paused bool) error {
 	if !paused {
 		return p.Signal(syscall.SIGCONT)
 	}
+
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
@@ -49,9 +50,11 @@ func limitFiles(p *os.Process, size uint64) error {
 	if err := unix.Prlimit(p.Pid, unix.RLIMIT_FSIZE, nil, &limit); err != nil {
 		return err
 	}
+
 	if limit.Cur = size; size == 0 {
 		limit.Cur = limit.Max
 	}
+
 	return unix.Prlimit(p.Pid, unix.RLIMIT_FSIZE, &limit, nil)
 }
 
@@ -61,5 +64,6 @@ func freeMemory(dir string) uint64 {
 	if err := unix.Statfs(dir, &info); err != nil || info.Type != unix.TMPFS_MAGIC || unix.Access(dir, unix.W_OK) != nil {
 		return 0
 	}
+
 	return info.Bavail * uint64(info.Bsize) //nolint:gosec // a block size is positive
 }

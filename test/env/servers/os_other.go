@@ -16,6 +16,7 @@ func freeze(p *os.Process, paused bool) error {
 	if paused {
 		return p.Signal(syscall.SIGSTOP)
 	}
+
 	return p.Signal(syscall.SIGCONT)
 }
 

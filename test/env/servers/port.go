@@ -43,6 +43,7 @@ func reservePort(ctx context.Context) (*port, error) {
 		}
 		last = err
 	}
+
 	return nil, fmt.Errorf("find a free port: %w", last)
 }
 
@@ -54,6 +55,7 @@ func tryPort(ctx context.Context, number int) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	dir := filepath.Join(cache, "ports")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -72,6 +74,7 @@ func tryPort(ctx context.Context, number int) (*port, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.release())
 	}
+
 	return p, l.Close()
 }
 
@@ -86,6 +89,7 @@ func ReserveAddr(ctx context.Context) (addr string, release func() error, err er
 	if err != nil {
 		return "", nil, err
 	}
+
 	held.Store(p, struct{}{})
 	return p.addr(), func() error { held.Delete(p); return p.release() }, nil
 }

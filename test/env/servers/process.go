@@ -50,14 +50,17 @@ func (s *Process) run(ctx context.Context, prepare func(dir string) error) error
 	if err != nil {
 		return err
 	}
+
 	s.dir = dir
 
 	if prepare != nil {
 		err = prepare(dir.path)
 	}
+
 	if err == nil {
 		err = s.startOnFreePort(ctx)
 	}
+
 	if err != nil {
 		return errors.Join(err, s.Stop())
 	}
@@ -151,9 +154,11 @@ func (s *Process) freeze(paused bool) error {
 	if !s.child.alive() {
 		return fmt.Errorf("%s on port %d is not running", filepath.Base(s.bin), s.port.number)
 	}
+
 	if err := freeze(s.child.proc, paused); err != nil {
 		return fmt.Errorf("pause or resume %s: %w", filepath.Base(s.bin), err)
 	}
+
 	s.paused = paused
 	return nil
 }
@@ -169,6 +174,7 @@ func (s *Process) Stop() error {
 			err = errors.Join(err, p.release())
 		}
 	}
+
 	return err
 }
 
@@ -186,6 +192,7 @@ func (s *Process) PID() int {
 	if !s.child.alive() {
 		return 0
 	}
+
 	return s.child.proc.Pid
 }
 
@@ -195,6 +202,7 @@ func (s *Process) LastLog() string {
 	if err != nil {
 		return err.Error()
 	}
+
 	return string(lastLines(log))
 }
 
@@ -202,7 +210,9 @@ func (s *Process) kill() {
 	if s.child != nil {
 		s.child.kill()
 	}
-	s.child, s.paused = nil, false
+
+	s.child = nil
+	s.paused = false
 }
 
 func (s *Process) addr() string { return s.port.addr() }
@@ -241,7 +251,8 @@ func (s *Process) start(ctx context.Context) error {
 
 		last := s.checkReady(ctx, c)
 		if last == nil {
-			s.child, s.paused = c, false
+			s.child = c
+			s.paused = false
 			return nil
 		}
 
@@ -267,12 +278,14 @@ func (s *Process) startFailed(logged int64, what string) error {
 	} else if int64(len(log)) >= logged {
 		log = log[logged:]
 	}
+
 	err = fmt.Errorf("%s on port %d did not start: %s; its log ends:\n%s",
 		filepath.Base(s.bin), s.port.number, what, lastLines(log))
 	// There is no exit code for this case, but both servers log the error text of the C library.
 	if bytes.Contains(log, []byte("Address already in use")) {
 		return errors.Join(errPortTaken, err)
 	}
+
 	return err
 }
 
@@ -321,6 +334,7 @@ func FindChromium() (string, error) {
 			break
 		}
 	}
+
 	return "", missing
 }
 
@@ -331,10 +345,12 @@ func FindBinary(name string) (string, error) {
 	if err == nil {
 		return path, nil
 	}
+
 	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/opt/homebrew/bin", "/opt/homebrew/opt/mariadb/bin"} {
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
 			return path, nil
 		}
 	}
+
 	return "", fmt.Errorf("%s is not installed (\"make deps\" installs it on Debian and Ubuntu): %w", name, err)
 }

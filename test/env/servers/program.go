@@ -20,6 +20,7 @@ func RunProgram(ctx context.Context, bin string, env []string, args func(addr st
 	if err := s.run(ctx, nil); err != nil {
 		return nil, err
 	}
+
 	return &Program{Process: s, Addr: s.addr()}, nil
 }
 
@@ -29,14 +30,17 @@ func programReady(ctx context.Context, s *Process, _ *child) error {
 	if err != nil {
 		return err
 	}
+
 	req.Close = true
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return err
 	}
+
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("/healthz answers %d", res.StatusCode)
 	}
+
 	return nil
 }

@@ -84,7 +84,10 @@ func (p *Proxy) Lead(upstream ...string) {
 func (p *Proxy) Inject(how Fault, match string, times int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.how, p.match, p.times, p.hits = how, match, times, 0
+	p.how = how
+	p.match = match
+	p.times = times
+	p.hits = 0
 }
 
 // Delay makes every reply wait.
@@ -122,6 +125,7 @@ func (p *Proxy) strike(request []byte) (Fault, bool) {
 	if p.times == 0 || !bytes.Contains(request, []byte(p.match)) {
 		return None, false
 	}
+
 	p.times--
 	p.hits++
 	return p.how, true
@@ -145,6 +149,7 @@ func (p *Proxy) serve(client net.Conn) {
 	if server == nil {
 		return
 	}
+
 	p.track(server, true)
 	defer p.track(server, false)
 
@@ -184,6 +189,7 @@ func (p *Proxy) dial() net.Conn {
 			return server
 		}
 	}
+
 	return nil
 }
 

@@ -56,6 +56,7 @@ func password(args []string) string {
 	if i < 0 || i+1 == len(args) {
 		return ""
 	}
+
 	return args[i+1]
 }
 
@@ -84,6 +85,7 @@ func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	_ = conn.Close()
 	opts := RedisOptions(addr)
 	opts.Password = password
@@ -98,6 +100,7 @@ func ofProcess(info []string, c *child) error {
 	if !slices.Contains(info, "process_id:"+strconv.Itoa(c.proc.Pid)) {
 		return errors.New("another Redis answers on this port")
 	}
+
 	return nil
 }
 

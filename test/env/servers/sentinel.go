@@ -43,10 +43,12 @@ func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisS
 	if start == nil {
 		start = startPlainly
 	}
+
 	s := &RedisSentinel{}
 	if err := s.run(ctx, downAfter, start); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
+
 	return s, nil
 }
 
@@ -58,6 +60,7 @@ func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start 
 	if err != nil {
 		return err
 	}
+
 	s.Nodes = append(s.Nodes, master)
 
 	host, port, err := net.SplitHostPort(master.Announced)
@@ -69,6 +72,7 @@ func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start 
 	if err != nil {
 		return err
 	}
+
 	s.Nodes = append(s.Nodes, replica)
 
 	config := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
@@ -88,6 +92,7 @@ sentinel failover-timeout %[1]s 5000
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -107,6 +112,7 @@ func sentinelReady(ctx context.Context, s *Process, c *child) error {
 	if err != nil {
 		return err
 	}
+
 	return ofProcess(info, c)
 }
 
@@ -137,6 +143,7 @@ func (s *RedisSentinel) Addrs() (addrs []string) {
 	for _, n := range s.Sentinels {
 		addrs = append(addrs, n.Announced)
 	}
+
 	return addrs
 }
 
@@ -148,11 +155,13 @@ func (s *RedisSentinel) Master(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	for i, n := range s.Nodes {
 		if net.JoinHostPort(at[0], at[1]) == n.Announced {
 			return i, nil
 		}
 	}
+
 	return 0, fmt.Errorf("the Sentinels name an unknown master %v", at)
 }
 
@@ -173,5 +182,6 @@ func (s *RedisSentinel) Stop() error {
 	for _, n := range slices.Concat(s.Sentinels, s.Nodes) {
 		errs = append(errs, n.Stop())
 	}
+
 	return errors.Join(errs...)
 }

@@ -38,9 +38,11 @@ func makeOnce(ctx context.Context, path string, fill func(dir string) error) (st
 	if err == nil {
 		err = fill(building)
 	}
+
 	if err == nil {
 		err = os.Rename(building, path)
 	}
+
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(building))
 	}
@@ -57,6 +59,7 @@ func cacheFolder() (string, error) {
 			return dir, nil
 		}
 	}
+
 	dir := filepath.Join(os.TempDir(), "seckill-tests-"+strconv.Itoa(os.Getuid()))
 	return dir, os.MkdirAll(dir, 0o700)
 }

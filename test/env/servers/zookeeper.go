@@ -39,13 +39,16 @@ func RunZooKeeper(ctx context.Context) (*ZooKeeper, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if _, err := os.Stat(zooKeeperJar); err != nil {
 		return nil, fmt.Errorf("zookeeper is not installed (\"make deps\" installs it on Debian and Ubuntu): %w: %w", exec.ErrNotFound, err)
 	}
+
 	z := &ZooKeeper{}
 	if err := z.run(ctx, java); err != nil {
 		return nil, errors.Join(err, z.Stop())
 	}
+
 	return z, nil
 }
 
@@ -115,6 +118,7 @@ func (z *ZooKeeper) Servers() (addrs []string) {
 	for _, n := range z.Nodes {
 		addrs = append(addrs, n.Addr)
 	}
+
 	return addrs
 }
 
@@ -142,6 +146,7 @@ func (z *ZooKeeper) Stop() error {
 			errs = append(errs, n.Stop())
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -159,20 +164,24 @@ func zooKeeperMode(ctx context.Context, addr string) (string, error) {
 	if err == nil && !ok {
 		err = fmt.Errorf("%s serves no clients: %q", addr, report)
 	}
+
 	return mode, err
 }
 
 // Watches returns how many sessions watch each node through this server.
 func (n *ZooKeeperNode) Watches(ctx context.Context) (map[string]int, error) {
 	report, err := fourLetterWord(ctx, n.Addr, "wchp")
-	watches, path := map[string]int{}, ""
+	watches := map[string]int{}
+	path := ""
 	for line := range strings.Lines(report) {
 		if strings.HasPrefix(line, "/") {
 			path = strings.TrimSpace(line)
 		} else if strings.TrimSpace(line) != "" {
-			watches[path]++ // a session, indented
+			// A session, indented.
+			watches[path]++
 		}
 	}
+
 	return watches, err
 }
 
@@ -186,9 +195,11 @@ func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return "", err
 	}
+
 	if _, err := io.WriteString(conn, word); err != nil {
 		return "", err
 	}
+
 	report, err := io.ReadAll(conn)
 	return string(report), err
 }
