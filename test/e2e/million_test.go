@@ -54,7 +54,7 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	untilAdmitted("after FLUSHALL")
 
 	rdb := s.Client(t)
-	loseUnit(t, rdb, s.Setting("SALE"))
+	s.ChangeGate(t, s.Setting("SALE"), -1)
 	start := time.Now()
 	repaired := make(chan string, 1)
 	go func() {

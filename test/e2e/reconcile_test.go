@@ -3,7 +3,6 @@ package e2e
 import (
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -28,15 +27,6 @@ func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
 	require.Contains(t, s.Exits(t, 0, "reconcile"), "the embedded server is not running")
 }
 
-// loseUnit removes a unit from the only loaded gate.
-func loseUnit(t *testing.T, rdb redis.UniversalClient, sale string) {
-	t.Helper()
-	keys, err := rdb.Keys(t.Context(), "seckill:{s*}:"+sale+":stock").Result()
-	require.NoError(t, err)
-	require.Len(t, keys, 1)
-	require.NoError(t, rdb.Decr(t.Context(), keys[0]).Err())
-}
-
 // TestVerifyReportsUndersell removes a unit from the gate. verify passes if a server repairs it in time, and fails with I5 if
 // not, until reconcile has repaired it or the sale has ended.
 func TestVerifyReportsUndersell(t *testing.T) {
@@ -46,8 +36,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	sale := p.Sale(t, 5)
 	p.Buy(t, s.Tokens(t, 1)[0], sale)
 	rig.RequireSettled(t, s)
-	rdb := s.Client(t)
-	loseUnit(t, rdb, sale)
+	s.ChangeGate(t, sale, -1)
 	out := s.With(rig.EnvLasting+"=1m").Exits(t, 0, "verify") // the server repairs it meanwhile
 	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
 	p.Logs(t, "the gate differs from the database and is rebuilt")
@@ -55,7 +44,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	require.Zero(t, p.Stop(t))
 	brief := s.With(rig.EnvLasting+"=300ms", rig.EnvPause+"=100ms", rig.EnvEvery+"=1h")
 	brief.Serve(t) // repairs nothing
-	loseUnit(t, rdb, sale)
+	s.ChangeGate(t, sale, -1)
 	out = brief.Exits(t, rig.ExitViolation, "verify")
 	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
 
@@ -64,7 +53,7 @@ func TestVerifyReportsUndersell(t *testing.T) {
 	require.Contains(t, brief.Exits(t, 0, "reconcile", "--apply"), ": 1 finding repaired, 0 left")
 	brief.Verify(t)
 
-	loseUnit(t, rdb, sale)
+	s.ChangeGate(t, sale, -1)
 	s.Exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
 	brief.Exits(t, 0, "verify")
 }

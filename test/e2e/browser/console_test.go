@@ -349,15 +349,15 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	s := rig.WithoutBackgroundRepair(c.Stack.Fresh(t).WithAdmins()).In("queue")
 	p := s.Serve(t).Shop(t)
-	l := &rig.LiveSale{Stack: s, P: p.Server, Sale: p.Publish(t, rig.Offer{Stock: 5}), Rdb: s.Client(t)}
-	l.Order(t, s.Tokens(t, 1)[0])
+	sale := p.Publish(t, rig.Offer{Stock: 5})
+	p.Buy(t, s.Tokens(t, 1)[0], sale)
 	v := c.visit(p.URL, "en")
 	v.enter("/console/reconcile", c.phone)
 	v.reads(".summary", "No differences")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="apply"]').checkVisibility()`))
 
-	require.NoError(t, l.Rdb.IncrBy(t.Context(), l.Key("stock"), 500).Err())
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+l.Sale)
+	s.ChangeGate(t, sale, 500)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 	v.click(`[data-do="refresh"]`)
 	v.reads("table", "gate_differs", "Repairable")
 	v.reads("table", "Needs manual action") // reconciliation does not change the database
@@ -366,7 +366,7 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.confirm()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+l.Sale)
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
 	rig.Eventually(t, "no differences", func() bool {
 		code, _ := s.Run(t, "reconcile", "--apply")
 		return code == 0

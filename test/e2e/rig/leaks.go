@@ -70,12 +70,3 @@ func (p *Server) Scrape(t *testing.T) {
 
 	p.Metrics = string(text)
 }
-
-// ReportsOnlyMasked requires the failed login of a phone in the metrics and, masked, in the log of a server in production
-// mode. The search for secrets follows when the server ends.
-func (p *Server) ReportsOnlyMasked(t *testing.T) {
-	t.Helper()
-	p.Scrape(t)
-	require.Contains(t, p.Metrics, `seckill_security_events_total{event="login_failed"}`)
-	p.Logs(t, "phone=138****0001")
-}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Request is a request to a server. Its path begins with /api/v1 if Get, Post, Patch or Delete made it.
+// Request is a request to a server. Its path begins with /api/v1 if Get, Post or Patch made it.
 type Request struct {
 	Method string
 	Path   string
@@ -47,11 +47,6 @@ func Post(path, token string, body any) Request {
 // Patch returns a request to the API.
 func Patch(path, token string, body any) Request {
 	return Request{Method: http.MethodPatch, Path: "/api/v1" + path, Token: token, Body: body}
-}
-
-// Delete returns a request to the API.
-func Delete(path, token string) Request {
-	return Request{Method: http.MethodDelete, Path: "/api/v1" + path, Token: token}
 }
 
 // Purchase places an order.

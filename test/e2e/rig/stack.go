@@ -76,9 +76,6 @@ func testEnv() []string {
 	}
 }
 
-// Lanes are the order lanes.
-var Lanes = []string{"lock", "batch", "queue"}
-
 // LockAndQueue are the lanes that run the code of all: lane lock is lane batch within a lock. Tests of what holds without
 // that lock also run lane batch.
 var LockAndQueue = []string{"lock", "queue"}

@@ -5,37 +5,22 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ops/doctor"
-	"seckill/internal/ops/rush"
-	"seckill/internal/sale/admission"
 )
 
-// LiveSale is a sale in lane queue whose gate a test damages.
-type LiveSale struct {
-	*Stack
-	P    *Server
-	Sale string
-	Rdb  redis.UniversalClient
-}
-
-// Order places an order and waits until it is committed.
-func (l *LiveSale) Order(t *testing.T, token string) rush.Order {
+// ChangeGate adds units to the only loaded gate of a sale in lane queue, behind the back of the servers.
+func (s *Stack) ChangeGate(t *testing.T, sale string, units int64) {
 	t.Helper()
-	o := l.P.Buy(t, token, l.Sale)
-	return Answered(t, func() (rush.Order, error) { return l.P.Order(t.Context(), token, o.ID) })
-}
-
-// Key returns a Redis key of the sale.
-func (l *LiveSale) Key(name string) string {
-	id, _ := strconv.ParseUint(l.Sale, 10, 64)
-	return strings.TrimSuffix(admission.Streams()[id%16], "orders") + l.Sale + ":" + name
+	rdb := s.Client(t)
+	keys, err := rdb.Keys(t.Context(), "seckill:{s*}:"+sale+":stock").Result()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	require.NoError(t, rdb.IncrBy(t.Context(), keys[0], units).Err())
 }
 
 // WithoutBackgroundRepair returns a stack whose servers do not repair gates by themselves, and whose reconcile command
