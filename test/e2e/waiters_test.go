@@ -59,7 +59,7 @@ func tryEntry(ctx context.Context, p *rig.Server, method, token, sale, ticket st
 	return entryAnswerOf(p.Try(ctx, entryRequest(method, token, sale, ticket)))
 }
 
-// mustEntry is TryEntry for a request that must be answered.
+// mustEntry is tryEntry for a request that must be answered.
 func mustEntry(t *testing.T, p *rig.Server, method, token, sale, ticket string) entryAnswer {
 	t.Helper()
 	a, err := tryEntry(t.Context(), p, method, token, sale, ticket)

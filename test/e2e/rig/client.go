@@ -1,7 +1,9 @@
 package rig
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,9 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
 )
 
@@ -178,4 +182,24 @@ func Feed[T any](stream *Stream) <-chan T {
 	}()
 
 	return events
+}
+
+// RequireStock waits until the API shows a stock. A cached value may be a second old.
+func RequireStock(t *testing.T, c *rush.Client, sale string, stock int64) {
+	t.Helper()
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		v, err := c.Voucher(context.Background(), sale)
+		assert.NoError(t, err)
+		assert.Equal(t, stock, v.Stock)
+		assert.Equal(t, stock == 0, v.State == "sold_out")
+	}, time.Minute, 50*time.Millisecond)
+}
+
+// Sleep is [loop.Sleep].
+func Sleep(ctx context.Context, d time.Duration) error { return loop.Sleep(ctx, d) }
+
+// HasCode reports whether an error is an answer with this code.
+func HasCode(err error, code string) bool {
+	var p *rush.Problem
+	return errors.As(err, &p) && p.Code == code
 }

@@ -79,3 +79,20 @@ func (p *Shop) Change(t *testing.T, sale string, fields map[string]any) {
 	t.Helper()
 	p.Must(t, Patch("/admin/vouchers/"+sale, p.Token, fields))
 }
+
+// Room publishes a sale with a waiting room.
+func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
+	t.Helper()
+	sale := p.Publish(t, o)
+	if entry == nil {
+		entry = map[string]any{}
+	}
+
+	entry["mode"] = "room"
+	p.Change(t, sale, map[string]any{"entry": entry})
+
+	return sale
+}
+
+// PassMode is the change of a sale that then needs passes, which are valid for an hour.
+var PassMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
