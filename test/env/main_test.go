@@ -85,6 +85,7 @@ func openDB(t *testing.T, dsn string) *sql.DB {
 }
 
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
+	OneKind(t).shared(t) // or the test is skipped
 	var dsns [2]string
 	t.Run("use", func(t *testing.T) {
 		for i := range dsns {
