@@ -92,17 +92,6 @@ func withAddr(dsn, addr string) (string, error) {
 	return cfg.FormatDSN(), nil
 }
 
-// openDatabase opens a pool whose driver does not log the connections that faults break.
-func openDatabase(cfg *mysql.Config) (*sql.DB, error) {
-	cfg.Logger = &mysql.NopLogger{}
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, err
-	}
-
-	return sql.OpenDB(connector), nil
-}
-
 func (d *database) stop() error {
 	for _, p := range []*servers.Proxy{d.link, d.direct} {
 		if p != nil {
@@ -189,7 +178,7 @@ func (d *database) diskFull(hold time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
 
-	db, err := openDatabase(servers.AdminConfig(d.nodes[0].Addr))
+	db, err := servers.Open(servers.AdminConfig(d.nodes[0].Addr))
 	if err != nil {
 		return err
 	}

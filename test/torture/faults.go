@@ -166,7 +166,7 @@ var kinds = []kind{
 		of:   aMaster,
 		inject: func(s *system, n int, _ time.Duration) error {
 			return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
-				return onRedis(node, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+				return node.Use(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 			})
 		},
 	},

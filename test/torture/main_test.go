@@ -15,6 +15,7 @@ import (
 
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // TestMain runs the tests, or the seckill that a campaign of theirs starts.
@@ -86,7 +87,7 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	rig.Eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
 	cfg, err := mysql.ParseDSN(dsn.FindStringSubmatch(out.String())[1])
 	require.NoError(t, err)
-	db, err := openDatabase(cfg)
+	db, err := servers.Open(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 

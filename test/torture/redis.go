@@ -117,7 +117,7 @@ func (s sentinelRedis) follow(ctx context.Context, old int, restarted bool) erro
 		return err
 	}
 
-	err = onRedis(s.Nodes[old], func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
+	err = s.Nodes[old].Use(func(rdb *redis.Client) error { return rdb.ReplicaOf(ctx, host, port).Err() })
 	if err != nil {
 		return err
 	}
@@ -166,14 +166,6 @@ func (c clusterRedis) follow(ctx context.Context, old int, _ bool) error {
 	return c.nodes()[old].Replicating(ctx)
 }
 
-// onRedis calls f with a client of a Redis node, past its proxy.
-func onRedis(node *servers.Redis, f func(*redis.Client) error) error {
-	rdb := redis.NewClient(servers.RedisOptions(node.Addr))
-	defer rdb.Close() //nolint:errcheck // f has its answers
-
-	return f(rdb)
-}
-
 func (s *system) onMaster(n int, f func(ctx context.Context, node *servers.Redis) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
 	defer cancel()
@@ -215,7 +207,7 @@ func (s *system) failover(n int, away, back func(*servers.Process) error, restar
 // fillRedis lets a Redis master refuse to write for some time, as if its memory were full.
 func (s *system) fillRedis(n int, hold time.Duration) error {
 	return s.onMaster(n, func(ctx context.Context, node *servers.Redis) error {
-		return onRedis(node, func(rdb *redis.Client) error {
+		return node.Use(func(rdb *redis.Client) error {
 			if err := rdb.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
 				return err
 			}

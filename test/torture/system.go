@@ -127,7 +127,7 @@ func (s *system) connect(secret string) error {
 		return err
 	}
 
-	if s.db, err = openDatabase(cfg); err != nil {
+	if s.db, err = servers.Open(cfg); err != nil {
 		return err
 	}
 

@@ -68,7 +68,7 @@ func (c *RedisCluster) run(ctx context.Context) error {
 // form assigns the slots to the nodes and returns when every node has the complete slot map.
 func (c *RedisCluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {
-		err := n.use(func(rdb *redis.Client) error {
+		err := n.Use(func(rdb *redis.Client) error {
 			first := i * clusterSlots / clusterMasters
 			next := (i + 1) * clusterSlots / clusterMasters
 			if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
@@ -91,8 +91,8 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return c.Formed(ctx)
 }
 
-// use calls f with a client of the server.
-func (r *Redis) use(f func(rdb *redis.Client) error) error {
+// Use calls f with a client of the server.
+func (r *Redis) Use(f func(rdb *redis.Client) error) error {
 	rdb := redis.NewClient(RedisOptions(r.Addr))
 	defer func() { _ = rdb.Close() }()
 	return f(rdb)
@@ -105,13 +105,13 @@ func (r *Redis) meet(ctx context.Context, other *Redis) error {
 		return err
 	}
 
-	return r.use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
+	return r.Use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
 }
 
 // Formed returns when every node of the start reports that the cluster is complete. Error: ctx ended first.
 func (c *RedisCluster) Formed(ctx context.Context) error {
 	for _, n := range c.Nodes {
-		if err := n.use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
+		if err := n.Use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
 			return err
 		}
 	}
@@ -163,13 +163,13 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 	}
 
 	var id string
-	err := master.use(func(rdb *redis.Client) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
+	err := master.Use(func(rdb *redis.Client) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
 	if err != nil {
 		return err
 	}
 
 	// It fails until the nodes have met.
-	err = replica.use(func(rdb *redis.Client) error {
+	err = replica.Use(func(rdb *redis.Client) error {
 		return Until(ctx, func() error { return rdb.ClusterReplicate(ctx, id).Err() })
 	})
 	return errors.Join(err, replica.Replicating(ctx))
@@ -177,7 +177,7 @@ func replicate(ctx context.Context, master, replica *Redis) error {
 
 // Replicating returns when the server is a replica that has its master's data. Error: ctx ended first.
 func (r *Redis) Replicating(ctx context.Context) error {
-	return r.use(func(rdb *redis.Client) error {
+	return r.Use(func(rdb *redis.Client) error {
 		return Until(ctx, func() error {
 			if rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
 				return errors.New("no link to the master")
@@ -189,7 +189,7 @@ func (r *Redis) Replicating(ctx context.Context) error {
 
 // IsMaster reports whether the server answers that it is a master.
 func (r *Redis) IsMaster(ctx context.Context) (is bool) {
-	_ = r.use(func(rdb *redis.Client) error {
+	_ = r.Use(func(rdb *redis.Client) error {
 		is = rdb.InfoMap(ctx, "replication").Item("Replication", "role") == "master"
 		return nil
 	})

@@ -163,7 +163,13 @@ func AdminConfig(addr string) *mysql.Config {
 func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.DBName = ""
-	cfg.Logger = &mysql.NopLogger{} // the driver logs every failed connection to a starting server
+	return Open(cfg)
+}
+
+// Open opens a pool whose driver does not log broken connections: those to a starting server, or those that faults break.
+func Open(cfg *mysql.Config) (*sql.DB, error) {
+	cfg = cfg.Clone()
+	cfg.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, err
