@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,8 @@ type load struct {
 	endless bool
 	// No request is sent after this time.
 	limit time.Duration
-	// Interval between the starts of two requests of a connection; 0 means none.
+	// Each connection sends one request in every interval of this length, at a random time: requests of independent users
+	// do not come at the same moment. 0 means without a pause.
 	pace time.Duration
 }
 
@@ -153,7 +155,7 @@ func (u *client) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, s
 		}
 
 		if l.pace > 0 {
-			time.Sleep(time.Until(start.Add(round * l.pace)))
+			time.Sleep(time.Until(start.Add(round*l.pace + rand.N(l.pace))))
 			sent = time.Now()
 		}
 
