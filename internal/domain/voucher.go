@@ -51,7 +51,8 @@ func (s VoucherStatus) String() string {
 // SaleState is the state of a voucher at a point in time.
 type SaleState string
 
-// The states of a sale. A normal voucher is on_sale while it is on, and ended otherwise.
+// The states of a sale. A normal voucher is on_sale while it is on, and ended otherwise. A draft is upcoming until the end
+// of its window, and a sale that was taken off has ended.
 const (
 	StateUpcoming SaleState = "upcoming"
 	StateOnSale   SaleState = "on_sale"
@@ -116,6 +117,9 @@ func (v *Voucher) Unpublished() bool { return v.Status == VoucherOff || v.Status
 // State returns the state of the voucher at now.
 func (v *Voucher) State(now time.Time) SaleState {
 	switch {
+	case v.Status == VoucherDraft && v.Sale != nil && now.Before(v.Sale.EndAt):
+		// Within its window as well: it is sold from its publication on.
+		return StateUpcoming
 	case v.Status != VoucherOn:
 		return StateEnded
 	case v.Sale == nil:

@@ -231,7 +231,11 @@ func TestVoucherState(t *testing.T) {
 		"nothing left":     {Voucher{Status: VoucherOn, Sale: sale(0)}, 0, StateSoldOut},
 		"before the end":   {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour - 1, StateOnSale},
 		"at the end":       {Voucher{Status: VoucherOn, Sale: sale(1)}, time.Hour, StateEnded},
-		"off":              {Voucher{Status: VoucherOff, Sale: sale(1)}, 0, StateEnded},
+		"off":              {Voucher{Status: VoucherOff, Sale: sale(1)}, -1, StateEnded},
+		"draft, early":     {Voucher{Status: VoucherDraft, Sale: sale(1)}, -1, StateUpcoming},
+		"draft, in window": {Voucher{Status: VoucherDraft, Sale: sale(1)}, 0, StateUpcoming},
+		"draft, too late":  {Voucher{Status: VoucherDraft, Sale: sale(1)}, time.Hour, StateEnded},
+		"draft, no sale":   {Voucher{Status: VoucherDraft}, 0, StateEnded},
 		"normal":           {Voucher{Status: VoucherOn}, 0, StateOnSale},
 		"normal, expired":  {Voucher{Status: VoucherExpired}, 0, StateEnded},
 	} {

@@ -206,7 +206,7 @@ func TestUnpublishedIsNotListed(t *testing.T) {
 	e := newEnv(t)
 	admin, buyer := e.admin(), e.buyer(1)
 	shown, draft, off := e.sale(5), e.draft(), e.sale(5)
-	require.Equal(t, "ended", draft.State)
+	require.Equal(t, "upcoming", draft.State)
 	admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 	for _, c := range []client{e.guest(), buyer} {
 		for _, query := range []string{"", "?status=on_sale", "?status=ended", "?status=on", "?shop_id=1", "?status=expired"} {
