@@ -50,6 +50,20 @@ var (
 	errShutdown    = errors.New("the server is shutting down")
 )
 
+// reasonOf returns the code of what ended a rush early; empty if that has none.
+func reasonOf(err error) domain.RushReason {
+	switch {
+	case errors.Is(err, errRushStopped):
+		return domain.RushStopped
+	case errors.Is(err, errRushTimeout):
+		return domain.RushTimeout
+	case errors.Is(err, errShutdown):
+		return domain.RushShutdown
+	}
+
+	return ""
+}
+
 func newRushRunner(store *repo.Store, tokens *auth.Tokens, vouchers *service.Vouchers) *rushRunner {
 	return &rushRunner{
 		store:    store,
@@ -98,6 +112,7 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 			last.Took = domain.Milliseconds(time.Since(r.begun))
 			if err != nil {
 				last.State = domain.RushFailed
+				last.Reason = reasonOf(err)
 				last.Detail = err.Error()
 			}
 		})

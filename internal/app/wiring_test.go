@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -123,6 +124,17 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	require.ErrorIs(t, context.Cause(running), errShutdown)
 	_, err = r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1})
 	require.ErrorIs(t, err, domain.ErrUnavailable)
+}
+
+// TestRushNamesItsReason: the page explains a cause by its code, also beside another failure.
+func TestRushNamesItsReason(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]domain.RushReason{
+		errRushStopped: domain.RushStopped, errRushTimeout: domain.RushTimeout, errShutdown: domain.RushShutdown,
+		errors.New("seed the buyers: disk full"): "",
+	} {
+		require.Equal(t, want, reasonOf(errors.Join(cause, errors.New("end the sale"))), cause)
+	}
 }
 
 // TestRushVerdictsUseDatabaseTotals checks that purchases by other users in the rush's sale break no invariant, and

@@ -35,6 +35,16 @@ const (
 	RushFailed  RushState = "failed" // it was stopped or could not be completed
 )
 
+// RushReason is the code of a known cause of a failed rush.
+type RushReason string
+
+// The known causes.
+const (
+	RushStopped  RushReason = "stopped" // by an admin
+	RushTimeout  RushReason = "timeout"
+	RushShutdown RushReason = "shutdown" // of its server
+)
+
 // Rush is the progress and the result of a load simulation.
 type Rush struct {
 	State     RushState `json:"state"`
@@ -51,8 +61,9 @@ type Rush struct {
 	// Number of answers by code; set at the end.
 	Outcomes map[string]int `json:"outcomes"`
 	Verdicts []Verdict      `json:"verdicts"`
-	// Why it failed.
-	Detail string `json:"detail,omitempty"`
+	// Why it failed; empty: for a reason that only Detail has.
+	Reason RushReason `json:"reason,omitempty"`
+	Detail string     `json:"detail,omitempty"`
 }
 
 // Rusher runs load simulations, one at a time. It is safe for concurrent use.

@@ -120,6 +120,12 @@ func TestConsoleRush(t *testing.T) {
 	v.until(`document.querySelector('.live %s')?.innerText === "0"`, fact("database"))
 	v.until(`[...document.querySelectorAll(".live [data-invariant]")].every((li) => li.dataset.ok === "holds")`)
 	v.legible(t, "rush")
+
+	// Why one has failed is said in the language of the page.
+	v.click(`[data-do="language"]`)
+	v.send("rush", "buyers", "400", "stock", "60", "for", "60")
+	v.click(`[data-do="stop"]`)
+	v.reads("[data-why]", "在全部买家收到响应前被停止")
 	s.Verify(t)
 }
 

@@ -1678,32 +1678,34 @@ code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);c
 element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);root2.replaceChildren(head(
 t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
-const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const detail2=h("p",{class:"note"});
-const results=verdicts();const link3=h("a",{class:"link"},t("rush.sale"));const stop=button({name:"stop",label:t("rush.s\
-top"),out},async()=>{await deleteMine("/admin/rush");await poll()});const last=section(t("rush.last"),h("div",{class:"he\
-ad"},h("p",{class:"sub"},link3),state),progress,list4.element,detail2,results.element,h("div",{class:"actions"},stop));const panelPlace=h(
-"div",{});const start4=form({name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),
-required:true,min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,
-value:100},{name:"for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),required:true,min:0,max:LONGEST,value:20}],
-work:async values=>render3(await post("/admin/rush",values))});let live=null;let shown2="";let was="";let unmounted=false;
-let timer2=0;function render3(r){if(unmounted)return;const running=r.state==="running";show(last,r.state!=="idle");attr(
-last,"data-rush",r.state);setChip(state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]);attr(
-link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`);show(link3,r.voucher_id);attr(progress,"max",r.buyers||1);attr(
-progress,"value",r.answered??0);list4.set([{id:"answered",name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??
-0),all:number(r.buyers??0)})},{id:"orders",name:t("rush.orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??
-0)})},{id:"took",name:t("rush.took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(
-r.p50_ms)},{id:"p99",name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<
-b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);text(detail2,
-r.detail??"");results.set(r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);
-if(was&&was!==r.state)announce(t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){
-if(id2===shown2)return;shown2=id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){
-clearTimeout(timer2);if(!unmounted)timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){
-try{render3(await getMine("/admin/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;
-if(problem.code==="forbidden")return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){
-const why=problem.title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-\
-gate":true},t("access.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why)}show(last,false);root2.replaceChildren(
-head(t("rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace);poll();
-return()=>{unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
+const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const why=h("p",{class:"note","dat\
+a-why":true});const detail2=h("p",{class:"reference",lang:"en"});const results=verdicts();const link3=h("a",{class:"link"},
+t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine("/admin/rush");await poll()});
+const last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,list4.element,why,detail2,
+results.element,h("div",{class:"actions"},stop));const panelPlace=h("div",{});const start4=form({name:"rush",label:t("ru\
+sh.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:true,min:1,max:BUYERS,value:1e3},{name:"s\
+tock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t("rush\
+.for"),note:t("rush.forNote"),required:true,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admin/r\
+ush",values))});let live=null;let shown2="";let was="";let unmounted=false;let timer2=0;function render3(r){if(unmounted)
+return;const running=r.state==="running";show(last,r.state!=="idle");attr(last,"data-rush",r.state);setChip(state,t(`rus\
+h.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]);attr(link3,"href",r.voucher_id&&`/console/sales\
+/${r.voucher_id}`);show(link3,r.voucher_id);attr(progress,"max",r.buyers||1);attr(progress,"value",r.answered??0);list4.
+set([{id:"answered",name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"o\
+rders",name:t("rush.orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.\
+took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"p99",
+name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,n])=>({
+id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);const known=has(`rush.why.${r.reason}`);
+text(why,r.state==="failed"?t(`rush.why.${known?r.reason:"other"}`):"");text(detail2,known?"":r.detail??"");results.set(
+r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);if(was&&was!==r.state)announce(
+t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){if(id2===shown2)return;shown2=
+id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){clearTimeout(timer2);if(!unmounted)
+timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render3(await getMine("/ad\
+min/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden")
+return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){const why2=problem.
+title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-gate":true},t("acc\
+ess.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why2)}show(last,false);root2.replaceChildren(head(t(
+"rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace);poll();return()=>{
+unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
 payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};var isOver=v=>v.
 status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now();function checklist(id2,{fix,actions:actions2,
 unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"status"});const list4=h(
@@ -2080,62 +2082,64 @@ Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New 
 .stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.st\
 op":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"\
 Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush\
-.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.noDemo":"This server is not in demo mode an\
-d does not run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",
-foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
-已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
-控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
-p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。","form.bet\
-ween":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.am\
-ount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该\
-货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。",
-"form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","\
-form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
-"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
-.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
-24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
-valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
-area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
-符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
-paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
-且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
-valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
-出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
-r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
-"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
-.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
-e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
-"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
-ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
-k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
-"money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpaid":"未支付","m\
-oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.off":"{off} 折","preview.st\
-ock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间",
-"group.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始",
-"tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活\
-动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLea\
-d":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
-"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
-"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
-副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
-hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
-d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
-货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
-"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
-er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
-.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
-候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
-留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
-ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
- 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
-启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
-voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buy\
+ers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut do\
+wn meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode and does not\
+ run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"\
+所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销",
+"access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务\
+器管理员授予。","access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系\
+统","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。",
+"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。",
+"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
+ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
+结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
+间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
+ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
+须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
+"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
+，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
+"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
+须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
+lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
+100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
+"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
+valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
+多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 10\
+0 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
+"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.valid_from":"请填写日期和时间。",
+"invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超出允许范围。","i\
+nvalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。",
+"open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次提交的内容\
+（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交","home.nav":"\
+首页","home.title":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束","home.allRunnin\
+g":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。","h\
+ome.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","home.\
+and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价",
+"home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stock":"库存","home.lacks.sale":"活动时间",
+"money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）",
+"money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","p\
+review.untitled":"未命名","preview.off":"{off} 折","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","gro\
+up.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"\
+高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab\
+.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"\
+没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
+"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
+ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
+id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
+店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
+"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
+，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
+"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
+oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
+直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
+带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
+"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
+"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
+.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
+ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
+.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
+支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2300,8 +2304,10 @@ discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起
 "rush.forNote":"0 为同时到达。","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
 查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
 n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
-成","rush.is.failed":"失败","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};
-var texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=false;var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
+成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.why.timeout":"超过三分钟\
+仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成。","rush.noDemo":"\
+本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};var texts_default=withOwn(
+{en:en2,zh:zh2});var sessionKnown=false;var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
 if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
 return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
 class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;text(

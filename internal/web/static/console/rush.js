@@ -26,14 +26,15 @@ export function mount(root) {
   const state = chip("");
   const progress = h("progress", { "aria-label": t("rush.progress") });
   const list = factList();
-  const detail = h("p", { class: "note" });
+  const why = h("p", { class: "note", "data-why": true });
+  const detail = h("p", { class: "reference", lang: "en" });
   const results = verdicts();
   const link = h("a", { class: "link" }, t("rush.sale"));
   const stop = button({ name: "stop", label: t("rush.stop"), out }, async () => {
     await deleteMine("/admin/rush");
     await poll();
   });
-  const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, detail, results.element,
+  const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, why, detail, results.element,
     h("div", { class: "actions" }, stop));
   const panelPlace = h("div", {});
   const start = form({
@@ -69,7 +70,9 @@ export function mount(root) {
       ...Object.entries(r.outcomes ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))
         .map(([code, n]) => ({ id: code, name: has(`series.${code}`) ? t(`series.${code}`) : code, value: number(n) })),
     ]);
-    text(detail, r.detail ?? "");
+    const known = has(`rush.why.${r.reason}`);
+    text(why, r.state === "failed" ? t(`rush.why.${known ? r.reason : "other"}`) : "");
+    text(detail, known ? "" : r.detail ?? "");
     results.set(r.verdicts ?? []);
     show(stop, running);
     if (r.voucher_id && r.voucher_id !== "0") showSale(r.voucher_id);

@@ -679,6 +679,10 @@ const en = {
   "rush.is.running": "Running",
   "rush.is.done": "Done",
   "rush.is.failed": "Failed",
+  "rush.why.stopped": "It was stopped before all buyers had a response.",
+  "rush.why.timeout": "It took longer than three minutes.",
+  "rush.why.shutdown": "The server was shut down meanwhile.",
+  "rush.why.other": "It could not be completed.",
   "rush.noDemo": "This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead.",
 };
 
@@ -1359,6 +1363,10 @@ const zh = {
   "rush.is.running": "进行中",
   "rush.is.done": "已完成",
   "rush.is.failed": "失败",
+  "rush.why.stopped": "在全部买家收到响应前被停止。",
+  "rush.why.timeout": "超过三分钟仍未完成。",
+  "rush.why.shutdown": "服务器在此期间关闭。",
+  "rush.why.other": "未能完成。",
   "rush.noDemo": "本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。",
 };
 
