@@ -32,8 +32,8 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	defer res.Body.Close()
 	page, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
-	shop := p.Must(t, rig.Get("/shops/1", ""))["name"].(string)
-	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · `+shop+`">`)
+	shop := p.Must(t, rig.Get("/shops/1", ""))
+	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · `+shop["name"].(string)+`">`)
 	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
 	v := visit(p.URL, "en")
@@ -45,10 +45,15 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next", "Valid until", "Mar 1, 2099"} {
 		v.reads(".details", text)
 	}
+	address := shop["area"].(string) + " " + shop["address"].(string)
+	onMap := fmt.Sprintf(`document.querySelector("a.map[target=_blank][rel=noreferrer]")?.href === "https://www.openstreetmap.org/search?query=" + encodeURIComponent(%q)`, address)
+	v.until(onMap)
 	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))
 	v.click(`[data-do="share"]`)
 	v.until(`window.copied === location.origin + "/sales/%s"`, sale)
 	v.buy(sale, rig.NewPhone())
+	v.click(linkOf(sale))
+	v.until(onMap)
 
 	v.click(`#nav a[href="/"]`)
 	v.until(`document.querySelectorAll("li.sale").length > 1`)

@@ -45,9 +45,9 @@ r.internal":"error.other")}function reference(problem){return problem.requestId?
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
-M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a\
-4 4 0 1 0 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0"};var icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"tr\
-ue"},svg("path",{d:paths[name]}));var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
+M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
+0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
+20.5a7.5 7.5 0 0 1 15 0"};var icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.
 abs(s.offset-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(const s of samples)if(s.rtt<=best.rtt)best=s;return performance.
 now()+best.offset}var BASE="/api/v1";var TIMEOUT=1e4;var Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.

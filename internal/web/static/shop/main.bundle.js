@@ -45,9 +45,10 @@ rror.internal":"error.other")}function reference(problem2){return problem2.reque
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
-M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a\
-4 4 0 1 0 0-8M4.5 20.5a7.5 7.5 0 0 1 15 0"};var icon=name2=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"t\
-rue"},svg("path",{d:paths[name2]}));var KEEP=8;var SLACK=100;var DATE_SLACK=1e3;var samples=[];var coarse=null;function observe(serverTime,sent,got){const at=Date.
+M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
+0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
+20.5a7.5 7.5 0 0 1 15 0"};var icon=name2=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{
+d:paths[name2]}));var KEEP=8;var SLACK=100;var DATE_SLACK=1e3;var samples=[];var coarse=null;function observe(serverTime,sent,got){const at=Date.
 parse(serverTime);if(Number.isNaN(at))return;const fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,SLACK);
 samples.push(fresh);if(samples.length>KEEP)samples.shift()}function observeDate(date,sent,got){const at=Date.parse(date);
 if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){
@@ -483,11 +484,15 @@ s3.p,V(a2.F,o2)),(z[c2]?[z[c2]]:z).map((o3,r3)=>{const n3=x(e2.size,e2.K);return
 reduce((t6,o3)=>o3.s<t6.s?o3:t6)}}n(4)};P.with=(...t4)=>(o2,e)=>P(o2,{modes:[...g,...t4],...e});var QUIET2=4;function qr(content,label){const code=P(content);const size=code.size+2*QUIET2;let path2="";for(let y2=0;y2<
 code.size;y2++){for(let x2=0;x2<code.size;x2++)if(code.get(x2,y2))path2+=`M${x2+QUIET2} ${y2+QUIET2}h1v1h-1z`}return svg(
 "svg",{class:"qr",viewBox:`0 0 ${size} ${size}`,role:"img","aria-label":label,"shape-rendering":"crispEdges"},svg("path",
-{class:"qr-light",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{load:()=>load2,onChange:()=>onChange6,shop:()=>shop2});var RETRY3=3e4;var shops=new Map;var next=new Map;var changes8=topic();var listed=null;var onChange6=changes8.on;function load2(){
+{class:"qr-light",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load2,mapLink:()=>mapLink,onChange:()=>onChange6,
+shop:()=>shop2});var RETRY3=3e4;var shops=new Map;var next=new Map;var changes8=topic();var listed=null;var onChange6=changes8.on;function load2(){
 listed??=get("/shops?limit=100").then(({items})=>{for(const s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}
 function shop2(id){if(!shops.get(id)&&performance.now()>=(next.get(id)??0)){next.set(id,performance.now()+RETRY3);(listed??
 Promise.resolve()).then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2);changes8.emit()},()=>{})}return shops.
-get(id)??null}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
+get(id)??null}var maps={"zh-CN":"https://uri.amap.com/search?keyword=",en:"https://www.openstreetmap.org/search?query="};
+var addressOf=s2=>[s2?.area,s2?.address].filter(Boolean).join(" ");function mapLink(address){const lang=languageOf(address);
+return h("a",{class:"map",href:maps[lang]+encodeURIComponent(address),target:"_blank",rel:"noreferrer",lang},icon("pin"),
+address)}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
 const all2=h("a",{href:"/orders",class:"link"},icon("back"),t("orders.all"));const list2=h("ul",{class:"orders","data-on\
 e":Boolean(only2)});const empty=h("p",{class:"empty"});const error2=h("p",{class:"banner",role:"status"});const enter=h(
 "button",{type:"button",class:"primary",onclick:()=>login()},t("login.title"));const shop3=h("a",{href:"/",class:"button\
@@ -541,15 +546,17 @@ cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("ord
 failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.redeemed_at&&t("ord\
 ers.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.
 status];text(deadline,words&&words()||"");show(due,deadline.textContent)}function showBought(o2,v2){const{rules:terms,shop_id:shopID,
-shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop2(shopID):null;const where=[shopName||s2?.name,
-...alone&&s2?[s2.area,s2.address,s2.open_hours]:[]].filter(Boolean).join(" · ");text(of,where);attr(of,"lang",languageOf(
-where));show(of,where);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(rules.textContent));show(rules,rules.textContent)}
-function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2);show(pass,has2&&open3);text(toggle,
-t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",String(open3));attr(toggle,"class",open3?"quie\
-t":"primary");text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name3,
-time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · "));show(validity,validity.textContent);if(!has2){picture.replaceChildren()}else if(code.
-textContent!==o2.redeem_code||!picture.firstChild){text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t(
-"orders.qr",{code:o2.redeem_code})))}}return{element,update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
+shop_name:shopName}=boughtOf(o2,v2);const s2=shopID&&(alone||!shopName)?shop2(shopID):null;const name3=shopName||s2?.name;
+const address=alone?addressOf(s2):"";const where=[name3,address,alone&&s2?.open_hours].filter(Boolean);if(of.textContent!==
+where.join(" · ")){of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1))}attr(
+of,"lang",languageOf(where.join("")));show(of,where.length>0);text(rules,alone&&terms||"");attr(rules,"lang",languageOf(
+rules.textContent));show(rules,rules.textContent)}function showCode(o2){const has2=o2.status==="paid"&&o2.redeem_code;show(
+toggle,has2);show(pass,has2&&open3);text(toggle,t(open3?"orders.hideCode":"orders.showCode"));attr(toggle,"aria-expanded",
+String(open3));attr(toggle,"class",open3?"quiet":"primary");text(validity,[["validFrom",o2.valid_from],["validUntil",o2.
+valid_until]].filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · "));show(validity,
+validity.textContent);if(!has2){picture.replaceChildren()}else if(code.textContent!==o2.redeem_code||!picture.firstChild){
+text(code,o2.redeem_code);picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))}}return{element,
+update}}var STORED2="seckill.open";var LIFETIME=23*36e5;var stored=load3();function load3(){try{return JSON.parse(sessionStorage.
 getItem(STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=false;return async event=>{event?.preventDefault();if(working||button.
 getAttribute("aria-disabled")==="true")return;working=true;errorBox.clear();attr(button,"aria-disabled","true");attr(button,
 "data-busy",true);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=
@@ -703,13 +710,14 @@ function update(now2,idle2){if(missing3===id)return giveUp();const v2=sale(id);t
 show(body,v2);text(heading,title());if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<
 0)showTitle();c2.update(now2,idle2);text(rules,v2.rules);rules.lang=languageOf(v2.rules);show(rules,v2.rules);show(rulesTitle,
 v2.rules);show(steps,stateOf2(v2,now2)!=="ended");showFacts(v2)}function showFacts(v2){const of=shop2(v2.shop_id);const all3=[
-["shop",of?.name],["address",[of?.area,of?.address].filter(Boolean).join(" ")],["hours",of?.open_hours],["begins",stamp(
-v2.begin_at)],["ends",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],
-["validUntil",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
-duration(v2.pay_timeout):""]].filter(([,value])=>value);const names=all3.map(([name2])=>name2).join(" ");if(facts.dataset.
-names!==names){facts.dataset.names=names;facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
-h("dd",{}))))}all3.forEach(([,value],i2)=>text(facts.children[i2].lastChild,value))}attr(root2,"data-bar",true);const stopReading=watch2(
-id);const stopTime=keepTime(update);return()=>{attr(root2,"data-bar",null);stopReading();stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+["shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],
+["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUntil",v2.valid_until&&stamp(
+v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):
+""]].filter(([,value])=>value);const names=all3.map(([name2])=>name2).join(" ");if(facts.dataset.names!==names){facts.dataset.
+names=names;facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))}all3.forEach(
+([name2,value],i2)=>{const dd=facts.children[i2].lastChild;if(name2!=="address")text(dd,value);else if(dd.textContent!==
+value)dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",true);const stopReading=watch2(id);const stopTime=keepTime(
+update);return()=>{attr(root2,"data-bar",null);stopReading();stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
 /[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
 return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||

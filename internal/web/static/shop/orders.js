@@ -201,10 +201,14 @@ function card(id, open) {
   function showBought(o, v) {
     const { rules: terms, shop_id: shopID, shop_name: shopName } = boughtOf(o, v);
     const s = shopID && (alone || !shopName) ? shops.shop(shopID) : null;
-    const where = [shopName || s?.name, ...(alone && s ? [s.area, s.address, s.open_hours] : [])].filter(Boolean).join(" · ");
-    text(of, where);
-    attr(of, "lang", languageOf(where));
-    show(of, where);
+    const name = shopName || s?.name;
+    const address = alone ? shops.addressOf(s) : "";
+    const where = [name, address, alone && s?.open_hours].filter(Boolean);
+    if (of.textContent !== where.join(" · ")) {
+      of.replaceChildren(...where.flatMap((part) => [" · ", part === address ? shops.mapLink(part) : part]).slice(1));
+    }
+    attr(of, "lang", languageOf(where.join("")));
+    show(of, where.length > 0);
     text(rules, (alone && terms) || "");
     attr(rules, "lang", languageOf(rules.textContent));
     show(rules, rules.textContent);

@@ -87,7 +87,7 @@ export function mount(root, id) {
   function showFacts(v) {
     const of = shops.shop(v.shop_id);
     const all = [
-      ["shop", of?.name], ["address", [of?.area, of?.address].filter(Boolean).join(" ")], ["hours", of?.open_hours],
+      ["shop", of?.name], ["address", shops.addressOf(of)], ["hours", of?.open_hours],
       ["begins", stamp(v.begin_at)], ["ends", stamp(v.end_at)], ["zone", zone(new Date(v.begin_at))],
       ["validFrom", v.valid_from && stamp(v.valid_from)], ["validUntil", v.valid_until && stamp(v.valid_until)],
       ["limit", t("sale.limitOf", { n: v.limit_per_user })],
@@ -98,7 +98,11 @@ export function mount(root, id) {
       facts.dataset.names = names;
       facts.replaceChildren(...all.map(([name]) => h("div", {}, h("dt", {}, t(`sale.${name}`)), h("dd", {}))));
     }
-    all.forEach(([, value], i) => text(facts.children[i].lastChild, value));
+    all.forEach(([name, value], i) => {
+      const dd = facts.children[i].lastChild;
+      if (name !== "address") text(dd, value);
+      else if (dd.textContent !== value) dd.replaceChildren(shops.mapLink(value));
+    });
   }
 
   attr(root, "data-bar", true);

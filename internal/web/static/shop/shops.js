@@ -1,7 +1,10 @@
 // The shops, read when a page shows them.
 
 import { get } from "../lib/api.js";
+import { h } from "../lib/dom.js";
 import { topic } from "../lib/events.js";
+import { languageOf } from "../lib/i18n.js";
+import { icon } from "../lib/icon.js";
 
 const RETRY = 30_000; // ms; after a failed read
 
@@ -35,4 +38,19 @@ export function shop(id) {
     );
   }
   return shops.get(id) ?? null;
+}
+
+// The map that finds an address in each language. It learns nothing before the link is pressed.
+const maps = {
+  "zh-CN": "https://uri.amap.com/search?keyword=",
+  en: "https://www.openstreetmap.org/search?query=",
+};
+
+// addressOf returns the address of a shop; "" if it is not known.
+export const addressOf = (s) => [s?.area, s?.address].filter(Boolean).join(" ");
+
+// mapLink returns an address as a link to a map.
+export function mapLink(address) {
+  const lang = languageOf(address);
+  return h("a", { class: "map", href: maps[lang] + encodeURIComponent(address), target: "_blank", rel: "noreferrer", lang }, icon("pin"), address);
 }
