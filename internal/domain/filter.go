@@ -49,8 +49,8 @@ type SaleTab string
 
 // The tabs. TabAll has every voucher, and is the only one with vouchers that were published without a sale.
 const (
-	TabRunning  SaleTab = "running" // on sale, or sold out and not over
-	TabUpcoming SaleTab = "upcoming"
+	TabRunning  SaleTab = "running"  // on sale, or sold out and not over
+	TabUpcoming SaleTab = "upcoming" // that which begins next is first
 	TabDrafts   SaleTab = "drafts"
 	TabEnded    SaleTab = "ended" // over, or taken off
 	TabAll      SaleTab = "all"

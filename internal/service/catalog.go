@@ -55,7 +55,7 @@ func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher
 		counts[tab] = 0
 	}
 
-	var page []*domain.Voucher
+	var matching []*domain.Voucher
 	for _, v := range c.vouchers {
 		if f.Search != "" && !titled(v.Title) && strconv.FormatInt(v.ID, 10) != f.Search {
 			continue
@@ -67,13 +67,27 @@ func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher
 			counts[tab]++
 		}
 
-		after := f.Page.Before == 0 || v.ID < f.Page.Before
-		if after && (f.Tab == domain.TabAll || f.Tab == tab) && len(page) < f.Page.Limit {
-			page = append(page, v)
+		if f.Tab == domain.TabAll || f.Tab == tab {
+			matching = append(matching, v)
 		}
 	}
 
-	return page, counts
+	return pageOf(matching, f), counts
+}
+
+// pageOf returns the page of f: of upcoming sales the one that begins next is first, of all others the newest.
+func pageOf(vouchers []*domain.Voucher, f domain.StaffFilter) []*domain.Voucher {
+	if f.Tab == domain.TabUpcoming {
+		slices.SortStableFunc(vouchers, func(a, b *domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
+
+		// If the last one of the page before has begun since, so have all that were above it.
+		last := slices.IndexFunc(vouchers, func(v *domain.Voucher) bool { return v.ID == f.Page.Before })
+		vouchers = vouchers[last+1:]
+	} else if f.Page.Before > 0 {
+		vouchers = slices.DeleteFunc(vouchers, func(v *domain.Voucher) bool { return v.ID >= f.Page.Before })
+	}
+
+	return vouchers[:min(len(vouchers), f.Page.Limit)]
 }
 
 // Complete reports whether there are no older vouchers.

@@ -218,3 +218,33 @@ func TestCatalogIsBounded(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrOverloaded)
 	})
 }
+
+// TestUpcomingByStart: the sale that begins next is first, however old it is. After the sale of a cursor has begun, so have
+// all above it.
+func TestUpcomingByStart(t *testing.T) {
+	c := &Catalog{}
+	for id, hours := range []time.Duration{5: 2, 4: 1, 3: 4, 2: 3} {
+		if hours > 0 {
+			v := openSale(1)
+			v.ID = int64(id)
+			v.Sale.BeginAt = testNow.Add(hours * time.Hour)
+			v.Sale.EndAt = testNow.Add(9 * time.Hour)
+			c.vouchers = append([]*domain.Voucher{&v}, c.vouchers...)
+		}
+	}
+
+	page := func(before int64, limit int, after time.Duration) []int64 {
+		f := domain.StaffFilter{Tab: domain.TabUpcoming, Page: domain.Page{Before: before, Limit: limit}}
+		found, counts := c.Browse(f, testNow.Add(after))
+		ids := make([]int64, len(found))
+		for i, v := range found {
+			ids[i] = v.ID
+		}
+		require.GreaterOrEqual(t, counts[domain.TabUpcoming], len(ids))
+		return ids
+	}
+	require.Equal(t, []int64{4, 5, 2, 3}, page(0, 9, 0))
+	require.Equal(t, []int64{4, 5}, page(0, 2, 0))
+	require.Equal(t, []int64{2, 3}, page(5, 2, 0))
+	require.Equal(t, []int64{2, 3}, page(5, 2, 2*time.Hour), "both of the first page have begun")
+}

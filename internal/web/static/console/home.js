@@ -11,10 +11,8 @@ import { soldBar, stateOf, thumbnail } from "./sales.js";
 
 const EVERY = 10_000; // ms
 const LISTED = 5; // sales and drafts
-const SOON = 100; // upcoming sales, newest first, of which those with the nearest starts are listed
 
-const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: name === "upcoming" ? SOON : LISTED })}`);
-const nearest = (sales) => [...sales].sort((a, b) => Date.parse(a.begin_at) - Date.parse(b.begin_at)).slice(0, LISTED);
+const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: LISTED })}`);
 const link = (v) => h("a", { href: `/console/sales/${v.id}` }, v.title);
 
 // orNull resolves to null after a Problem.
@@ -76,7 +74,7 @@ export function mount(root) {
     const none = h("div", { class: "panel empty" }, t("home.none"), " ",
       session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
     running.replaceChildren(...(panels.length > 0 ? panels : [none]));
-    next.replaceChildren(...nearest(soon.items).map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
+    next.replaceChildren(...soon.items.map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
     show(upcoming, soon.items.length > 0);
     past.replaceChildren(...over.items.filter((v) => v.type === "seckill").map((v) => brief(v, stateOf(v)[0])));
     show(ended, past.children.length > 0);

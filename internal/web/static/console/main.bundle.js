@@ -1512,33 +1512,32 @@ const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",sto
 p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
 filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
 {id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
-...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var SOON=100;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:name===
-"upcoming"?SOON:LISTED})}`);var nearest=sales2=>[...sales2].sort((a,b)=>Date.parse(a.begin_at)-Date.parse(b.begin_at)).slice(
-0,LISTED);var link2=v=>h("a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.
-code)throw problem;return null});function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("load\
-ing"));const running=h("div",{class:"running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h(
-"ul",{class:"briefly"});const upcoming=section(t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h(
-"div",{"data-home":true},section(t("home.todo"),todo),running,h("div",{class:"forms"},upcoming,ended));let drafts=[];let timer2=0;
-let unmounted=false;show(page2,false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/ad\
-min/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);
-panel2.dataset.voucher=v.id;panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector(
-"h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}
-const brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){
-const list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.
-problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lack\
-s",{lacks}):t("home.ready"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>
-0?all2:[t("home.nothing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.
-all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+"a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
+function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
+running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
+t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h("div",{"data-home":true},section(t("hom\
+e.todo"),todo),running,h("div",{class:"forms"},upcoming,ended));let drafts=[];let timer2=0;let unmounted=false;show(page2,
+false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour\
+=false`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);panel2.dataset.voucher=v.id;panel2.
+querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector("h2").after(h("p",{class:"sub"},
+t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h(
+"li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
+getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
+e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
+ady"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.n\
+othing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","\
+upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
 lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
-w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...nearest(soon.
-items).map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(
-...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.
-filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{
-if(!document.hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)
-timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/ne\
-w",class:"button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);
-return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
+w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...soon.items.map(
+v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(...over.items.
+filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.filter(
+Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{if(!document.
+hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=
+setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
+button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{
+unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
 mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
 contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;
@@ -2064,82 +2063,81 @@ Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.act
 r ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"\
 Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.n\
 one":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.acti\
-on":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.actor_id":"User","audit.detail":"Details","audit.\
-change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.f\
-ield.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","aud\
-it.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value\
-.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.\
-true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","ac\
-tor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"\
-Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action\
-.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_v\
-oucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_ro\
-om":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter \
-discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.clo\
-se_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside th\
-e provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"\
-Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush\
-.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.st\
-op":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"\
-Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush\
-.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buy\
-ers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut do\
-wn meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode and does not\
- run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"\
-所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销",
-"access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务\
-器管理员授予。","access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系\
-统","form.required":"请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。",
-"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。",
-"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
-ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
-结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
-间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。","form.z\
-ero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid.title":"\
-须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。",
-"invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在\
-，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。",
-"invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"\
-须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_va\
-lue":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 \
-100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。",
-"invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","in\
-valid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。","invalid.message":"最\
-多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 10\
-0 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。",
-"invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.valid_from":"请填写日期和时间。",
-"invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超出允许范围。","i\
-nvalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。",
-"open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。","open.another":"上一次提交的内容\
-（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？","open.do":"另外提交","home.nav":"\
-首页","home.title":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束","home.allRunnin\
-g":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。","h\
-ome.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","home.\
-and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价",
-"home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stock":"库存","home.lacks.sale":"活动时间",
-"money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）",
-"money.conversion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","p\
-review.untitled":"未命名","preview.off":"{off} 折","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","gro\
-up.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"\
-高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab\
-.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"\
-没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
-"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
-ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
-id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
-店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
-"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
-，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
-"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
-oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
-直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
-带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
-"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
-"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
-.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
-ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
-.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
-支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+on":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} \
+→ {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face\
+ value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"G\
+eneration of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.\
+value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value\
+.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","ac\
+tion.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"\
+Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created",
+"action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","acti\
+on.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","a\
+ction.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_mon\
+ey":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice cl\
+osed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"\
+Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simul\
+ates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"B\
+uyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last \
+simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"\
+Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","ru\
+sh.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush\
+.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.o\
+ther":"It could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run\
+ the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
+"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
+"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
+mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
+e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
+paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
+且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
+出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
+r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
+"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
+"open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
+.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
+e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
+"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
+ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
+k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
+"money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpaid":"未支付","m\
+oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.off":"{off} 折","preview.st\
+ock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间",
+"group.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始",
+"tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活\
+动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLea\
+d":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
+"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
+"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
+副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
+hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
+d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
+货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
+"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
+er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
+.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
+候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
+留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
+ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
+ 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
+启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
+voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2286,21 +2284,21 @@ r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit
 d":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号",
 "audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","audit.network":"\
 网络","audit.none":"没有记录。","audit.find":"查找记录","audit.show":"筛选","audit.at":"时间","audit.acto\
-r":"操作者","audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.actor_id":"用户","\
-audit.detail":"详情","audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"\
-售价（最小货币单位）","audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支\
-付时限","audit.field.entry":"入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行",
-"audit.field.type_id":"分类","audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","\
-audit.value.expired":"已结束","audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"\
-工作人员","actor.provider":"支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","ac\
-tion.expire":"超时未付","action.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","actio\
-n.create_voucher":"新建活动","action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_\
-voucher":"修改活动","action.delete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passe\
-s":"作废入场凭证","action.change_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.\
-discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回",
-"action.close_notice":"关闭支付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款",
-"action.dispute":"银行拒付","rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买\
-家抢购。","rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.for":"买家到达时长（秒）",
+r":"操作者","audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.detail":"详情","au\
+dit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
+"audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
+入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
+"audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已结束",
+"audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"工作人员","actor.provider":"\
+支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","action.expire":"超时未付","act\
+ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","action.create_voucher":"新建活动",
+"action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.d\
+elete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.c\
+hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信",
+"action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回","action.close_notice":"关闭支\
+付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款","action.dispute":"银行拒付",
+"rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
+"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.for":"买家到达时长（秒）",
 "rush.forNote":"0 为同时到达。","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
 查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
 n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\

@@ -214,8 +214,8 @@ let p2=proofs.get(v2.id);if(!p2)proofs.set(v2.id,p2={is:"working",next:0});if(p2
 p2.running=true;const settle=is=>{p2.running=false;p2.next=performance.now()+(is==="failed"?RETRY*(1+Math.random()):AGAIN);
 if(p2.is===is)return;p2.is=is;changes3.emit()};solution(v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(
 id,challenge??void 0);function forget3(id){proofs.delete(id);forget2(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
-final:()=>final,hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,
-order:()=>order,pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{signal,
+hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
+pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{signal,
 headers:own,lastID="",most=MOST,onEvent,onProblem,done:done2}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
 let renew3=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop2=()=>cut.abort();
 signal.addEventListener("abort",stop2);try{const headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};

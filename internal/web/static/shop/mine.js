@@ -24,7 +24,7 @@ const progress = {
 };
 
 // final reports whether an order will not change any more, active whether it holds a unit of the sale.
-export const final = (order) => ["redeemed", "cancelled", "refunded", "failed"].includes(order.status);
+const final = (order) => ["redeemed", "cancelled", "refunded", "failed"].includes(order.status);
 export const active = (order) => !["cancelled", "refunded", "failed"].includes(order.status);
 
 // expired reports whether a cancelled order was not paid in time.
