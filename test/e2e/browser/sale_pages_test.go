@@ -45,7 +45,7 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	for _, text := range []string{"Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next", "Valid until", "Mar 1, 2099"} {
 		v.reads(".details", text)
 	}
-	address := shop["area"].(string) + " " + shop["address"].(string)
+	address := shop["address"].(string) + ", " + shop["area"].(string)
 	onMap := fmt.Sprintf(`document.querySelector("a.map[target=_blank][rel=noreferrer]")?.href === "https://www.openstreetmap.org/search?query=" + encodeURIComponent(%q)`, address)
 	v.until(onMap)
 	v.do(chromedp.Evaluate[chromedp.Void](`void (navigator.share = undefined, navigator.clipboard.writeText = async (text) => { window.copied = text; })`))

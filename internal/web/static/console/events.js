@@ -7,9 +7,10 @@ import { stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { form } from "./form.js";
-import { button, errorBox, head, listing, statusLine } from "./parts.js";
+import { button, chip, errorBox, finder, head, listing, statusLine } from "./parts.js";
 
 const states = ["pending", "delivered", "failed"];
+const kinds = { delivered: "good", failed: "bad" };
 
 // mount shows the events, each with its payload and the last answer. The filter is kept in the URL.
 export function mount(root) {
@@ -33,7 +34,7 @@ export function mount(root) {
       { label: t("events.created_at"), cell: (e) => stamp(e.payload.created_at) },
       { label: t("events.type"), cell: (e) => e.payload.type },
       { label: t("events.order_id"), cell: (e) => h("a", { href: `/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}` }, e.payload.data.id) },
-      { label: t("events.status"), cell: (e) => t(`events.status.${e.status}`) },
+      { label: t("events.status"), cell: (e) => chip(t(`events.status.${e.status}`), kinds[e.status]) },
       { label: t("events.tries"), number: true, cell: (e) => e.tries },
       { label: t("events.next_try_at"), cell: (e) => (e.next_try_at ? stamp(e.next_try_at) : "–") },
       { label: t("events.answer"), cell: (e) => [e.answer_status, e.answer].filter(Boolean).join(" ") || "–" },
@@ -56,7 +57,7 @@ export function mount(root) {
     return h("div", { class: "row-actions", "data-event": event.id }, repeat);
   }
 
-  root.replaceChildren(head(t("events.title"), h("p", {}, t("events.lead"))), f.element,
+  root.replaceChildren(head(t("events.title"), h("p", {}, t("events.lead"))), finder(t("events.find"), f.element),
     h("div", { class: "bar" }, button({ name: "refresh", out }, () => all.load())), status.element, out.element, all.element);
   all.load();
   return () => {};

@@ -563,24 +563,25 @@ const place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h(
 link"},t("sale.back"))),out.element,place);let unmounted=false;Promise.all([getMine(`/vouchers/${id2}`),all()]).then(([v,
 shops])=>{if(unmounted)return;text(title,v.title);const all2=forms2(v,shops,changed=>{text(title,changed.title);all2.reset(
 changed)});place.replaceChildren(all2.element);all2.focus(new URLSearchParams(location.search).get("field"))},problem=>{
-if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true}}var states=["pending","delivered","failed"];function mount4(root2){const post=intents();const out=errorBox();const status=statusLine();
-const query2=new URLSearchParams(location.search);const state=states.includes(query2.get("status"))?query2.get("status"):
-"";const f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("events.\
-status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"id",label:t(
-"events.order_id"),value:query2.get("order_id")??""}],work:values=>void go(`/console/events?${new URLSearchParams(values)}`)});
-const filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.get("order_id")}};const all2=listing(
-{caption:t("events.title"),empty:t("events.none"),columns:[{label:t("events.created_at"),cell:e=>stamp(e.payload.created_at)},
-{label:t("events.type"),cell:e=>e.payload.type},{label:t("events.order_id"),cell:e=>h("a",{href:`/console/orders/${e.payload.
-data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events.status"),cell:e=>t(`events.status.${e.
-status}`)},{label:t("events.tries"),number:true,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(
-e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t(
-"events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))},
-...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
-{limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){const repeat=button({name:"repeat",out,label:t("\
-events.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`);status.show(t("events.repea\
-ted"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
-head(t("events.title"),h("p",{},t("events.lead"))),f.element,h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
-load())),status.element,out.element,all2.element);all2.load();return()=>{}}var durable=s=>s.settled?s.settled.ok??0:null;var accepted=s=>s.outcomes?s.outcomes.ok??0:null;var codes=["sold_out","du\
+if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true}}var states=["pending","delivered","failed"];var kinds3={delivered:"good",failed:"bad"};function mount4(root2){const post=intents();
+const out=errorBox();const status=statusLine();const query2=new URLSearchParams(location.search);const state=states.includes(
+query2.get("status"))?query2.get("status"):"";const f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"\
+status",kind:"choice",label:t("events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||
+"all"},{name:"order_id",kind:"id",label:t("events.order_id"),value:query2.get("order_id")??""}],work:values=>void go(`/c\
+onsole/events?${new URLSearchParams(values)}`)});const filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.
+get("order_id")}};const all2=listing({caption:t("events.title"),empty:t("events.none"),columns:[{label:t("events.created\
+_at"),cell:e=>stamp(e.payload.created_at)},{label:t("events.type"),cell:e=>e.payload.type},{label:t("events.order_id"),cell:e=>h(
+"a",{href:`/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events\
+.status"),cell:e=>chip(t(`events.status.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:true,cell:e=>e.
+tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[
+e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",
+{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))},...session.may("operate")?[{label:t("events.do"),
+cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});
+function actions2(event){const repeat=button({name:"repeat",out,label:t("events.repeat")},async()=>{status.clear();try{await post(
+`/admin/events/${event.id}/repeat`);status.show(t("events.repeated"))}finally{await all2.load()}});return h("div",{class:"\
+row-actions","data-event":event.id},repeat)}root2.replaceChildren(head(t("events.title"),h("p",{},t("events.lead"))),finder(
+t("events.find"),f.element),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,
+all2.element);all2.load();return()=>{}}var durable=s=>s.settled?s.settled.ok??0:null;var accepted=s=>s.outcomes?s.outcomes.ok??0:null;var codes=["sold_out","du\
 plicate_order","order_in_progress","rate_limited","overloaded","unavailable","other"];var notRejected=["ok","replayed"];
 function refused(s,code){if(!s.outcomes)return null;const all2=[...Object.entries(s.outcomes),...Object.entries(s.settled)];
 return all2.reduce((sum,[c,n])=>code===(codes.includes(c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0)}var refusals=s=>s.
@@ -1502,17 +1503,17 @@ p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(stats)}last.set(se
 stats)}function showRepair(broken){if(broken&&repair.hidden)repair.replaceChildren(t("live.repair")," ",h("a",{href:"/co\
 nsole/reconcile"},t("reconcile.nav")));show(repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!figures3||
 figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
-const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats?hour=false`);sold.show(course(all2?.curve??[],voucher,at))}catch(problem){
-if(!problem.code)throw problem;counted=-1}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
-lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
-Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(
-s))}))]);lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
-const entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
-[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
-p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.
-filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
-{id:"lane",name:t("live.lane"),value:lane}])}const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,
-...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
+const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats?hour=false`);const points3=course(all2?.curve??[],voucher,
+at);show(sold.element,points3.length>1);sold.show(points3)}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){
+pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.
+element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).
+map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.
+element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){const entries2=[["database",stock2.database],
+["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],
+["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({
+id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,
+name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}
+const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
 "a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
 function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
 running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
@@ -1608,19 +1609,19 @@ t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provide
 "span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"ba\
 d":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:
 null)},{label:t("payments.amount"),number:true,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},
-{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}]);payments.set(o.payments);about.replaceChildren(h("div",{class:"\
-panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(
-o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/co\
-nsole/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],
-[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[
-t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&
-explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"no\
-te"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.
-may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},
-t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",
-class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),
-log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.show(problem)});return()=>{
-unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],{cards:true});payments.set(o.payments);about.replaceChildren(
+h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,
+o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",
+{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.sh\
+op_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","\
+refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("\
+orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(
+move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:
+null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:
+h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{
+href:"/console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,
+section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.
+show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render3(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render3(await post(
@@ -2034,65 +2035,66 @@ First received","notices.reason":"Problem","notices.source":"Source","notices.so
 ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
 ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
 "events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
-nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.show":"Show",
-"events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered",
-"events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events\
-.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"\
-Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters",
-"deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was retu\
-rned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLett\
-ers.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLet\
-ters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLet\
-ters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard th\
-e dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.\
-done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differe\
-nces between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.appl\
-y":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; \
-the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and \
-the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is\
- safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.",
-"reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","\
-reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findin\
-gs":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconci\
-le.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile\
-.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit lo\
-g","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entri\
-es","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Bu\
-yers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"\
-Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"Use\
-r ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"\
-Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.n\
-one":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.acti\
-on":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} \
-→ {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face\
- value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"G\
-eneration of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.\
-value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value\
-.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","ac\
-tion.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"\
-Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created",
-"action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","acti\
-on.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","a\
-ction.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_mon\
-ey":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice cl\
-osed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"\
-Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simul\
-ates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"B\
-uyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last \
-simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"\
-Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","ru\
-sh.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush\
-.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.o\
-ther":"It could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run\
- the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。",
-"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.deci\
-mals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zon\
-e}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find d\
+eliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","eve\
+nts.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created\
+ at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","event\
+s.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.",
+"deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after \
+all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters\
+.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","dea\
+dLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLe\
+tters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","dead\
+Letters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Retu\
+rned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconcil\
+iation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refre\
+sh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They\
+ are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A rep\
+air makes the admission gate and the queue match it and never changes the database. Problems in the database must be fix\
+ed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.fou\
+nd":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","\
+reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
+ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
+"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
+ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
+Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, \
+newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.a\
+dmin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by\
+.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"\
+Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.t\
+arget":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown",
+"audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time",
+"audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details",
+"audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","\
+audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entr\
+y","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audi\
+t.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit\
+.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provid\
+er","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.re\
+deem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created",
+"action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.d\
+elete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.ch\
+ange_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead \
+letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","act\
+ion.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned out\
+side the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush\
+.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyer\
+s","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start",
+"rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.\
+answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not sta\
+rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
+ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
+was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
+nd does not run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",
+foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
+已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
+控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
+p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。","form.bet\
+ween":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.am\
+ount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该\
+货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。",
+"form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","\
+form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
 "form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
 .title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
 24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
@@ -2257,20 +2259,20 @@ notices.source":"来源","notices.source.notice":"通知","notices.source.query"
 ices.order_id":"订单","notices.times":"次数","notices.body":"内容","notices.do":"操作","notices.close":"关闭",
 "notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"回调记录","events.title":"回调记录","\
 events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该地址时没有记录。",
-"events.none":"没有回调。","events.show":"查看","events.status":"状态","events.status.all":"全部","events.sta\
-tus.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.order_id":"\
-订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次\
-尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.repeat":"重新发送","ev\
-ents.repeated":"一秒内会重新发送。","deadLetters.nav":"死信队列","deadLetters.title":"死信队列","deadLe\
-tters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadL\
-etters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters.vouch\
-er_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","deadLet\
-ters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单\
- {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。",
-"deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.nav":"数据核对",
-"reconcile.title":"数据核对","reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refre\
-sh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
-"reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
+"events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.status":"状态","events.sta\
+tus.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败",
+"events.order_id":"订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","even\
+ts.next_try_at":"下次尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.rep\
+eat":"重新发送","events.repeated":"一秒内会重新发送。","deadLetters.nav":"死信队列","deadLetters.title":"\
+死信队列","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
+"deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters\
+.voucher_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","d\
+eadLetters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定\
+重新投递订单 {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为\
+下单失败。","deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconci\
+le.nav":"数据核对","reconcile.title":"数据核对","reconcile.lead":"数据库、Redis 准入与队列之间的差异。",
+"reconcile.refresh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库\
+。","reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.at":"比对时间：{a\
 t}。","reconcile.busy":"比对期间仍有订单产生，部分数据无法精确比对。","reconcile.findings":"活动 {i\

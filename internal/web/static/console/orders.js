@@ -193,7 +193,7 @@ export function one(root, id) {
       { label: t("payments.amount"), number: true, cell: amount },
       { label: t("payments.created_at"), cell: (p) => stamp(p.created_at) },
       { label: t("payments.updated_at"), cell: (p) => stamp(p.updated_at) },
-    ]);
+    ], { cards: true });
     payments.set(o.payments);
     about.replaceChildren(
       h("div", { class: "panel", "data-order": o.id, "data-status": o.status },

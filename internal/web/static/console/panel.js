@@ -114,7 +114,9 @@ export function panel(id, onStats) {
     counted = figures.orders;
     try {
       const { figures: all } = await getMine(`/admin/vouchers/${id}/stats?hour=false`);
-      sold.show(course(all?.curve ?? [], voucher, at));
+      const points = course(all?.curve ?? [], voucher, at);
+      show(sold.element, points.length > 1); // none before its start
+      sold.show(points);
     } catch (problem) {
       if (!problem.code) throw problem;
       counted = -1; // the stream shows what is wrong

@@ -490,9 +490,9 @@ listed??=get("/shops?limit=100").then(({items})=>{for(const s2 of items)shops.se
 function shop2(id){if(!shops.get(id)&&performance.now()>=(next.get(id)??0)){next.set(id,performance.now()+RETRY3);(listed??
 Promise.resolve()).then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2);changes8.emit()},()=>{})}return shops.
 get(id)??null}var maps={"zh-CN":"https://uri.amap.com/search?keyword=",en:"https://www.openstreetmap.org/search?query="};
-var addressOf=s2=>[s2?.area,s2?.address].filter(Boolean).join(" ");function mapLink(address){const lang=languageOf(address);
-return h("a",{class:"map",href:maps[lang]+encodeURIComponent(address),target:"_blank",rel:"noreferrer",lang},icon("pin"),
-address)}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
+function addressOf(s2){const parts=[s2?.area,s2?.address].filter(Boolean);return languageOf(parts.join(""))==="en"?parts.
+reverse().join(", "):parts.join(" ")}function mapLink(address){const lang=languageOf(address);return h("a",{class:"map",
+href:maps[lang]+encodeURIComponent(address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount2(root2,only2){const cards=new Map;const heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title"));
 const all2=h("a",{href:"/orders",class:"link"},icon("back"),t("orders.all"));const list2=h("ul",{class:"orders","data-on\
 e":Boolean(only2)});const empty=h("p",{class:"empty"});const error2=h("p",{class:"banner",role:"status"});const enter=h(
 "button",{type:"button",class:"primary",onclick:()=>login()},t("login.title"));const shop3=h("a",{href:"/",class:"button\

@@ -46,8 +46,11 @@ const maps = {
   en: "https://www.openstreetmap.org/search?query=",
 };
 
-// addressOf returns the address of a shop; "" if it is not known.
-export const addressOf = (s) => [s?.area, s?.address].filter(Boolean).join(" ");
+// addressOf returns the address of a shop as its language writes it; "" if it is not known.
+export function addressOf(s) {
+  const parts = [s?.area, s?.address].filter(Boolean);
+  return languageOf(parts.join("")) === "en" ? parts.reverse().join(", ") : parts.join(" ");
+}
 
 // mapLink returns an address as a link to a map.
 export function mapLink(address) {
