@@ -143,6 +143,7 @@ func cashierLands(t *testing.T, c *consoleTest) {
 	v.reads("h1", "Redeem")
 	require.Equal(t, "/console/redeem", v.at())
 	require.Equal(t, "Redeem", v.text("#nav"))
+	v.until(hasFocus(codeField)) // of a scanner, which types where the focus is
 	v.goTo("/console/audit")
 	v.until(`location.pathname === "/console/redeem" && document.querySelector("form[data-form=redeem]")`)
 	v.legible(t, "redeem")

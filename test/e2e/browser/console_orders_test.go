@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -25,25 +26,37 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 	return o, token
 }
 
+// codeField is the field for the code of a customer.
+const codeField = "form[data-form=redeem] [name=code]"
+
 // redeemedAtCounter checks that a code shows what it stands for before one press redeems it, although the voucher has been
 // changed and taken down since it was bought, that the list follows, that a used code says when and by which member of the
-// staff it was redeemed, and that a mistake can be undone.
+// staff it was redeemed, and that a mistake can be undone: all of it without a mouse.
 func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
-	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
+	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
+	code := paid["redeem_code"].(string)
 	c.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
 	v := c.visit(c.URL, "en")
-	v.enter("/console/redeem", c.phone)
-	v.send("redeem", "code", strings.ToLower(code))
+	v.goTo("/console/redeem")
+	v.tabTo(`[data-do="enter"]`)
+	v.key(kb.Enter)
+	v.loginByKeyboard(c.phone)
+	v.until(hasFocus(codeField))
+	v.key(strings.ToLower(code) + kb.Enter)
 	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
 		v.reads("[data-redemption]", want)
 	}
 	require.NotContains(t, v.text("[data-redemption]"), "Mondays")
 	c.WaitFor(t, token, o.ID, "paid") // nothing has happened yet
-	v.until(`document.activeElement?.dataset.do === "use-code"`)
-	v.key("\r")
+	v.until(hasFocus(`[data-do="use-code"]`))
+	described := `document.activeElement.getAttribute("aria-describedby").split(" ").map((id) => document.getElementById(id).innerText).join()`
+	require.Equal(t, paid["shop_name"].(string)+",Two coffees", evaluate[string](v.tab, described))
+	v.key(kb.Enter)
 	v.reads("main", "“Two coffees” has been redeemed (order "+o.ID+").")
+	v.reads("#live", "“Two coffees” has been redeemed")
+	v.until(hasFocus(codeField)) // for the next customer
 	c.WaitFor(t, token, o.ID, "redeemed")
 	v.goTo("/console/orders?voucher_id=" + sale)
 	v.reads(".listing tbody tr", "Redeemed", "Two coffees", domain.MaskPhone(phone))
@@ -55,13 +68,15 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	v.reads("main", "Redeemed orders can't be changed.")
 	v.goTo("/console/redeem")
 
-	v.send("redeem", "code", code)
-	v.reads("[data-redemption]", "Already redeemed on")
-	v.reads("[data-redemption]", "by "+domain.MaskPhone(c.phone))
+	v.until(hasFocus(codeField))
+	v.key(code + kb.Enter)
+	v.reads("[data-redemption] [role=alert]", "Already redeemed on", "by "+domain.MaskPhone(c.phone))
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="use-code"]').length`))
-	v.click("[data-undo] summary")
-	v.send("undo-redeem", "reason", "the wrong guest")
-	v.reads("main", "The redemption of order "+o.ID+" has been undone.")
+	v.tabTo("[data-undo] summary")
+	v.key(kb.Enter)
+	v.tabTo("[data-undo] [name=reason]")
+	v.key("the wrong guest" + kb.Enter)
+	v.reads("#live", "The redemption of order "+o.ID+" has been undone.")
 	c.WaitFor(t, token, o.ID, "paid")
 	v.send("redeem", "code", "no-such-code")
 	v.reads(fieldError("redeem", "code"), "Code not found")

@@ -89,8 +89,14 @@ func (b *tab) buyByKeyboard(sale string) {
 	b.t.Helper()
 	b.tabTo(buyOf(sale))
 	b.key(kb.Enter)
+	b.loginByKeyboard(rig.NewPhone())
+}
+
+// loginByKeyboard completes the login dialog without a mouse.
+func (b *tab) loginByKeyboard(phone string) {
+	b.t.Helper()
 	b.until(`document.activeElement?.name === "phone"`)
-	b.key(rig.NewPhone())
+	b.key(phone)
 	b.key(kb.Enter)
 	b.until(`document.activeElement?.name === "code" && document.activeElement.value.length === 6`)
 	b.key(kb.Enter)

@@ -4,8 +4,9 @@ filter(child=>child!=null));return el}var SVG="http://www.w3.org/2000/svg";funct
 createElementNS(SVG,tag);for(const[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);el.append(...children);
 return el}function attr(el,name,value){if(value==null||value===false)el.removeAttribute(name);else if(el.getAttribute(name)!==
 String(value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el.textContent!==value)el.textContent=
-value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){return`${what}\
--${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}function focusPage(){const first=document.
+querySelector("main [data-first]")??document.querySelector("main h1");first?.focus({preventScroll:true})}var ids=0;function newID(what){
+return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
 language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency2=>PLACES[currency2]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
@@ -134,47 +135,48 @@ t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_a
 await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.close()}const send2=()=>work(
 sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
 await enter()})}function next(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error,t("login.ba\
-dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();resolve(
-done)}if(again)phone.value=session.lastPhone();render3();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();if(document.
+activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.lastPhone();render3();document.body.
+append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url=>url.pathname+url.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home==="/\
 console";var shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
 part)}catch{return part}}function open2(moved){unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(
-location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector(
-"h1").focus({preventScroll:true})}function brand(){if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("\
-console")}`:shop.name}function luminance(color2){const[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/
-255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
-if(shop.logo)document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;
-const{style}=document.documentElement;style.setProperty("--accent",shop.color);style.setProperty("--accent-press",`color\
--mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(
-shop.color)>.179?"#000":"#fff")}function showTitle(){const{title}=here();document.title=[badge(),typeof title==="functio\
-n"?title():t2(title),brand()].filter(Boolean).join(" · ")}function go(path,state=null){const to=new URL(path,location.href);
-if(!find(to.pathname))return false;if(full(to)!==full(location)||state!==history.state)history.pushState(state,"",full(to));
-open2(true);return true}var reload=()=>open2(false);function onClick(event){const link3=event.target.closest?.("a[href^=\
-'/']");if(!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;
-if(go(link3.href))event.preventDefault()}function markCurrent(){for(const link3 of nav.querySelectorAll("a")){const current2=link3.
-getAttribute("href")===here().nav;attr(link3,"aria-current",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-
-nav.offsetLeft}}async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(
-problem))}}function accountOf(phone){const label=[h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h(
-"span",{class:"phone"},label);return h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"d\
-ialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label))}function more(){const demo="demo"in document.documentElement.
-dataset;const lang=language();const to=[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",
-!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||
-demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h(
-"a",{href},t2(key)))}function render(){text(document.getElementById("brand"),brand());text(document.getElementById("skip"),
-t2("skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,
-"aria-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
-nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));
-markCurrent();const other=Object.keys(languages).find(l=>l!==language());const switchLanguage=h("button",{type:"button",
-class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?
-user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"butto\
-n",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("outpu\
-t",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);
-show(account,true)}function start(options){({pages,links,foot}=options);missing=options.missing??null;badge=options.badge??
-badge;openAccount=options.account??null;use(options.texts);dress();document.addEventListener("click",onClick);addEventListener(
-"popstate",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.
-activeElement);render();open2(false);if(focused)account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
+location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);focusPage()}function brand(){
+if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("console")}`:shop.name}function luminance(color2){const[
+red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**
+2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo)document.querySelector(".mark").replaceWith(h(
+"img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;const{style}=document.documentElement;style.setProperty(
+"--accent",shop.color);style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>
+.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].filter(Boolean).join(" \
+· ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;if(full(to)!==
+full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(
+false);function onClick(event){const link3=event.target.closest?.("a[href^='/']");if(!link3||event.defaultPrevented||event.
+button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link3.href))event.preventDefault()}function markCurrent(){
+for(const link3 of nav.querySelectorAll("a")){const current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-cu\
+rrent",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
+logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){const label=[h(
+"span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
+{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
+{class:"word"},label))}function more(){const demo="demo"in document.documentElement.dataset;const lang=language();const to=[
+[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
+["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
+ems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
+"foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
+...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
+name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));markCurrent();const other=Object.keys(languages).
+find(l=>l!==language());const switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="\
+zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,
+"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},
+sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
+button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);show(account,true)}function start(options){({pages,
+links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
+texts);dress();document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);
+session.on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)
+account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
 {},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
 "dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -1661,22 +1663,23 @@ deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:o
 try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(problem.errors?.some(e=>e.field===
 "code")&&f.showErrors({code:t("invalid.code")}))return;if(!problem.shopName)throw problem;attr(shown2,"data-verdict","no");
 shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop")));
-show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const use2=button({name:"use-code",kind:"primar\
-y",label:t("redeem.do"),out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_\
-state")throw problem;await preview2(code);return}f.clear();attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(
-order,code));status.show(t("redeem.done",{title:order.title,id:order.id}));f.element.querySelector("input").focus()});const no=refusal(
-order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"shop"},order.shop_name),h("div",
-{class:"head"},h("strong",{},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("v\
-oucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.\
-paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.
-valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],
-[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?
-"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(!no)use2.focus()}
-const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,
-max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);await preview2(code)}});const scanner=camera(
-code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.
-element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);root2.replaceChildren(head(
-t("redeem.page")),counter);f.element.querySelector("input").focus();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
+show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const shop2=newID("shop");const title=newID("ti\
+tle");const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),about:`${shop2} ${title}`,out},async()=>{try{
+await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview2(code);return}
+f.clear();attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.
+title,id:order.id}));f.element.querySelector("input").focus()});const no=refusal(order,by);attr(shown2,"data-verdict",no?
+"no":"yes");shown2.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"head"},h("strong",{id:title},
+order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],
+[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.v\
+alid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],
+[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("r\
+ead")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions st\
+art"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",
+label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{
+status.clear();out.clear();show(shown2,false);await preview2(code)}});const scanner=camera(code=>{f.write([["code",code]]);
+f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.element,scanner.element,out.element,
+status.element,shown2);attr(counter,"data-counter",true);attr(f.element.querySelector("input"),"data-first",true);root2.
+replaceChildren(head(t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
 const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const why=h("p",{class:"note","dat\
 a-why":true});const detail2=h("p",{class:"reference",lang:"en"});const results=verdicts();const link3=h("a",{class:"link"},

@@ -2,7 +2,7 @@
 
 import { postMine } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
-import { attr, h, show } from "../lib/dom.js";
+import { attr, focusPage, h, newID, show } from "../lib/dom.js";
 import { money, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
@@ -48,7 +48,9 @@ export function mount(root) {
   }
 
   function render({ order, voucher, redeemed_by: by }, code) {
-    const use = button({ name: "use-code", kind: "primary", label: t("redeem.do"), out }, async () => {
+    const shop = newID("shop");
+    const title = newID("title");
+    const use = button({ name: "use-code", kind: "primary", label: t("redeem.do"), about: `${shop} ${title}`, out }, async () => {
       try {
         await post("/admin/redeem", { code });
       } catch (problem) {
@@ -65,8 +67,8 @@ export function mount(root) {
     const no = refusal(order, by);
     attr(shown, "data-verdict", no ? "no" : "yes");
     shown.replaceChildren(
-      h("p", { class: "shop" }, order.shop_name),
-      h("div", { class: "head" }, h("strong", {}, order.title), statusChip(order)),
+      h("p", { class: "shop", id: shop }, order.shop_name),
+      h("div", { class: "head" }, h("strong", { id: title }, order.title), statusChip(order)),
       no ? h("p", { class: "verdict", role: "alert" }, no) : "",
       facts([
         [t("voucher.sub_title"), order.sub_title], [t("voucher.actual_value"), money(voucher.actual_value, voucher.currency)],
@@ -98,7 +100,8 @@ export function mount(root) {
   show(shown, false);
   const counter = section(t("redeem.title"), f.element, scanner.element, out.element, status.element, shown);
   attr(counter, "data-counter", true);
+  attr(f.element.querySelector("input"), "data-first", true); // for hand scanners
   root.replaceChildren(head(t("redeem.page")), counter);
-  f.element.querySelector("input").focus();
+  focusPage();
   return scanner.end;
 }

@@ -40,6 +40,12 @@ export function show(el, visible) {
   if (el.hidden === Boolean(visible)) el.hidden = !visible;
 }
 
+// focusPage moves the focus to the beginning of the page: to its first field if it is for input, else to its heading.
+export function focusPage() {
+  const first = document.querySelector("main [data-first]") ?? document.querySelector("main h1");
+  first?.focus({ preventScroll: true });
+}
+
 let ids = 0;
 
 // newID returns a unique id, for references between elements.

@@ -1,7 +1,7 @@
 // The frame around a page: header, navigation, login state, language, and the router. Pages of one frame are shown
 // without a page load, because the access token is kept in memory only.
 
-import { attr, h, show, text } from "./dom.js";
+import { attr, focusPage, h, show, text } from "./dom.js";
 import { explain } from "./explain.js";
 import { icon } from "./icon.js";
 import * as i18n from "./i18n.js";
@@ -46,7 +46,7 @@ function open(moved) {
   markCurrent();
   if (!moved) return;
   scrollTo(0, 0);
-  root.querySelector("h1").focus({ preventScroll: true });
+  focusPage();
 }
 
 // brand is the name of the shop, in the header and in the titles of the pages.

@@ -2,7 +2,7 @@
 // authenticator app. The visitor's action continues afterwards.
 
 import { now } from "./clock.js";
-import { attr, h, newID, show, text } from "./dom.js";
+import { attr, focusPage, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
 import { duration, hour, t } from "./i18n.js";
 import { session } from "./session.js";
@@ -175,6 +175,7 @@ function openDialog(again) {
     function closed() {
       clearInterval(ticking);
       dialog.remove();
+      if (document.activeElement === document.body) focusPage(); // the page is another now, without the button that was pressed
       resolve(done);
     }
 

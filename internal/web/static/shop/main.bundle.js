@@ -4,8 +4,9 @@ filter(child=>child!=null));return el}var SVG="http://www.w3.org/2000/svg";funct
 createElementNS(SVG,tag);for(const[name2,value]of Object.entries(attributes??{}))el.setAttribute(name2,value);el.append(
 ...children);return el}function attr(el,name2,value){if(value==null||value===false)el.removeAttribute(name2);else if(el.
 getAttribute(name2)!==String(value))el.setAttribute(name2,value===true?"":value)}function text(el,value){if(el.textContent!==
-value)el.textContent=value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}var ids=0;function newID(what){
-return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+value)el.textContent=value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}function focusPage(){
+const first=document.querySelector("main [data-first]")??document.querySelector("main h1");first?.focus({preventScroll:true})}
+var ids=0;function newID(what){return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
 language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency=>PLACES[currency]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
@@ -138,24 +139,23 @@ t("login.demo",{code:answer.demo}):t("login.sent"));if(answer.demo)code.value=an
 done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;
 code.value="";sent=false;work(async()=>{await sendCode();await enter()})}function next2(event){event.preventDefault();if(!sent){
 if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed2(){
-clearInterval(ticking);dialog.remove();resolve(done2)}if(again)phone.value=session.lastPhone();render2();document.body.append(
-dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+clearInterval(ticking);dialog.remove();if(document.activeElement===document.body)focusPage();resolve(done2)}if(again)phone.
+value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path2=>pages.find(p2=>p2.path.test(path2));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url2=>url2.pathname+url2.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home===
 "/console";var shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
 part)}catch{return part}}function open2(moved){unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(
-location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);root.querySelector(
-"h1").focus({preventScroll:true})}function brand(){if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("\
-console")}`:shop.name}function luminance(color){const[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/
-255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
-if(shop.logo)document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;
-const{style}=document.documentElement;style.setProperty("--accent",shop.color);style.setProperty("--accent-press",`color\
--mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(
-shop.color)>.179?"#000":"#fff")}function showTitle(){const{title:title2}=here();document.title=[badge(),typeof title2===
-"function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){const to=new URL(path2,
-location.href);if(!find(to.pathname))return false;if(full(to)!==full(location)||state2!==history.state)history.pushState(
-state2,"",full(to));open2(true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
+location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);focusPage()}function brand(){
+if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("console")}`:shop.name}function luminance(color){const[
+red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**
+2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo)document.querySelector(".mark").replaceWith(h(
+"img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;const{style}=document.documentElement;style.setProperty(
+"--accent",shop.color);style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>
+.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+const{title:title2}=here();document.title=[badge(),typeof title2==="function"?title2():t2(title2),brand()].filter(Boolean).
+join(" · ")}function go(path2,state2=null){const to=new URL(path2,location.href);if(!find(to.pathname))return false;if(full(
+to)!==full(location)||state2!==history.state)history.pushState(state2,"",full(to));open2(true);return true}function onClick(event){const link=event.target.closest?.("a[href^='/']");if(!link||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link.href))event.preventDefault()}function markCurrent(){
 for(const link of nav.querySelectorAll("a")){const current2=link.getAttribute("href")===here().nav;attr(link,"aria-curre\
 nt",current2?"page":null);if(current2)nav.scrollLeft=link.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
