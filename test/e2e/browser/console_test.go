@@ -361,6 +361,10 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.click(`[data-do="refresh"]`)
 	v.reads("table", "gate_differs", "Repairable")
 	v.reads("table", "Needs manual action") // reconciliation does not change the database
+	v.click(`[data-do="language"]`)
+	v.reads("table", "未售 3 + 有效订单 1，与总库存 5 不符；有订单未退回库存")
+	v.click(`[data-do="language"]`)
+	v.reads("table", "gate_differs")
 	v.click(`[data-do="apply"]`)
 	v.reads(dialog, "the database is not changed")
 	v.confirm()

@@ -2,7 +2,8 @@
 
 import { has, language, number, stamp, t } from "../lib/i18n.js";
 
-// sentences translate the details of verdicts and of the audit log; a group of the pattern is inserted for $1, $2 and $3.
+// sentences translate the details of verdicts, findings, payment notices and the audit log, or the parts of one that "; "
+// separates; a group of the pattern is inserted for $1, $2 and $3.
 const sentences = [
   [/^(\d+) active of (-?\d+)$/, "有效订单 $1，总库存 $2"],
   [/^no user exceeds the limit$/, "没有用户超出限购"],
@@ -10,6 +11,12 @@ const sentences = [
   [/^(-?\d+) free, all of them for sale$/, "未售 $1 份，均可购买"],
   [/^(\d+) active orders for (-?\d+) units$/, "有效订单 $1，超过总库存 $2"],
   [/^(\d+) users hold more active orders than allowed$/, "$1 位用户超出限购"],
+  [/^(\d+) users hold more active orders than allowed: (.+)$/,
+    (_, n, users) => `${n} 位用户超出限购：${users.replace(/user (\d+) has (\d+)/g, "用户 $1 有 $2 单").replaceAll(", ", "，")}`],
+  [/^the newest orders are in excess$/, "多出的是最新的订单"],
+  [/^the sale does not exist$/, "活动不存在"],
+  [/^an order took no unit \(.+\), or units were added without a stock change$/, "有订单未扣库存（可能是最新的几单），或库存被增加而没有变更记录"],
+  [/^an order did not return its unit \(.+\), or units were removed without a stock change$/, "有订单未退回库存（可能是所列订单），或库存被减少而没有变更记录"],
   [/^(\d+) orders have a slot that does not match their status$/, "$1 个订单的名额与状态不符"],
   [/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/, "未售 $1 + 有效订单 $2，与总库存 $3 不符"],
   [/^(-?\d+) units are free, but only (-?\d+) can be bought$/, "未售 $1 份，仅 $2 份可购买"],
@@ -27,6 +34,15 @@ const sentences = [
   [/^by its code$/, "凭核销码"],
   [/^without a code$/, "未验核销码"],
   [/^no payment was received$/, "未收到款项"],
+  [/^not found$/, "找不到对应的订单"],
+  [/^body: is not a payment notice in JSON$/, "内容不是 JSON 格式的支付通知"],
+  [/^provider_ref: (is required|must have .+)$/, "流水号缺失或无效"],
+  [/^provider_ref: belongs to another payment$/, "流水号属于另一笔支付"],
+  [/^order_id: must be the id of an order$/, "订单号无效"],
+  [/^amount: must be .+$/, "金额无效"],
+  [/^amount: differs from the earlier notice of this payment$/, "金额与该笔支付此前的通知不一致"],
+  [/^currency: must be an ISO 4217 currency code, such as CNY$/, "货币代码无效"],
+  [/^status: must be succeeded, failed, refunded or disputed$/, "状态无效"],
   [/^(\S+): the payment was not begun by this shop$/, "$1：不是本店发起的支付"],
   [/^(\S+): the order is (\w+)$/, (_, ref, status) => `${ref}：订单状态为“${textOf(["status"], status)}”`],
   [/^(\S+): (refunded|disputed)$/, (_, ref, status) => `${ref}：${textOf(["payment"], status)}`],
@@ -53,8 +69,11 @@ const kinds = {
 // detailOf returns a detail of the server and its language.
 export function detailOf(detail) {
   if (language() !== "zh") return [detail, null];
-  const found = sentences.find(([pattern]) => pattern.test(detail));
-  return found ? [detail.replace(...found), null] : [detail, "en"];
+  const parts = detail.split("; ").map((part) => {
+    const found = sentences.find(([pattern]) => pattern.test(part));
+    return found && part.replace(...found);
+  });
+  return parts.includes(undefined) ? [detail, "en"] : [parts.join("；"), null];
 }
 
 // violations measure what is wrong by the numbers of a detail, and name the words for it.

@@ -237,28 +237,38 @@ h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"acti
 uiet",onclick:()=>dialog.close()},t("back")),leave));document.body.append(dialog);dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
-"$1 位用户超出限购"],[/^(\d+) orders have a slot that does not match their status$/,"$1 个订单的名额与状态不符"],
-[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $1 + 有效订单 $2，与总库存 $3 不符"],
-[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2 份可购买"],[/^the database could not be read$/,
-"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],[/^the gate is not loaded, or Redis does not answer$/,
-"Redis 准入尚未加载，或 Redis 无响应"],[/^lasts (\S+), so units that are not paid within (\S+) return after its end$/,
+"$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.
+replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`],[/^the newest orders are in excess$/,"\
+多出的是最新的订单"],[/^the sale does not exist$/,"活动不存在"],[/^an order took no unit \(.+\), or units were added without a stock change$/,
+"有订单未扣库存（可能是最新的几单），或库存被增加而没有变更记录"],[/^an order did not return its unit \(.+\), or units were removed without a stock change$/,
+"有订单未退回库存（可能是所列订单），或库存被减少而没有变更记录"],[/^(\d+) orders have a slot that does not match their status$/,
+"$1 个订单的名额与状态不符"],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $\
+1 + 有效订单 $2，与总库存 $3 不符"],[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2\
+ 份可购买"],[/^the database could not be read$/,"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],
+[/^the gate is not loaded, or Redis does not answer$/,"Redis 准入尚未加载，或 Redis 无响应"],[/^lasts (\S+), so units that are not paid within (\S+) return after its end$/,
 "只持续 $1，支付时限为 $2：超时未付的库存要到活动结束后才会退回"],[/^ends before it begins$/,
 "尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,"$1 \
 位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
 "$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
 [/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
-码"],[/^no payment was received$/,"未收到款项"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],
-[/^(\S+): the order is (\w+)$/,(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,
-(_2,ref,status)=>`${ref}：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,
-"$1：收到 $2 $3，订单金额为 $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"\
-凭证有效期 $1"],[/^with challenge$/,"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"\
-活动进行中，但准入尚未加载；下一位买家或修复操作会加载",gate_broken:"准入的键类型错误或不是数字，由其他程序写入",
-gate_differs:"准入与数据库不符：库存、订单或买家有出入",queue_differs:"排队凭证与队列消息不符",
-stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",unpaid_not_closed:"超时未付的订单尚未关闭",
-refund_unfinished:"退款尚未完成"};function detailOf(detail2){if(language()!=="zh")return[detail2,null];const found=sentences.
-find(([pattern])=>pattern.test(detail2));return found?[detail2.replace(...found),null]:[detail2,"en"]}var violations=[[/^(\d+) active orders for (-?\d+) units/,
-(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,
-(left2,active,all2)=>[left2+active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
+码"],[/^no payment was received$/,"未收到款项"],[/^not found$/,"找不到对应的订单"],[/^body: is not a payment notice in JSON$/,
+"内容不是 JSON 格式的支付通知"],[/^provider_ref: (is required|must have .+)$/,"流水号缺失或无效"],[/^provider_ref: belongs to another payment$/,
+"流水号属于另一笔支付"],[/^order_id: must be the id of an order$/,"订单号无效"],[/^amount: must be .+$/,"\
+金额无效"],[/^amount: differs from the earlier notice of this payment$/,"金额与该笔支付此前的通知不一致"],
+[/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
+"状态无效"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],[/^(\S+): the order is (\w+)$/,
+(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
+：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,"$1：收到 $2 $3，订单金额为 $4 $5"],
+[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,"人机验\
+证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
+gate_broken:"准入的键类型错误或不是数字，由其他程序写入",gate_differs:"准入与数据库不符：库存、订单或买家有出入",
+queue_differs:"排队凭证与队列消息不符",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",
+unpaid_not_closed:"超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail2){
+if(language()!=="zh")return[detail2,null];const parts=detail2.split("; ").map(part=>{const found=sentences.find(([pattern])=>pattern.
+test(part));return found&&part.replace(...found)});return parts.includes(void 0)?[detail2,"en"]:[parts.join("；"),null]}
+var violations=[[/^(\d+) active orders for (-?\d+) units/,(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,
+users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,(left2,active,all2)=>[left2+
+active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
 (free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(const[pattern,measure]of violations){const numbers=pattern.
 exec(detail2)?.slice(1).map(Number);if(!numbers)continue;const[words2,n]=measure(...numbers);return t(`violation.${words2}`,
 {n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
@@ -1547,17 +1557,17 @@ contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||e
 if(event.key==="Escape"&&inside)menu.querySelector("summary").focus()}group();session.on(group);onLanguage(group);document.
 addEventListener("click",close);document.addEventListener("keydown",close)}function mount6(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
 "notices.title"),empty:t("notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t(
-"notices.reason"),cell:n=>n.reason},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
-{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.order_id?h("a",{href:`/con\
-sole/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:true,cell:n=>n.times},{label:t("notices.\
-body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?[{label:t(
-"notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"open",limit:50,
-...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notice\
-s.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,max:255}],work:async values=>{status.clear();
-try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(t("notices.closed"))}finally{await all2.load()}}});
-return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(head(t(
-"notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.
-element,out.element,all2.element);all2.load();return()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
+"notices.reason"),cell:n=>h("span",{lang:detailOf(n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.
+provider}, ${t(`notices.source.${n.source}`)}`},{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices\
+.order_id"),cell:n=>n.order_id?h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),
+number:true,cell:n=>n.times},{label:t("notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},
+n.body))},...session.may("operate")?[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-noti\
+ces?${new URLSearchParams({state:"open",limit:50,...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`\
+close-${notice.id}`,kind:"quiet",label:t("notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,
+max:255}],work:async values=>{status.clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(
+t("notices.closed"))}finally{await all2.load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notice\
+s.close")),f.element)}root2.replaceChildren(head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button(
+{name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element);all2.load();return()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
 {},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
 /console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",

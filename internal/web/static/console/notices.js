@@ -5,6 +5,7 @@ import { h } from "../lib/dom.js";
 import { stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
+import { detailOf } from "./details.js";
 import { form } from "./form.js";
 import { button, errorBox, head, listing, statusLine } from "./parts.js";
 
@@ -17,7 +18,7 @@ export function mount(root) {
     caption: t("notices.title"), empty: t("notices.none"),
     columns: [
       { label: t("notices.received_at"), cell: (n) => stamp(n.received_at) },
-      { label: t("notices.reason"), cell: (n) => n.reason },
+      { label: t("notices.reason"), cell: (n) => h("span", { lang: detailOf(n.reason)[1] }, detailOf(n.reason)[0]) },
       { label: t("notices.source"), cell: (n) => `${n.provider}, ${t(`notices.source.${n.source}`)}` },
       { label: t("notices.ref"), cell: (n) => n.provider_ref ?? "–" },
       { label: t("notices.order_id"), cell: (n) => (n.order_id ? h("a", { href: `/console/orders/${n.order_id}` }, n.order_id) : "–") },
