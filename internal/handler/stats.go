@@ -48,6 +48,11 @@ func (h *statsHandler) show(c *gin.Context, id int64) error {
 	if err != nil {
 		return err
 	}
+
+	if hour == "false" {
+		// They are nine tenths of the answer, and its client shows the figures only.
+		out.Seconds = out.Seconds[:0]
+	}
 	return writeJSON(c, http.StatusOK, out)
 }
 

@@ -114,13 +114,16 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 		orders, refused = orders+p.Orders, refused+p.Refused
 	}
 	assert.Equal(t, []int{3, 4}, []int{orders, refused}, "of the last hour")
-	assert.Empty(t, decode[statsView](admin.get(v.adminPath()+"/stats?hour=false").want(http.StatusOK)).Hour)
 	admin.bad().get(v.adminPath() + "/stats?hour=no").want(http.StatusBadRequest)
 	stream, _ := admin.follow(t, v.adminPath()+"/events", "")
 	event, _ := stream.nextStats()
 	for ; len(event.Seconds) == 0; event, _ = stream.nextStats() { // no second is over yet
 		assert.NotEmpty(t, event.Hour)
 	}
+	assert.NotEmpty(t, decode[statsView](admin.get(v.adminPath()+"/stats").want(http.StatusOK)).Seconds)
+	short := decode[statsView](admin.get(v.adminPath() + "/stats?hour=false").want(http.StatusOK))
+	assert.Empty(t, short.Hour)
+	assert.Equal(t, []countsView{}, short.Seconds)
 	event, _ = stream.nextStats()
 	assert.Empty(t, event.Hour, "sent once")
 	assert.Positive(t, s.Totals.P50)
