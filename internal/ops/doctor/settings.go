@@ -385,7 +385,7 @@ func (c Settings) checkProxies(context.Context) Result {
 		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
 			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
 	case len(c.Proxies) == 0:
-		return Good("none: behind a proxy all buyers would share one limit")
+		return Good("none (behind a proxy, set SECKILL_TRUSTED_PROXIES, or all buyers share one limit)")
 	}
 
 	return Good("%s", strings.Join(c.Proxies, ", "))

@@ -120,6 +120,13 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	require.Equal(t, "delta", evaluate[string](v.tab, `document.activeElement.name`))
 	v.send("stock", "delta", "4", "reason", "first batch")
 	v.checks("stock", "holds")
+	for minutes, warning := range map[string]string{
+		"0:40": "Time to pay: 40 s is too short", "150": "The sale lasts 120 min, so units that are not paid within 150 min come back",
+	} {
+		v.send("change", "pay_timeout", minutes)
+		v.reads(`[data-check="payment"]`, warning)
+	}
+	v.send("change", "pay_timeout", "")
 	v.reads(".summary", "Ready to publish")
 	v.fill("change", "sub_title", "With bread")
 	v.click(`[data-do="publish"]`)

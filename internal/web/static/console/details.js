@@ -23,7 +23,6 @@ const sentences = [
   [/^the database could not be read$/, "无法读取数据库"],
   [/^the orders are being counted$/, "正在统计订单"],
   [/^the gate is not loaded, or Redis does not answer$/, "Redis 准入尚未加载，或 Redis 无响应"],
-  [/^lasts (\S+), so units that are not paid within (\S+) return after its end$/, "只持续 $1，支付时限为 $2：超时未付的库存要到活动结束后才会退回"],
   [/^ends before it begins$/, "尚未设定开始和结束时间"],
   [/^(\d+) sold of (\d+)$/, "售出 $1 / $2"],
   [/^(\d+) users with more than one$/, "$1 位用户多于一单"],

@@ -4,11 +4,10 @@ import { getMine, patchMine } from "../lib/api.js";
 import { now } from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { h, show, text } from "../lib/dom.js";
-import { money, number, stamp, t } from "../lib/i18n.js";
+import { duration, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { detailOf } from "./details.js";
-import { formatMinutes } from "./form.js";
 import { button, errorBox, section } from "./parts.js";
 
 // The points of the list, with the fields of the voucher that they are about. The first of those is the one to change.
@@ -21,6 +20,9 @@ const signs = { holds: "✓", warning: "!", broken: "✕" };
 
 // isOver reports whether a voucher that was published cannot be published again.
 const isOver = (v) => v.status === "expired" || (v.status === "off" && v.type === "seckill" && Date.parse(v.end_at) <= now());
+
+// secondsOf reads a duration of the server: 1h0m30s.
+const secondsOf = (words) => [...words.matchAll(/([\d.]+)(h|m|s)/g)].reduce((sum, [, n, unit]) => sum + Math.round(n * { h: 3600, m: 60, s: 1 }[unit]), 0);
 
 // checklist returns the panel of a sale. render(voucher) shows it, with the state of the list as the server has it;
 // fix(field, point) returns the button that leads to a field, `actions` are shown beside the button that publishes, unsaved() reports whether the page has unsaved changes,
@@ -83,7 +85,12 @@ export function checklist(id, { fix, actions, unsaved, published }) {
 
   function sentence(p, problem) {
     if (p.field !== "sale") return h("p", { class: "note" }, t(`check.${problem ? "problem" : "warning"}.${p.field}`));
-    if (p.detail.startsWith("has a pay_timeout")) return h("p", { class: "note" }, t("check.warning.pay_timeout", { time: formatMinutes(current.pay_timeout) }));
+    if (p.detail.startsWith("has a pay_timeout")) return h("p", { class: "note" }, t("check.warning.pay_timeout", { time: duration(current.pay_timeout) }));
+    const short = /^lasts (\S+), so units that are not paid within (\S+) return/.exec(p.detail);
+    if (short) {
+      const [lasts, time] = short.slice(1).map((words) => duration(secondsOf(words)));
+      return h("p", { class: "note" }, t("check.warning.lasts", { lasts, time }));
+    }
     const [detail, lang] = detailOf(p.detail);
     return h("p", { class: "note" }, t("check.sale"), " ", h("span", { lang }, detail));
   }

@@ -282,7 +282,8 @@ const en = {
   "check.warning.pay_value": "The price equals the face value, so there is no discount.",
   "check.warning.image_id": "The sale has no picture.",
   "check.warning.begin_at": "The start has passed, so the sale begins when it is published.",
-  "check.warning.pay_timeout": "Time to pay: {time} minutes is too short; most payments will be refunded.",
+  "check.warning.lasts": "The sale lasts {lasts}, so units that are not paid within {time} come back after its end.",
+  "check.warning.pay_timeout": "Time to pay: {time} is too short; most payments will be refunded.",
   "check.sale": "The sale",
 
   "picture.alt": "Picture of the sale",
@@ -966,7 +967,8 @@ const zh = {
   "check.warning.pay_value": "售价等于面值，没有优惠。",
   "check.warning.image_id": "活动没有图片。",
   "check.warning.begin_at": "开始时间已过，发布后立即开抢。",
-  "check.warning.pay_timeout": "支付时限 {time} 分钟太短，多数付款会因超时被退回。",
+  "check.warning.lasts": "活动只持续 {lasts}，支付时限为 {time}：超时未付的库存要到活动结束后才会退回。",
+  "check.warning.pay_timeout": "支付时限仅 {time}，多数付款会因超时被退回。",
   "check.sale": "活动",
 
   "picture.alt": "活动图片",
