@@ -1,9 +1,6 @@
 package domain
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 const (
 	// KeyLife is the lifetime of a key from its first use.
@@ -48,11 +45,10 @@ type Answer struct {
 // behind a POST must therefore have its effect only once:
 //
 //   - An effect in one database transaction (create a voucher, change stock, cancel, pay or redeem an order): the repo
-//     method passes its claim to repo.writeOnce instead of calling Write, and returns the id of the changed resource. If
-//     an earlier run had the effect, nothing changes and the error is a *DoneBeforeError. The service method then reads
-//     the resource and returns it as if it had just changed it (DoneBefore; see Vouchers.Create, Orders.Cancel). Steps
-//     after the transaction run again, so they must be idempotent. A request passes its claim to at most one
-//     transaction.
+//     method passes its claim to repo's writeOnce instead of calling Write, with the id of the changed resource. If an
+//     earlier run had the effect, nothing changes, and the method reads the resource and returns it as if it had just
+//     changed it. Steps after the transaction run again, so they must be idempotent. A request passes its claim to at
+//     most one transaction.
 //   - Placing an order uses no Claim. Its key is stored with the order (RequestKey, Orders.PlaceOnce).
 //   - An effect outside the database: call NoteResource before it, and detect it when Again is set (see DeadLetters).
 //
@@ -67,24 +63,6 @@ type Claim struct {
 	ResourceID int64
 	// Whether the store has a row of the key.
 	Seen bool
-}
-
-// DoneBeforeError reports that an earlier run of the same request had the effect. The failed call changed nothing.
-type DoneBeforeError struct {
-	ResourceID int64
-}
-
-func (e *DoneBeforeError) Error() string {
-	return "an earlier run of this request has already had its effect"
-}
-
-// DoneBefore reports whether err is a *DoneBeforeError, and returns the resource of the earlier run.
-func DoneBefore(err error) (int64, bool) {
-	var done *DoneBeforeError
-	if !errors.As(err, &done) {
-		return 0, false
-	}
-	return done.ResourceID, true
 }
 
 // KeyState is the result of an attempt to claim a key.

@@ -97,7 +97,7 @@ func (m Move) Apply(o *Order, at time.Time) {
 }
 
 // CheckUndo returns ErrInvalidState if the redemption of an order cannot be undone any more.
-func (o Order) CheckUndo(at time.Time) error {
+func (o *Order) CheckUndo(at time.Time) error {
 	if o.Status != OrderRedeemed || o.RedeemedAt == nil || at.Sub(*o.RedeemedAt) > UndoTime {
 		return ErrInvalidState
 	}

@@ -214,12 +214,20 @@ func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) 
 // MinPayTimeout is the shortest payment deadline in which buyers can pay.
 const MinPayTimeout = time.Minute
 
+// Copy returns a copy of the voucher with its own sale.
+func (v *Voucher) Copy() Voucher {
+	c := *v
+	if v.Sale != nil {
+		sale := *v.Sale
+		c.Sale = &sale
+	}
+	return c
+}
+
 // SoldOut returns a copy of the voucher without stock.
 func (v *Voucher) SoldOut() *Voucher {
-	sale := *v.Sale
-	sale.Stock = 0
-	sold := *v
-	sold.Sale = &sale
+	sold := v.Copy()
+	sold.Sale.Stock = 0
 	return &sold
 }
 

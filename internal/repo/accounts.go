@@ -45,15 +45,12 @@ func (s *Store) ShopsOf(ctx context.Context, userID int64) (domain.ShopIDs, erro
 
 // Phones implements service.SearchStore.
 func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, error) {
-	var rows []userRow
-	if err := s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs).Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
+	rows, err := list[userRow](s, s.db.Reader(ctx).Select("id", "phone").Where("id IN ? AND deleted_at IS NULL", userIDs))
 	phones := make(map[int64]string, len(rows))
 	for _, r := range rows {
 		phones[r.ID] = r.Phone
 	}
-	return phones, nil
+	return phones, err
 }
 
 // UserIDByPhone implements service.SearchStore.

@@ -53,8 +53,6 @@ func (s *Store) keepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer
 
 // KeysOf implements domain.PersonalStore.
 func (s *Store) KeysOf(ctx context.Context, userID int64, after string, limit int) ([]domain.KeyRecord, error) {
-	var keys []domain.KeyRecord
-	err := s.db.Reader(ctx).Table("idempotency_keys").Where("user_id = ? AND idem_key > ?", userID, []byte(after)).
-		Order("idem_key").Limit(limit).Find(&keys).Error
-	return keys, s.db.Translate(err)
+	return list[domain.KeyRecord](s, s.db.Reader(ctx).Table("idempotency_keys").
+		Where("user_id = ? AND idem_key > ?", userID, []byte(after)).Order("idem_key").Limit(limit))
 }

@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"slices"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -23,36 +24,28 @@ func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
 	return s.db.Translate(writeAudit(s.db.Writer(ctx), e))
 }
 
-// findAudit returns nil if the log has an entry about the order with this time, action and actor, and gorm.ErrRecordNotFound
-// otherwise.
-func findAudit(tx *gorm.DB, e domain.AuditEntry) error {
-	return tx.Table(auditTable).Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
-		e.OrderID, e.Action, e.At, e.Actor.Kind, e.Actor.ID).Take(&domain.AuditEntry{}).Error
+// writeOrderAudit is writeAudit for an action on an order.
+func writeOrderAudit(tx *gorm.DB, order *orderRow, action string, by domain.Actor, at time.Time, detail string) error {
+	return writeAudit(tx, domain.AuditEntry{
+		At:        at,
+		Actor:     by,
+		Action:    action,
+		VoucherID: order.VoucherID,
+		OrderID:   order.ID,
+		Detail:    detail,
+	})
 }
 
 // AuditLog implements domain.AuditStore.
 func (s *Store) AuditLog(ctx context.Context, f domain.AuditFilter) ([]domain.AuditEntry, error) {
-	q := newest(s.db.Reader(ctx).Table(auditTable), f.Page)
-	for column, value := range map[string]int64{
-		"voucher_id": f.VoucherID,
-		"order_id":   f.OrderID,
-		"actor_id":   f.ActorID,
-	} {
-		if value != 0 {
-			q = q.Where(column+" = ?", value)
-		}
+	// The fields that are not zero.
+	matching := domain.AuditEntry{
+		VoucherID: f.VoucherID,
+		OrderID:   f.OrderID,
+		Action:    f.Action,
+		Actor:     domain.Actor{Kind: f.Actor, ID: f.ActorID},
 	}
-
-	if f.Actor != "" {
-		q = q.Where("actor = ?", f.Actor)
-	}
-	if f.Action != "" {
-		q = q.Where("action = ?", f.Action)
-	}
-
-	var entries []domain.AuditEntry
-	err := q.Find(&entries).Error
-	return entries, s.db.Translate(err)
+	return list[domain.AuditEntry](s, newest(s.db.Reader(ctx).Table(auditTable).Where(&matching), f.Page))
 }
 
 // RecordRequest implements domain.AuditStore.
@@ -67,14 +60,6 @@ func (s *Store) FinishRequest(ctx context.Context, id int64, status int) error {
 
 // AdminRequests implements domain.AuditStore.
 func (s *Store) AdminRequests(ctx context.Context, f domain.RequestFilter) ([]domain.AdminRequest, error) {
-	q := newest(s.db.Reader(ctx), f.Page)
-	if f.UserID != 0 {
-		q = q.Where("user_id = ?", f.UserID)
-	}
-	if f.Target != "" {
-		q = q.Where("target = ?", f.Target)
-	}
-	var requests []domain.AdminRequest
-	err := q.Find(&requests).Error
-	return requests, s.db.Translate(err)
+	matching := domain.AdminRequest{UserID: f.UserID, Target: f.Target}
+	return list[domain.AdminRequest](s, newest(s.db.Reader(ctx).Where(&matching), f.Page))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/picture"
@@ -17,31 +16,29 @@ func (s *Store) SeedDemo(
 ) (bool, error) {
 	var seeded bool
 	err := s.db.WithSchemaLock(ctx, func() error {
-		return s.db.Write(ctx, func(tx *gorm.DB) error {
+		var err error
+		seeded, err = run(ctx, s.db.Write, func(tx *gorm.DB) (bool, error) {
 			var n int64
-			if err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error; err != nil {
-				return err
-			}
-
-			seeded = n == 0
-			if !seeded {
-				return nil
+			err := tx.Raw("SELECT (SELECT COUNT(*) FROM shops) + (SELECT COUNT(*) FROM vouchers)").Scan(&n).Error
+			if err != nil || n > 0 {
+				return false, err
 			}
 
 			shops, pictures, vouchers, err := content()
 			if err != nil {
-				return err
+				return false, err
 			}
 
-			for _, p := range pictures {
-				row := imageRow{p}
-				if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error; err != nil {
-					return err
+			for i := range pictures {
+				if err := insertPicture(tx, &pictures[i]); err != nil {
+					return false, err
 				}
 			}
 
-			return insertDemo(tx, shops, vouchers)
+			return true, insertDemo(tx, shops, vouchers)
 		})
+
+		return err
 	})
 
 	return seeded, err

@@ -43,29 +43,31 @@ func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 // resource.
 //
 // If the request has a key (c is not nil), the same transaction sets done and this id in the key's row. If an earlier
-// run has set them, fn does not run, nothing changes, and the error is a *domain.DoneBeforeError with the id; package
-// service then answers from that resource. If another run has taken over the key, nothing changes either and the error
-// is domain.ErrOrderInProgress. After an unanswered COMMIT the row shows whether the transaction happened. Without a
-// key, writeOnce is db.Write.
+// run has set them, nothing changes: again is called with the id in place of fn, and reads the resource for the answer. If
+// another run has taken over the key, nothing changes either and the error is domain.ErrOrderInProgress. After an
+// unanswered COMMIT the row shows whether the transaction happened. Without a key, writeOnce is db.Write.
 //
 // As in db.Write, fn may run several times. A request must pass its claim to writeOnce at most once.
-func writeOnce(
-	ctx context.Context, db sqldb.Access, c *domain.Claim, fn func(tx *gorm.DB) (resourceID int64, err error),
+func (s *Store) writeOnce(
+	ctx context.Context, c *domain.Claim, again func(resourceID int64) error, fn func(tx *gorm.DB) (resourceID int64, err error),
 ) error {
 	if c == nil {
-		return db.Write(ctx, func(tx *gorm.DB) error {
+		return s.db.Write(ctx, func(tx *gorm.DB) error {
 			_, err := fn(tx)
 			return err
 		})
 	}
 
-	err := db.Write(ctx, func(tx *gorm.DB) error {
+	var done *int64
+	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+		done = nil
 		row, err := lockLease(tx, c)
 		if err != nil {
 			return err
 		}
 		if row.Done {
-			return &domain.DoneBeforeError{ResourceID: *row.ResourceID}
+			done = row.ResourceID
+			return nil
 		}
 
 		id, err := fn(tx)
@@ -76,7 +78,15 @@ func writeOnce(
 		return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
 
-	return db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
+	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return whereKeys(tx, keyOf(c)).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
+	if err == nil && done != nil {
+		return again(*done)
+	}
+
+	return err
 }
+
+// doneBefore is the again of an effect without an answer.
+func doneBefore(int64) error { return nil }

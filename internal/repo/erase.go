@@ -15,36 +15,32 @@ import (
 
 // EraseUser implements auth.Store.
 func (s *Store) EraseUser(ctx context.Context, e auth.Erasure) ([]string, error) {
-	var sessions []string
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		sessions = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]string, error) {
 		var u userRow
-		err := tx.Clauses(sqldb.ForUpdate).Where("deleted_at IS NULL").Take(&u, e.UserID).Error
+		err := takeUser(tx.Clauses(sqldb.ForUpdate), &u, e.UserID)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return nil
+			return nil, nil
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 
+		var sessions []string
 		err = tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).Where("user_id = ?", u.ID).Pluck("id", &sessions).Error
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		if !e.IdleSince.IsZero() {
 			// The user may have come back, or bought with a token that outlives the session, since IdleUsers read the account.
 			var idle int64
 			if err := whereIdle(tx.Model(&userRow{}), e.IdleSince).Where("id = ?", u.ID).Count(&idle).Error; err != nil || idle == 0 {
-				sessions = nil
-				return err
+				return nil, err
 			}
 		}
 
-		return erase(tx, &u, sessions, e)
+		return sessions, erase(tx, &u, sessions, e)
 	})
-
-	return sessions, err
 }
 
 // erase removes the person from the row of a user that the transaction has locked, and ends the sessions. Their rows
@@ -56,14 +52,14 @@ func erase(tx *gorm.DB, u *userRow, sessions []string, e auth.Erasure) error {
 	if err := tx.Model(&sessionRow{}).Where("user_id = ?", u.ID).Update("expires_at", e.Now).Error; err != nil {
 		return err
 	}
-	if err := tx.Exec("DELETE FROM login_codes WHERE phone = ?", u.Phone).Error; err != nil {
+	if err := tx.Where("phone = ?", u.Phone).Delete(&loginRequestRow{}).Error; err != nil {
 		return err
 	}
-	if err := tx.Exec("DELETE FROM idempotency_keys WHERE user_id = ?", u.ID).Error; err != nil {
-		return err
-	}
-	if err := tx.Exec("DELETE FROM second_factors WHERE user_id = ?", u.ID).Error; err != nil {
-		return err
+
+	for _, row := range []any{&keyRow{}, &secondFactorRow{}} {
+		if err := tx.Where("user_id = ?", u.ID).Delete(row).Error; err != nil {
+			return err
+		}
 	}
 
 	return tx.Model(u).Updates(map[string]any{
@@ -91,15 +87,8 @@ func (s *Store) IdleUsers(ctx context.Context, after int64, since time.Time) ([]
 
 	last := window[len(window)-1]
 
-	var rows []userRow
-	err = whereIdle(r, since).Where("id > ? AND id <= ?", after, last).Find(&rows).Error
-
-	var idle []domain.User
-	for i := range rows {
-		idle = append(idle, rows[i].User)
-	}
-
-	return idle, last, s.db.Translate(err)
+	idle, err := list[userRow](s, whereIdle(r, since).Where("id > ? AND id <= ?", after, last))
+	return column(idle, func(u *userRow) domain.User { return u.User }), last, err
 }
 
 // whereIdle selects the users without a session, without a login and an order since the given time, and without an order
@@ -113,16 +102,14 @@ func whereIdle(db *gorm.DB, since time.Time) *gorm.DB {
 
 // SessionsOf implements domain.PersonalStore.
 func (s *Store) SessionsOf(ctx context.Context, userID int64, after string, limit int) ([]domain.SessionRecord, error) {
-	var rows []domain.SessionRecord
-	err := s.db.Reader(ctx).Model(&sessionRow{}).Where("user_id = ? AND id > ?", userID, after).Order("id").Limit(limit).Find(&rows).Error
-	return rows, s.db.Translate(err)
+	return list[domain.SessionRecord](s, s.db.Reader(ctx).Model(&sessionRow{}).
+		Where("user_id = ? AND id > ?", userID, after).Order("id").Limit(limit))
 }
 
 // LoginCodesOf implements domain.PersonalStore.
 func (s *Store) LoginCodesOf(ctx context.Context, phone, after string, limit int) ([]domain.LoginCodeRecord, error) {
-	var rows []domain.LoginCodeRecord
-	err := s.db.Reader(ctx).Model(&loginRequestRow{}).Where("phone = ? AND login_id > ?", phone, after).Order("login_id").Limit(limit).Find(&rows).Error
-	return rows, s.db.Translate(err)
+	return list[domain.LoginCodeRecord](s, s.db.Reader(ctx).Model(&loginRequestRow{}).
+		Where("phone = ? AND login_id > ?", phone, after).Order("login_id").Limit(limit))
 }
 
 // SecondFactorsOf implements domain.PersonalStore.

@@ -17,10 +17,11 @@ func (imageRow) TableName() string { return "images" }
 
 // AddPicture implements picture.Store.
 func (s *Store) AddPicture(ctx context.Context, p *picture.Picture) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		row := imageRow{*p}
-		return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
-	})
+	return s.db.Write(ctx, func(tx *gorm.DB) error { return insertPicture(tx, p) })
+}
+
+func insertPicture(tx *gorm.DB, p *picture.Picture) error {
+	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&imageRow{*p}).Error
 }
 
 // Picture implements picture.Store.

@@ -215,16 +215,12 @@ func (s *Store) takeOver(ctx context.Context, c *domain.Claim, seen *keyRow) (*k
 // PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
 	expired := "expires_at <= " + s.db.Syntax().Now
-	var rows []keyRow
-	err := s.db.Reader(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(sqldb.PurgeBatch).Find(&rows).Error
+	rows, err := list[keyRow](s, s.db.Reader(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(sqldb.PurgeBatch))
 	if err != nil || len(rows) == 0 {
-		return 0, s.db.Translate(err)
+		return 0, err
 	}
 
-	keys := make([]keyID, len(rows))
-	for i := range rows {
-		keys[i] = rows[i].keyID()
-	}
+	keys := column(rows, (*keyRow).keyID)
 
 	// One order, so that several processes may wait for each other but do not deadlock.
 	slices.SortFunc(keys, func(a, b keyID) int {

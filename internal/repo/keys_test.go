@@ -78,7 +78,7 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 
 		require.ErrorIs(t, s.KeepAnswer(t.Context(), stale, created), domain.ErrOrderInProgress)
 		require.ErrorIs(t, s.NoteResource(t.Context(), stale, 9, now), domain.ErrOrderInProgress)
-		err := writeOnce(t.Context(), s.db, stale, func(*gorm.DB) (int64, error) {
+		err := s.writeOnce(t.Context(), stale, doneBefore, func(*gorm.DB) (int64, error) {
 			t.Error("an effect of the earlier run")
 			return 0, nil
 		})
@@ -99,7 +99,7 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		s.endLease(t, "k")
 		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		go func() {
-			committed <- writeOnce(context.Background(), s.db, slow, func(tx *gorm.DB) (int64, error) {
+			committed <- s.writeOnce(context.Background(), slow, doneBefore, func(tx *gorm.DB) (int64, error) {
 				close(open)
 				<-commit
 				return 42, tx.Exec("INSERT INTO stock_changes (voucher_id, delta, reason, actor_id, created_at) VALUES (1, 1, 'once', 1, ?)", now).Error
@@ -112,13 +112,13 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		close(commit)
 		require.NoError(t, <-committed)
 		require.Equal(t, 2, (<-taken).Runs)
-		err := writeOnce(t.Context(), s.db, successor, func(tx *gorm.DB) (int64, error) {
+		var resource int64
+		err := s.writeOnce(t.Context(), successor, func(id int64) error { resource = id; return nil }, func(tx *gorm.DB) (int64, error) {
 			t.Error("a second effect")
 			return 0, nil
 		})
-		id, done := domain.DoneBefore(err)
-		require.True(t, done, "%v", err)
-		require.Equal(t, int64(42), id)
+		require.NoError(t, err)
+		require.EqualValues(t, 42, resource)
 	})
 }
 
@@ -325,7 +325,7 @@ func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 	return ids
 }
 
-// If a run took effect but could not answer, the next run changes nothing and gets the id of the resource.
+// If a run took effect but could not answer, the next run changes nothing and gets the resource.
 func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
@@ -336,27 +336,27 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		require.Equal(t, 2, s.ClaimKey(t.Context(), second).Runs)
 		again := v
 		again.ID = 0
-		id, done := domain.DoneBefore(s.CreateVoucher(t.Context(), second, &again, admin))
-		require.True(t, done)
-		require.Equal(t, v.ID, id)
+		require.NoError(t, s.CreateVoucher(t.Context(), second, &again, admin))
+		require.Equal(t, v.ID, again.ID)
 		require.Equal(t, []int64{v.ID}, vouchersTitled(t, s, "once"))
 
 		sale := newSale(t, s, 2, 2)
 		_, err := placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2)
 		require.NoError(t, err)
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
-		cancelOnce := func(c *domain.Claim, id int64) error {
-			_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
-			return err
+		cancelOnce := func(c *domain.Claim, id int64) (domain.Order, error) {
+			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
 		}
 		s.ClaimKey(t.Context(), first)
-		require.ErrorIs(t, cancelOnce(first, 2), domain.ErrNotFound, "an error does not mark the key as done")
-		require.NoError(t, cancelOnce(first, 1))
+		_, err = cancelOnce(first, 2)
+		require.ErrorIs(t, err, domain.ErrNotFound, "an error does not mark the key as done")
+		cancelled, err := cancelOnce(first, 1)
+		require.NoError(t, err)
 		s.endLease(t, "cancel")
 		s.ClaimKey(t.Context(), second)
-		id, done = domain.DoneBefore(cancelOnce(second, 1))
-		require.True(t, done)
-		require.Equal(t, int64(1), id)
+		repeated, err := cancelOnce(second, 1)
+		require.NoError(t, err)
+		require.Equal(t, cancelled, repeated)
 		requireTotals(t, s, sale.ID, 2, 0)
 	})
 }

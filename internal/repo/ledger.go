@@ -22,41 +22,32 @@ func (s *Store) GateGeneration(ctx context.Context, voucherID int64) (int64, err
 // FenceGate implements domain.GateStore. It waits for the commits that have locked the sale's row, and those after it
 // read the new generation. The sale counts as changed, so that lists of its buyers are read again.
 func (s *Store) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
-	fenced := false
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (bool, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
-			return err
+			return false, err
 		}
 
 		res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND gate_generation = ?", voucherID, from).
 			Updates(map[string]any{"gate_generation": from + 1, "updated_at": now})
-
-		fenced = res.RowsAffected > 0
-		return res.Error
+		return res.RowsAffected > 0, res.Error
 	})
-
-	return fenced, err
 }
 
 // GateState implements domain.GateStore.
 func (s *Store) GateState(ctx context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
-	var state domain.GateState
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		state = domain.GateState{}
-		if err := tx.Table("seckill_vouchers").Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error; err != nil {
-			return err
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) (domain.GateState, error) {
+		var state domain.GateState
+		err := tx.Table("seckill_vouchers").Select("stock").Where("voucher_id = ?", voucherID).Take(&state.Stock).Error
+		if err == nil {
+			err = eachActive(tx, voucherID, func(h domain.Holder, _ bool) { state.Holders = append(state.Holders, h) })
 		}
-
-		err := eachActive(tx, voucherID, func(h domain.Holder, _ bool) { state.Holders = append(state.Holders, h) })
 		if err == nil {
 			state.Settled, err = storedIDs(tx, voucherID, inFlight)
 		}
 
-		return err
+		return state, err
 	})
-
-	return state, s.db.Translate(err)
 }
 
 // eachActive calls visit for each active order of a sale. It reads row by row, because there may be millions.
@@ -83,22 +74,15 @@ func eachActive(tx *gorm.DB, voucherID int64, visit func(h domain.Holder, slotle
 
 // SaleLevel implements lane.GateStore.
 func (s *Store) SaleLevel(ctx context.Context, voucherID int64) (reconcile.SaleLevel, error) {
-	var level reconcile.SaleLevel
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		var sale struct {
-			Stock        int64
-			LimitPerUser int
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) (reconcile.SaleLevel, error) {
+		var sale saleRow
+		if err := tx.Select("stock", "limit_per_user").Take(&sale, voucherID).Error; err != nil {
+			return reconcile.SaleLevel{}, err
 		}
 
-		err := tx.Table("seckill_vouchers").Select("stock", "limit_per_user").Where("voucher_id = ?", voucherID).Take(&sale).Error
-		if err != nil {
-			return err
-		}
-
-		level = reconcile.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
+		level := reconcile.SaleLevel{Stock: sale.Stock, Limit: sale.LimitPerUser}
+		var err error
 		level.Active, level.Sum, err = sumActive(tx, voucherID)
-		return err
+		return level, err
 	})
-
-	return level, s.db.Translate(err)
 }

@@ -10,30 +10,12 @@ import (
 )
 
 type offerRow struct {
-	ID          []byte `gorm:"primaryKey"`
-	Title       string
-	SubTitle    string
-	Rules       string
-	ActualValue int64
-	ShopID      int64
-	ShopName    string
-	domain.Validity
+	domain.Offer
+	// Instead of that of the offer, because drivers store no arrays.
+	ID []byte
 }
 
 func (offerRow) TableName() string { return "offers" }
-
-func (r *offerRow) offer() *domain.Offer {
-	return &domain.Offer{
-		ID:          domain.OfferID(r.ID),
-		Title:       r.Title,
-		SubTitle:    r.SubTitle,
-		Rules:       r.Rules,
-		ActualValue: r.ActualValue,
-		ShopID:      r.ShopID,
-		ShopName:    r.ShopName,
-		Validity:    r.Validity,
-	}
-}
 
 // maxOffers bounds the offers that a Store remembers. They never change, so most orders are shown, and all but the first
 // of a sale are placed, without another statement.
@@ -46,22 +28,9 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer) error {
 	}
 
 	_, err := s.offers.Load(ctx, o.ID, func(ctx context.Context) (*domain.Offer, error) {
-		row := offerRow{
-			ID:          o.ID[:],
-			Title:       o.Title,
-			SubTitle:    o.SubTitle,
-			Rules:       o.Rules,
-			ActualValue: o.ActualValue,
-			ShopID:      o.ShopID,
-			ShopName:    o.ShopName,
-			Validity:    o.Validity,
-		}
-
-		err := s.db.RetryUnavailable(ctx, func() error {
-			return s.db.Writer(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&row).Error
+		return o, s.db.RetryUnavailable(ctx, func() error {
+			return s.db.Writer(ctx).Clauses(clause.OnConflict{DoNothing: true}).Create(&offerRow{Offer: *o, ID: o.ID[:]}).Error
 		})
-
-		return o, err
 	})
 
 	return err
@@ -69,19 +38,7 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer) error {
 
 // AddOffers implements service.OrderStore.
 func (s *Store) AddOffers(ctx context.Context, orders []domain.Order) error {
-	return s.db.Translate(s.addOffers(s.db.Reader(ctx), pointers(orders)...))
-}
-
-func (s *Store) readOffer(db *gorm.DB, row *orderRow) error {
-	return s.addOffers(db, &row.Order)
-}
-
-func pointers(orders []domain.Order) []*domain.Order {
-	all := make([]*domain.Order, len(orders))
-	for i := range orders {
-		all[i] = &orders[i]
-	}
-	return all
+	return s.db.Translate(s.addOffers(s.db.Reader(ctx), column(orders, func(o *domain.Order) *domain.Order { return o })...))
 }
 
 // addOffers sets the offers of orders that have none yet.
@@ -141,14 +98,13 @@ func (s *Store) readOffers(db *gorm.DB, ids [][]byte) (map[domain.OfferID]*domai
 		return nil, nil
 	}
 
-	var rows []offerRow
+	var rows []*domain.Offer
 	if err := db.Session(&gorm.Session{}).Where("id IN ?", ids).Find(&rows).Error; err != nil {
 		return nil, err
 	}
 
 	found := make(map[domain.OfferID]*domain.Offer, len(rows))
-	for i := range rows {
-		o := rows[i].offer()
+	for _, o := range rows {
 		found[o.ID] = o
 		s.offers.Set(o.ID, o)
 	}

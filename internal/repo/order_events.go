@@ -24,6 +24,8 @@ func newEventRow(orderID int64, of domain.EventType, at time.Time) eventRow {
 
 func (eventRow) TableName() string { return "order_events" }
 
+func (r *eventRow) order() int64 { return r.OrderID }
+
 // RecordEvents makes the store write an event with every placement and move of an order. Without it there are none. It
 // must be called before the store is used.
 func (s *Store) RecordEvents() { s.events = true }
@@ -98,114 +100,86 @@ func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 // again with that one, so that events of orders with failing deliveries are not read each time. The second result
 // reports that there may be further due events.
 func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration) ([]eventRow, bool, error) {
-	var claimed []eventRow
 	var more bool
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		claimed = nil
+	claimed, err := run(ctx, s.db.Write, func(tx *gorm.DB) ([]eventRow, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
-		var due []eventRow
-		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.EventPending, now).
-			Order("next_try_at, id").Limit(limit).Find(&due).Error
+		due, err := lockDue[eventRow](tx.Where("status = ? AND next_try_at <= ?", domain.EventPending, now), "next_try_at, id", limit)
 		more = len(due) == limit
 		if err != nil || len(due) == 0 {
-			return err
+			return nil, err
 		}
 
 		first, err := firstPending(tx, due)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		leased := now.Add(lease)
-		var ids []int64
-		var waiting []eventRow
+		var claimed, waiting []eventRow
 		for _, e := range due {
 			if e.ID != first[e.OrderID].ID {
 				waiting = append(waiting, e)
 				continue
 			}
 
-			ids = append(ids, e.ID)
+			e.Tries++
 			claimed = append(claimed, e)
 			first[e.OrderID] = eventRow{OrderEvent: domain.OrderEvent{NextTryAt: &leased}}
 		}
 
 		for _, e := range waiting {
-			if err := tx.Model(&eventRow{}).Where("id = ?", e.ID).Update("next_try_at", first[e.OrderID].NextTryAt).Error; err != nil {
-				return err
+			if err := tx.Model(&e).Update("next_try_at", first[e.OrderID].NextTryAt).Error; err != nil {
+				return nil, err
 			}
 		}
 
-		if len(ids) == 0 {
-			return nil
+		if len(claimed) == 0 {
+			return nil, nil
 		}
 
-		return tx.Model(&eventRow{}).Where("id IN ?", ids).Updates(map[string]any{"next_try_at": leased, "tries": gorm.Expr("tries + 1")}).Error
+		return claimed, tx.Model(&claimed).Updates(map[string]any{"next_try_at": leased, "tries": gorm.Expr("tries + 1")}).Error
 	})
-
-	for i := range claimed {
-		claimed[i].Tries++
-	}
 
 	return claimed, more, err
 }
 
 func firstPending(tx *gorm.DB, events []eventRow) (map[int64]eventRow, error) {
-	orders := make([]int64, len(events))
-	for i, e := range events {
-		orders[i] = e.OrderID
-	}
-
 	var pending []eventRow
-	err := tx.Select("id", "order_id", "next_try_at").Where("order_id IN ? AND status = ?", orders, domain.EventPending).
+	err := tx.Select("id", "order_id", "next_try_at").
+		Where("order_id IN ? AND status = ?", column(events, (*eventRow).order), domain.EventPending).
 		Order("id DESC").Find(&pending).Error
 
-	first := make(map[int64]eventRow, len(pending))
-	for _, e := range pending {
-		first[e.OrderID] = e
-	}
-
-	return first, err
+	return byKey(pending, (*eventRow).order), err
 }
 
 func (s *Store) withOrders(ctx context.Context, rows []eventRow) ([]domain.OrderEvent, error) {
 	events := make([]domain.OrderEvent, len(rows))
-	ids := make([]int64, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].OrderID
+	if len(rows) == 0 {
+		return events, nil
 	}
 
-	var orders []domain.Order
-	if len(ids) > 0 {
-		if err := s.db.Reader(ctx).Model(&orderRow{}).Where("id IN ?", ids).Find(&orders).Error; err != nil {
-			return nil, s.db.Translate(err)
-		}
+	orders, err := list[domain.Order](s, s.db.Reader(ctx).Model(&orderRow{}).Where("id IN ?", column(rows, (*eventRow).order)))
+	if err != nil {
+		return nil, err
 	}
-
 	if err := s.AddOffers(ctx, orders); err != nil {
 		return nil, err
 	}
 
-	byID := make(map[int64]domain.Order, len(orders))
-	for _, o := range orders {
-		byID[o.ID] = o
-	}
-
+	byID := byKey(orders, func(o *domain.Order) int64 { return o.ID })
 	for i, r := range rows {
-		events[i] = r.OrderEvent
-		events[i].Order = byID[r.OrderID].After(r.Type)
-	}
-
-	for i := range events {
-		o := &events[i].Order
+		o := byID[r.OrderID].After(r.Type)
 		// Undone since.
 		if o.Status == domain.OrderRedeemed && o.RedeemedAt == nil {
 			o.RedeemedAt = &rows[i].CreatedAt
 		}
+
+		events[i] = r.OrderEvent
+		events[i].Order = o
 	}
 
 	return events, nil
@@ -263,23 +237,16 @@ func (s *Store) FinishEvents(ctx context.Context, results []domain.EventResult) 
 
 // OrderEvents implements domain.EventStore.
 func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain.OrderEvent, error) {
-	q := newest(s.db.Reader(ctx), f.Page)
-	if f.Status != 0 {
-		q = q.Where("status = ?", f.Status)
-	}
-
+	matching := eventRow{OrderID: f.OrderID, OrderEvent: domain.OrderEvent{Status: f.Status}}
+	q := newest(s.db.Reader(ctx).Where(&matching), f.Page)
 	if f.Status == domain.EventDelivered || f.Status == domain.EventFailed {
 		// As always, so that the index has them in the order of their ids.
 		q = q.Where("next_try_at IS NULL")
 	}
 
-	if f.OrderID != 0 {
-		q = q.Where("order_id = ?", f.OrderID)
-	}
-
-	var rows []eventRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
+	rows, err := list[eventRow](s, q)
+	if err != nil {
+		return nil, err
 	}
 
 	return s.withOrders(ctx, rows)
@@ -287,15 +254,8 @@ func (s *Store) OrderEvents(ctx context.Context, f domain.EventFilter) ([]domain
 
 // EventsOf implements domain.PersonalStore.
 func (s *Store) EventsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.EventRecord, error) {
-	var rows []domain.EventRecord
-	if err := s.db.Reader(ctx).Model(&eventRow{}).Where("order_id IN ?", orderIDs).Order("id").Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	events := make(map[int64][]domain.EventRecord, len(orderIDs))
-	for _, r := range rows {
-		events[r.OrderID] = append(events[r.OrderID], r)
-	}
-	return events, nil
+	events, err := list[domain.EventRecord](s, s.db.Reader(ctx).Model(&eventRow{}).Where("order_id IN ?", orderIDs).Order("id"))
+	return grouped(events, func(e *domain.EventRecord) int64 { return e.OrderID }), err
 }
 
 // failingQuery counts the events whose delivery was given up, and the pending ones whose last delivery failed.
@@ -313,7 +273,7 @@ func (s *Store) FailingEvents(ctx context.Context, most int) (int, error) {
 
 // RepeatEvent implements domain.EventStore.
 func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) error {
-	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	return s.writeOnce(ctx, claim, doneBefore, func(tx *gorm.DB) (int64, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
 			return 0, err
@@ -331,27 +291,18 @@ func (s *Store) RepeatEvent(ctx context.Context, claim *domain.Claim, id int64) 
 			"repeated_at": now,
 		}).Error
 	})
-	if _, done := domain.DoneBefore(err); done {
-		return nil
-	}
-
-	return err
 }
 
 // PurgeEvents implements domain.EventStore. Ids grow with time, so the oldest events come first.
 func (s *Store) PurgeEvents(ctx context.Context, before time.Time) (int, error) {
-	var oldest []eventRow
-	err := s.db.Reader(ctx).Select("id", "status", "created_at").Order("id").Limit(sqldb.PurgeBatch).Find(&oldest).Error
-	var ids []int64
-	for _, e := range oldest {
-		if e.Status != domain.EventPending && e.CreatedAt.Before(before) {
-			ids = append(ids, e.ID)
-		}
+	oldest, err := list[eventRow](s, s.db.Reader(ctx).Select("id", "status", "created_at").Order("id").Limit(sqldb.PurgeBatch))
+	ended := slices.DeleteFunc(oldest, func(e eventRow) bool {
+		return e.Status == domain.EventPending || !e.CreatedAt.Before(before)
+	})
+	if err != nil || len(ended) == 0 {
+		return 0, err
 	}
 
-	if err == nil && len(ids) > 0 {
-		err = s.db.Writer(ctx).Where("id IN ? AND status <> ?", ids, domain.EventPending).Delete(&eventRow{}).Error
-	}
-
-	return len(ids), s.db.Translate(err)
+	err = s.db.Writer(ctx).Where("status <> ?", domain.EventPending).Delete(&ended).Error
+	return len(ended), s.db.Translate(err)
 }

@@ -15,25 +15,20 @@ import (
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	var row orderRow
-	err := writeOnce(ctx, s.db, m.Claim, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, m.Claim, s.readOrderAgain(ctx, &row), func(tx *gorm.DB) (int64, error) {
 		var err error
-		if row, err = lockOrder(tx, m.UserID, m.OrderID); err != nil {
-			return 0, err
-		}
-
-		if err := s.readOffer(tx, &row); err != nil {
+		if row, err = s.lockShownOrder(tx, m.UserID, m.OrderID); err != nil {
 			return 0, err
 		}
 
 		if m.Check != nil {
-			before := row.order()
-			if err := m.Check(&before); err != nil {
+			if err := m.Check(&row.Order); err != nil {
 				return 0, err
 			}
 		}
 
 		if m.Move == domain.MoveUndoRedeem {
-			if err := checkUndo(tx, &row, m.At); err != nil {
+			if err := requirePaid(tx, row.ID); err != nil {
 				return 0, err
 			}
 		}
@@ -42,29 +37,27 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 	})
 
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))
-	return row.order(), err
+	return row.Order, err
 }
 
-// checkUndo returns domain.ErrInvalidState if the redemption of an order cannot be undone: the time is over, or the money of
-// the order has gone back, so that it is not paid any more.
-func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
-	if err := order.order().CheckUndo(at); err != nil {
+// readOrderAgain returns the again of writeOnce for an order.
+func (s *Store) readOrderAgain(ctx context.Context, row *orderRow) func(id int64) error {
+	return func(id int64) error {
+		var err error
+		row.Order, err = s.Order(ctx, 0, id)
 		return err
 	}
+}
 
-	var kept, returned int64
-	payments := tx.Model(&paymentRow{}).Where("order_id = ?", order.ID)
-	if err := payments.Session(&gorm.Session{}).Where("status = ?", domain.PaymentSucceeded).Count(&kept).Error; err != nil {
-		return err
-	}
-
-	err := payments.Session(&gorm.Session{}).
-		Where("status IN ?", []domain.PaymentStatus{domain.PaymentRefunded, domain.PaymentDisputed}).Count(&returned).Error
+// requirePaid returns domain.ErrInvalidState if the money of an order has gone back.
+func requirePaid(tx *gorm.DB, orderID int64) error {
+	var payments []domain.PaymentStatus
+	err := tx.Model(&paymentRow{}).Where("order_id = ?", orderID).Pluck("status", &payments).Error
 	if err != nil {
 		return err
 	}
 
-	if kept == 0 && returned > 0 {
+	if !slices.Contains(payments, domain.PaymentSucceeded) && slices.ContainsFunc(payments, domain.PaymentStatus.Returned) {
 		return domain.ErrInvalidState
 	}
 
@@ -75,31 +68,30 @@ func checkUndo(tx *gorm.DB, order *orderRow, at time.Time) error {
 // time.
 func (s *Store) moveLogged(m domain.OrderMove) func(tx *gorm.DB) error {
 	return func(tx *gorm.DB) error {
-		return findAudit(tx, domain.AuditEntry{
-			OrderID: m.OrderID,
-			Action:  m.Move.Name,
-			At:      m.At,
-			Actor:   m.By,
-		})
+		return tx.Table(auditTable).Where("order_id = ? AND action = ? AND at = ? AND actor = ? AND actor_id = ?",
+			m.OrderID, m.Move.Name, m.At, m.By.Kind, m.By.ID).Take(&domain.AuditEntry{}).Error
 	}
 }
 
 // lockOrder reads and locks an order. Every transaction locks the order before its payments and before the hot row of
 // its sale.
 func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
-	q := tx.Clauses(sqldb.ForUpdate)
-	if userID != 0 {
-		q = q.Where("user_id = ?", userID)
+	return takeOrder(tx.Clauses(sqldb.ForUpdate), userID, id)
+}
+
+// lockShownOrder is lockOrder for an answer that shows what was bought.
+func (s *Store) lockShownOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
+	row, err := lockOrder(tx, userID, id)
+	if err == nil {
+		err = s.addOffers(tx, &row.Order)
 	}
-	var row orderRow
-	err := q.Take(&row, id).Error
 	return row, err
 }
 
 // move applies a move to an order that the transaction has locked, and updates row. The condition on the status
 // decides, not the earlier read.
 func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
-	o := row.order()
+	o := row.Order
 	m.Move.Apply(&o, m.At)
 	res := tx.Model(&orderRow{}).Where("id = ? AND status = ?", row.ID, m.Move.From).Updates(movedColumns(&o, m.At))
 	switch {
@@ -111,14 +103,7 @@ func (s *Store) move(tx *gorm.DB, row *orderRow, m domain.OrderMove) error {
 
 	row.Order = o
 
-	err := writeAudit(tx, domain.AuditEntry{
-		At:        m.At,
-		Actor:     m.By,
-		Action:    m.Move.Name,
-		VoucherID: row.VoucherID,
-		OrderID:   row.ID,
-		Detail:    m.Detail,
-	})
+	err := writeOrderAudit(tx, row, m.Move.Name, m.By, m.At, m.Detail)
 	if err == nil {
 		err = s.recordMove(tx, m.Move, m.At, row.ID)
 	}
@@ -167,33 +152,24 @@ const unanswered = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.i
 // CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
 // in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
-	var closed []domain.Order
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		closed = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Order, error) {
 		at, err := s.db.Now(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
-		var rows []orderRow
-		expired := tx.Clauses(sqldb.SkipLocked).Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
+		expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
 		if s.queried != "" {
 			expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
 		}
 
-		err = expired.Order("expires_at").Limit(limit).Find(&rows).Error
+		rows, err := lockDue[orderRow](expired, "expires_at", limit)
 		if err != nil || len(rows) == 0 {
-			return err
+			return nil, err
 		}
 
-		closed, err = s.expire(tx, rows, at)
-		return err
+		return s.expire(tx, rows, at)
 	})
-	if err != nil {
-		return nil, err
-	}
-
-	return closed, nil
 }
 
 // expire applies domain.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one INSERT per log
@@ -206,7 +182,7 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 	units := map[int64]int{}
 
 	for i := range rows {
-		o := rows[i].order()
+		o := rows[i].Order
 		m.Apply(&o, at)
 		ids[i] = o.ID
 		orders[i] = o

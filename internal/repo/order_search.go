@@ -17,27 +17,23 @@ import (
 // with millions of orders as with a hundred. By time, at most the orders of the query's ids that were placed outside
 // of it are skipped, and by status and time those of longestPayTimeout.
 func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain.Order, error) {
-	var orders []domain.Order
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) error {
-		var err error
+	orders, err := run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Order, error) {
 		switch {
 		case q.ID != 0:
-			orders, err = find(tx.Model(&orderRow{}), q)
+			return find(tx.Model(&orderRow{}), q)
 		case len(q.Users) > 0:
 			// A user has few orders.
-			orders, err = find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
+			return find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
 		case len(q.Vouchers) > 0:
-			orders, err = s.findByVoucher(tx, q)
+			return s.findByVoucher(tx, q)
 		case q.Status != 0:
-			orders, err = s.findByStatus(tx, q)
-		default:
-			orders, err = find(tx.Model(&orderRow{}), q)
+			return s.findByStatus(tx, q)
 		}
 
-		return err
+		return find(tx.Model(&orderRow{}), q)
 	})
 	if err != nil {
-		return nil, s.db.Translate(err)
+		return nil, err
 	}
 
 	return orders, s.AddOffers(ctx, orders)
@@ -187,5 +183,5 @@ func (s *Store) CountOrders(ctx context.Context, voucherID int64, status domain.
 		return s.ordersByIndex(tx, s.indexName("voucher_status")).Where("voucher_id = ? AND status = ?", voucherID, status).
 			Select("COUNT(*) AS count, COALESCE(SUM(amount), 0) AS amount").Scan(&found).Error
 	})
-	return found.Count, found.Amount, s.db.Translate(err)
+	return found.Count, found.Amount, err
 }

@@ -29,11 +29,9 @@ func (r *orderRow) keyExpired(at time.Time) bool { return at.Sub(r.CreatedAt) >=
 
 func newOrderRow(o *domain.Order) orderRow { return orderRow{Order: *o, UpdatedAt: o.CreatedAt} }
 
-func (r *orderRow) order() domain.Order { return r.Order }
-
 // asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
 func (r *orderRow) asPlaced() domain.Order {
-	o := r.order()
+	o := r.Order
 	o.Status = domain.OrderPendingPayment
 	o.PaidAt = nil
 	o.RedeemedAt = nil
@@ -49,18 +47,20 @@ func activeOrders(db *gorm.DB, userID, voucherID int64) *gorm.DB {
 
 // Order implements service.OrderStore.
 func (s *Store) Order(ctx context.Context, userID, id int64) (domain.Order, error) {
-	var row orderRow
-	q := s.db.Reader(ctx)
-	if userID != 0 {
-		q = q.Where("user_id = ?", userID)
-	}
-
-	err := q.Take(&row, id).Error
+	row, err := takeOrder(s.db.Reader(ctx), userID, id)
 	if err == nil {
-		err = s.readOffer(s.db.Reader(ctx), &row)
+		err = s.addOffers(s.db.Reader(ctx), &row.Order)
 	}
+	return row.Order, s.db.Translate(err)
+}
 
-	return row.order(), s.db.Translate(err)
+func takeOrder(db *gorm.DB, userID, id int64) (orderRow, error) {
+	if userID != 0 {
+		db = db.Where("user_id = ?", userID)
+	}
+	var row orderRow
+	err := db.Take(&row, id).Error
+	return row, err
 }
 
 // StoredOrders implements service.OrderStore.
@@ -99,9 +99,9 @@ func (s *Store) ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.
 		q = q.Where("status = ?", f.Status)
 	}
 
-	var orders []domain.Order
-	if err := q.Find(&orders).Error; err != nil {
-		return nil, s.db.Translate(err)
+	orders, err := list[domain.Order](s, q)
+	if err != nil {
+		return nil, err
 	}
 
 	return orders, s.AddOffers(ctx, orders)

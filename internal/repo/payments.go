@@ -20,6 +20,8 @@ type paymentRow struct {
 
 func (paymentRow) TableName() string { return "payments" }
 
+func (r *paymentRow) payment() domain.Payment { return r.Payment }
+
 // BeginPayment implements domain.PaymentStore. Concurrent calls for one order queue at its row, and the later ones
 // return the payment that the first has stored.
 func (s *Store) BeginPayment(
@@ -27,13 +29,17 @@ func (s *Store) BeginPayment(
 ) (domain.Order, domain.Payment, error) {
 	var order orderRow
 	var row paymentRow
-	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
-		var err error
-		if order, err = lockOrder(tx, userID, p.OrderID); err != nil {
-			return 0, err
-		}
 
-		if err := s.readOffer(tx, &order); err != nil {
+	again := func(id int64) error {
+		if err := s.db.Writer(ctx).Take(&row, id).Error; err != nil {
+			return s.db.Translate(err)
+		}
+		return s.readOrderAgain(ctx, &order)(row.OrderID)
+	}
+
+	err := s.writeOnce(ctx, claim, again, func(tx *gorm.DB) (int64, error) {
+		var err error
+		if order, err = s.lockShownOrder(tx, userID, p.OrderID); err != nil {
 			return 0, err
 		}
 		if order.Status != domain.OrderPendingPayment {
@@ -69,20 +75,8 @@ func (s *Store) BeginPayment(
 	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 		return tx.Where("provider_ref = ?", row.Ref).Take(&paymentRow{}).Error
 	})
-	if id, done := domain.DoneBefore(err); done {
-		order = orderRow{}
-		row = paymentRow{}
-		if err = s.db.Writer(ctx).Take(&row, id).Error; err == nil {
-			err = s.db.Writer(ctx).Take(&order, row.OrderID).Error
-		}
-		if err == nil {
-			err = s.readOffer(s.db.Writer(ctx), &order)
-		}
 
-		err = s.db.Translate(err)
-	}
-
-	return order.order(), row.Payment, err
+	return order.Order, row.Payment, err
 }
 
 // lockPaidOrder is lockOrder for the order that a payment names. Of an order that does not exist the money is refunded; it has
@@ -99,37 +93,29 @@ func lockPaidOrder(tx *gorm.DB, id int64) (orderRow, error) {
 func (s *Store) SettlePayment(
 	ctx context.Context, provider string, n domain.PaymentNotice, at time.Time,
 ) (domain.Settled, error) {
-	var settled domain.Settled
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+	// An unanswered COMMIT is left to the provider, which repeats its notice.
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Settled, error) {
 		order, err := lockPaidOrder(tx, n.OrderID)
 		if err != nil {
-			return err
+			return domain.Settled{}, err
 		}
 
 		payment, begun, err := s.paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
-			return err
+			return domain.Settled{}, err
 		}
 
 		was := payment.Status
 		held := order.Slot != 0
 
-		if err := s.settlePayment(tx, &order, payment, begun, n.Result, at); err != nil {
-			return err
-		}
-
-		settled = domain.Settled{
-			Order:   order.order(),
+		err = s.settlePayment(tx, &order, payment, begun, n.Result, at)
+		return domain.Settled{
+			Order:   order.Order,
 			Payment: payment.Payment,
 			Changed: payment.Status != was,
 			Freed:   held && order.Slot == 0,
-		}
-
-		return nil
+		}, err
 	})
-
-	// An unanswered COMMIT is left to the provider, which repeats its notice.
-	return settled, err
 }
 
 // paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here; then the second
@@ -236,14 +222,7 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 		return err
 	}
 
-	return writeAudit(tx, domain.AuditEntry{
-		At:        at,
-		Actor:     by,
-		Action:    domain.ActionReturnMoney,
-		VoucherID: order.VoucherID,
-		OrderID:   order.ID,
-		Detail:    p.Ref + ": " + reason,
-	})
+	return writeOrderAudit(tx, order, domain.ActionReturnMoney, by, at, p.Ref+": "+reason)
 }
 
 // reversePayment records that the money of a payment went back without a request of this shop: refunded by the provider,
@@ -295,14 +274,7 @@ func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
 		return err
 	}
 
-	return writeAudit(tx, domain.AuditEntry{
-		At:        at,
-		Actor:     domain.Actor{Kind: domain.ActorProvider},
-		Action:    domain.ActionDispute,
-		VoucherID: order.VoucherID,
-		OrderID:   order.ID,
-		Detail:    p.Ref,
-	})
+	return writeOrderAudit(tx, order, domain.ActionDispute, domain.Actor{Kind: domain.ActorProvider}, at, p.Ref)
 }
 
 // setPayment changes the status of a payment that the transaction has locked. A refund is due at once by the database's
@@ -336,13 +308,9 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	at := refund.At
 	refund.Move = domain.MoveRefund
 
-	err := writeOnce(ctx, s.db, refund.Claim, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, refund.Claim, s.readOrderAgain(ctx, &order), func(tx *gorm.DB) (int64, error) {
 		var err error
-		if order, err = lockOrder(tx, refund.UserID, orderID); err != nil {
-			return 0, err
-		}
-
-		if err := s.readOffer(tx, &order); err != nil {
+		if order, err = s.lockShownOrder(tx, refund.UserID, orderID); err != nil {
 			return 0, err
 		}
 		if err := s.move(tx, &order, refund); err != nil {
@@ -368,53 +336,34 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 	})
 
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(refund))
-	if _, done := domain.DoneBefore(err); done {
-		order = orderRow{}
-		err = s.db.Writer(ctx).Take(&order, orderID).Error
-		if err == nil {
-			err = s.readOffer(s.db.Writer(ctx), &order)
-		}
-		err = s.db.Translate(err)
-	}
-
-	return order.order(), err
+	return order.Order, err
 }
 
 // DueRefunds implements domain.PaymentStore.
 func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
-	var due []domain.Payment
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		due = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Payment, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
-		var rows []paymentRow
-		err = tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now).
-			Order("next_try_at").Limit(limit).Find(&rows).Error
+		rows, err := lockDue[paymentRow](tx.Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now), "next_try_at", limit)
+		if err != nil {
+			return nil, err
+		}
 
 		for i := range rows {
-			if err != nil {
-				return err
-			}
-
 			r := &rows[i]
 			next := now.Add(wait(r.RefundTries))
 			r.RefundTries++
-			err = tx.Model(&paymentRow{}).Where("id = ?", r.ID).
-				Updates(map[string]any{"next_try_at": next, "refund_tries": r.RefundTries}).Error
-
-			due = append(due, r.Payment)
+			err := tx.Model(r).Updates(map[string]any{"next_try_at": next, "refund_tries": r.RefundTries}).Error
+			if err != nil {
+				return nil, err
+			}
 		}
 
-		return err
+		return column(rows, (*paymentRow).payment), nil
 	})
-	if err != nil {
-		return nil, err
-	}
-
-	return due, nil
 }
 
 const (
@@ -429,30 +378,22 @@ const (
 func (s *Store) DueInquiries(
 	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
 ) ([]domain.Payment, error) {
-	var due []domain.Payment
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		due = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Payment, error) {
 		now, err := s.db.Now(tx)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		// A fresh payment has not been due for long either, which bounds the part of the index that is read.
 		since := now.Add(-freshPayment)
-		due, err = claimInquiries(tx.Where("next_try_at > ? AND created_at > ?", since, since), now, provider, limit/2, wait)
+		due, err := claimInquiries(tx.Where("next_try_at > ? AND created_at > ?", since, since), now, provider, limit/2, wait)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		rest, err := claimInquiries(tx, now, provider, limit-len(due), wait)
-		due = append(due, rest...)
-		return err
+		return append(due, rest...), err
 	})
-	if err != nil {
-		return nil, err
-	}
-
-	return due, nil
 }
 
 // claimInquiries returns at most limit due payments of a query, those that have been due the longest first, and sets when
@@ -460,9 +401,8 @@ func (s *Store) DueInquiries(
 func claimInquiries(
 	tx *gorm.DB, now time.Time, provider string, limit int, wait func(age time.Duration) time.Duration,
 ) ([]domain.Payment, error) {
-	var rows []paymentRow
-	err := tx.Clauses(sqldb.SkipLocked).Where("status = ? AND next_try_at <= ? AND provider = ?", domain.PaymentPending, now, provider).
-		Order("next_try_at").Limit(limit).Find(&rows).Error
+	pending := tx.Where("status = ? AND next_try_at <= ? AND provider = ?", domain.PaymentPending, now, provider)
+	rows, err := lockDue[paymentRow](pending, "next_try_at", limit)
 	if err != nil {
 		return nil, err
 	}
@@ -476,8 +416,7 @@ func claimInquiries(
 	due := make([]domain.Payment, len(rows))
 	for i := range rows {
 		next := nextInquiry(now, rows[i].CreatedAt, ends[rows[i].OrderID], wait)
-		err := tx.Model(&paymentRow{}).Where("id = ?", rows[i].ID).Update("next_try_at", next).Error
-		if err != nil {
+		if err := tx.Model(&rows[i]).Update("next_try_at", next).Error; err != nil {
 			return nil, err
 		}
 
@@ -493,11 +432,7 @@ func paymentEnds(tx *gorm.DB, payments []paymentRow) (map[int64]time.Time, error
 		return nil, nil
 	}
 
-	ids := make([]int64, len(payments))
-	for i := range payments {
-		ids[i] = payments[i].OrderID
-	}
-
+	ids := column(payments, func(p *paymentRow) int64 { return p.OrderID })
 	var orders []orderRow
 	err := tx.Select("id", "expires_at").Where("id IN ? AND status = ?", ids, domain.OrderPendingPayment).Find(&orders).Error
 	ends := make(map[int64]time.Time, len(orders))
@@ -536,45 +471,37 @@ func (s *Store) NoteQueried(ctx context.Context, p domain.Payment) error {
 
 // FinishRefund implements domain.PaymentStore.
 func (s *Store) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
-	var refunded *domain.Order
 	var found paymentRow
 	if err := s.db.Writer(ctx).Take(&found, paymentID).Error; err != nil {
 		return nil, s.db.Translate(err)
 	}
 
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		refunded = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (*domain.Order, error) {
 		order, err := lockPaidOrder(tx, found.OrderID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		var p paymentRow
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&p, paymentID).Error; err != nil {
-			return err
+			return nil, err
 		}
 
 		// Another call has finished it.
 		if p.Status != domain.PaymentRefunding {
-			return nil
+			return nil, nil
 		}
 		if err := s.setPayment(tx, &p, domain.PaymentRefunded, at); err != nil {
-			return err
+			return nil, err
 		}
 
 		moved, err := s.finishRefund(tx, &order, &p, domain.Actor{Kind: domain.ActorProvider}, at)
-		if moved {
-			o := order.order()
-			refunded = &o
+		if err != nil || !moved {
+			return nil, err
 		}
 
-		return err
+		return &order.Order, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-
-	return refunded, nil
 }
 
 // finishRefund applies domain.MoveRefunded if the order is refunding and none of its payments remains to be refunded.
@@ -604,14 +531,7 @@ func (s *Store) finishRefund(tx *gorm.DB, order *orderRow, p *paymentRow, by dom
 		}
 	}
 
-	return false, writeAudit(tx, domain.AuditEntry{
-		At:        at,
-		Actor:     by,
-		Action:    domain.ActionMoneyReturned,
-		VoucherID: order.VoucherID,
-		OrderID:   order.ID,
-		Detail:    p.Ref,
-	})
+	return false, writeOrderAudit(tx, order, domain.ActionMoneyReturned, by, at, p.Ref)
 }
 
 // FailRefund implements domain.PaymentStore.
@@ -625,7 +545,19 @@ func (s *Store) FailRefund(ctx context.Context, paymentID int64, why string) err
 // ReturnOutside implements domain.PaymentStore.
 func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (domain.Settled, error) {
 	var settled domain.Settled
-	err := writeOnce(ctx, s.db, r.Claim, func(tx *gorm.DB) (int64, error) {
+
+	again := func(id int64) error {
+		var p paymentRow
+		if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {
+			return s.db.Translate(err)
+		}
+
+		order, err := lockPaidOrder(s.db.Writer(ctx), p.OrderID)
+		settled = domain.Settled{Order: order.Order, Payment: p.Payment}
+		return s.db.Translate(err)
+	}
+
+	err := s.writeOnce(ctx, r.Claim, again, func(tx *gorm.DB) (int64, error) {
 		order, err := lockPaidOrder(tx, r.OrderID)
 		if err != nil {
 			return 0, err
@@ -645,21 +577,14 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 			return 0, err
 		}
 
-		err = writeAudit(tx, domain.AuditEntry{
-			At:        r.At,
-			Actor:     r.By,
-			Action:    domain.ActionOutsideReturn,
-			VoucherID: order.VoucherID,
-			OrderID:   order.ID,
-			Detail:    p.Ref + ": " + r.Reason,
-		})
+		err = writeOrderAudit(tx, &order, domain.ActionOutsideReturn, r.By, r.At, p.Ref+": "+r.Reason)
 		if err != nil {
 			return 0, err
 		}
 
 		freed, err := s.finishRefund(tx, &order, &p, r.By, r.At)
 		settled = domain.Settled{
-			Order:   order.order(),
+			Order:   order.Order,
 			Payment: p.Payment,
 			Changed: true,
 			Freed:   freed,
@@ -667,29 +592,8 @@ func (s *Store) ReturnOutside(ctx context.Context, r domain.OutsideReturn) (doma
 
 		return p.ID, err
 	})
-	if id, done := domain.DoneBefore(err); done {
-		return s.settledPayment(ctx, id)
-	}
-	if err != nil {
-		return domain.Settled{}, err
-	}
 
-	return settled, nil
-}
-
-func (s *Store) settledPayment(ctx context.Context, id int64) (domain.Settled, error) {
-	var p paymentRow
-	if err := s.db.Writer(ctx).Take(&p, id).Error; err != nil {
-		return domain.Settled{}, s.db.Translate(err)
-	}
-
-	order := orderRow{Order: domain.Order{ID: p.OrderID}}
-	err := s.db.Writer(ctx).Take(&order).Error
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = nil
-	}
-
-	return domain.Settled{Order: order.order(), Payment: p.Payment}, s.db.Translate(err)
+	return settled, err
 }
 
 const (
@@ -706,9 +610,7 @@ WHERE refund_tries >= ? AND refund_error <> '' ORDER BY id LIMIT ?`
 
 // FailingRefunds implements alerts.Failures.
 func (s *Store) FailingRefunds(ctx context.Context, most int) ([]domain.Payment, error) {
-	var payments []domain.Payment
-	err := s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most).Scan(&payments).Error
-	return payments, s.db.Translate(err)
+	return list[domain.Payment](s, s.db.Reader(ctx).Raw(failingRefunds, domain.PaymentRefunding, maxFailingSeen, failedTries, most))
 }
 
 // Backlog is the work that is due.
@@ -782,22 +684,13 @@ func (s *Store) Payments(ctx context.Context, userID, orderID int64) ([]domain.P
 		return nil, err
 	}
 
-	var payments []domain.Payment
-	err := s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id").Find(&payments).Error
-	return payments, s.db.Translate(err)
+	return list[domain.Payment](s, s.db.Reader(ctx).Where("order_id = ?", orderID).Order("id"))
 }
 
 // PaymentsOf implements domain.PersonalStore.
 func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.Payment, error) {
-	var all []domain.Payment
-	if err := s.db.Reader(ctx).Where("order_id IN ?", orderIDs).Order("id").Find(&all).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-	payments := make(map[int64][]domain.Payment, len(orderIDs))
-	for _, p := range all {
-		payments[p.OrderID] = append(payments[p.OrderID], p)
-	}
-	return payments, nil
+	all, err := list[domain.Payment](s, s.db.Reader(ctx).Where("order_id IN ?", orderIDs).Order("id"))
+	return grouped(all, func(p *domain.Payment) int64 { return p.OrderID }), err
 }
 
 // ListPayments implements handler.PaymentLister.
@@ -809,7 +702,5 @@ func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SaleP
 		q = q.Where("p.id < ?", p.Before)
 	}
 
-	var payments []domain.SalePayment
-	err := q.Find(&payments).Error
-	return payments, s.db.Translate(err)
+	return list[domain.SalePayment](s, q)
 }

@@ -123,7 +123,7 @@ type pendingInsert struct {
 }
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
-func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.order()} }
+func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.Order} }
 func (p *pendingInsert) keyID() keyID     { return keyID{UserID: p.row.UserID, Key: p.key.Name} }
 func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
 
@@ -221,7 +221,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 				p.fail(domain.ErrIDTaken)
 				continue
 			}
-			*p.result = domain.Placed{Order: e.order(), Before: !b.unanswered}
+			*p.result = domain.Placed{Order: e.Order, Before: !b.unanswered}
 			continue
 		}
 
@@ -325,12 +325,7 @@ func ordersByID(tx *gorm.DB, of []*pendingInsert, columns ...string) (map[int64]
 		return nil, err
 	}
 
-	byID := make(map[int64]orderRow, len(rows))
-	for _, r := range rows {
-		byID[r.ID] = r
-	}
-
-	return byID, nil
+	return byKey(rows, func(r *orderRow) int64 { return r.ID }), nil
 }
 
 func idsOf(rows []*pendingInsert) []int64 {

@@ -48,6 +48,8 @@ func (r *placeRow) lost(number int64) bool { return r.Number == noPlace || int64
 
 func (placeRow) TableName() string { return "room_places" }
 
+func (r *placeRow) user() int64 { return r.UserID }
+
 type roomEventRow struct {
 	domain.RoomEvent
 	// Counted by the transactions of the orders.
@@ -61,32 +63,24 @@ func (roomEventRow) TableName() string { return "room_log" }
 // JoinRoom implements entry.RoomStore. The row of the room is locked, so numbers have no gaps and the size of the lobby
 // is exact.
 func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error) {
-	var numbers []uint32
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]uint32, error) {
 		room, err := lockRoom(tx, voucherID)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		now, err := s.db.Now(tx)
 		if err != nil {
-			return err
-		}
-
-		users := make([]int64, len(requests))
-		for i := range requests {
-			users[i] = requests[i].UserID
+			return nil, err
 		}
 
 		var found []placeRow
-		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
-			return err
+		users := column(requests, func(r *domain.PlaceRequest) int64 { return r.UserID })
+		if err := placesOf(tx, voucherID, users).Find(&found).Error; err != nil {
+			return nil, err
 		}
 
-		places := make(map[int64]placeRow, len(found))
-		for _, p := range found {
-			places[p.UserID] = p
-		}
+		places := byKey(found, (*placeRow).user)
 
 		var lost []placeRow
 		for _, r := range requests {
@@ -97,10 +91,10 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 
 		bought, err := boughtSince(tx, voucherID, lost)
 		if err != nil {
-			return err
+			return nil, err
 		}
 
-		numbers = make([]uint32, len(requests))
+		numbers := make([]uint32, len(requests))
 		joined := room.Joined
 		var added []placeRow
 		var behind []uint32
@@ -130,12 +124,12 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		}
 
 		if len(added) == 0 {
-			return nil
+			return numbers, nil
 		}
 
 		err = tx.Clauses(clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"number", "joined_at", "behind"})}).Create(&added).Error
 		if err != nil {
-			return err
+			return nil, err
 		}
 
 		if len(behind) > 0 {
@@ -146,14 +140,16 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 				Numbers:   behind,
 			}
 			if err := appendEvent(tx, e); err != nil {
-				return err
+				return nil, err
 			}
 		}
 
-		return tx.Model(&room).Update("joined", joined).Error
+		return numbers, tx.Model(&room).Update("joined", joined).Error
 	})
+}
 
-	return numbers, err
+func placesOf(tx *gorm.DB, voucherID int64, users []int64) *gorm.DB {
+	return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
 }
 
 func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
@@ -209,15 +205,11 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			number uint32
 		}
 
-		left := make(map[key]domain.RoomPlace, len(places))
-		users := make([]int64, len(places))
-		for i, p := range places {
-			left[key{p.UserID, p.Number}] = p
-			users[i] = p.UserID
-		}
+		left := byKey(places, func(p *domain.RoomPlace) key { return key{p.UserID, p.Number} })
+		users := column(places, func(p *domain.RoomPlace) int64 { return p.UserID })
 
 		var found []placeRow
-		if err := tx.Where("voucher_id = ? AND user_id IN ?", voucherID, users).Find(&found).Error; err != nil {
+		if err := placesOf(tx, voucherID, users).Find(&found).Error; err != nil {
 			return err
 		}
 
@@ -250,18 +242,14 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			}
 		}
 
-		of := func(users []int64) *gorm.DB {
-			return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
-		}
-
 		if len(gone) > 0 {
-			if err := of(gone).Delete(&placeRow{}).Error; err != nil {
+			if err := placesOf(tx, voucherID, gone).Delete(&placeRow{}).Error; err != nil {
 				return err
 			}
 		}
 
 		if len(unused) > 0 {
-			if err := of(unused).Update("number", uint32(noPlace)).Error; err != nil {
+			if err := placesOf(tx, voucherID, unused).Update("number", uint32(noPlace)).Error; err != nil {
 				return err
 			}
 		}
@@ -292,33 +280,30 @@ func boughtSince(tx *gorm.DB, voucherID int64, places []placeRow) (map[int64]boo
 		return bought, nil
 	}
 
-	joined := make(map[int64]time.Time, len(places))
-	users := make([]int64, len(places))
-	for i, p := range places {
-		joined[p.UserID] = p.JoinedAt
-		users[i] = p.UserID
-	}
+	var orders []orderRow
+	err := tx.Select("user_id", "created_at").
+		Where("user_id IN ? AND voucher_id = ?", column(places, (*placeRow).user), voucherID).Find(&orders).Error
 
-	var orders []struct {
-		UserID    int64
-		CreatedAt time.Time
-	}
-
-	err := tx.Table("voucher_orders").Select("user_id", "created_at").Where("user_id IN ? AND voucher_id = ?", users, voucherID).
-		Scan(&orders).Error
-
+	joined := byKey(places, (*placeRow).user)
 	for _, o := range orders {
-		bought[o.UserID] = bought[o.UserID] || !o.CreatedAt.Before(joined[o.UserID])
+		bought[o.UserID] = bought[o.UserID] || !o.CreatedAt.Before(joined[o.UserID].JoinedAt)
 	}
 
 	return bought, err
 }
 
+// appendEvent gives an event the next number. An event with another number is refused with domain.ErrInvalidState.
 func appendEvent(tx *gorm.DB, e domain.RoomEvent) error {
-	err := tx.Raw("SELECT COALESCE(MAX(seq), 0) + 1 FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&e.Seq).Error
+	var last uint32
+	err := tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&last).Error
 	if err != nil {
 		return err
 	}
+	if e.Seq != 0 && e.Seq != last+1 {
+		return domain.ErrInvalidState
+	}
+
+	e.Seq = last + 1
 	row := newRoomEventRow(&e)
 	return tx.Create(&row).Error
 }
@@ -330,16 +315,7 @@ func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
 			return err
 		}
 
-		var last uint32
-		if err := tx.Raw("SELECT COALESCE(MAX(seq), 0) FROM room_log WHERE voucher_id = ?", e.VoucherID).Scan(&last).Error; err != nil {
-			return err
-		}
-		if last != e.Seq-1 {
-			return domain.ErrInvalidState
-		}
-
-		row := newRoomEventRow(&e)
-		return tx.Create(&row).Error
+		return appendEvent(tx, e)
 	})
 }
 
@@ -493,11 +469,9 @@ func (s *Store) PurgePlaces(ctx context.Context) (int, error) {
 
 // PlacesOf implements domain.PersonalStore. There are few rooms, and the place of a user is found by its primary key.
 func (s *Store) PlacesOf(ctx context.Context, userID, after int64, limit int) ([]domain.PlaceRecord, error) {
-	var places []domain.PlaceRecord
-	err := s.db.Reader(ctx).Select("p.voucher_id, p.number, p.joined_at").Table("rooms r").
+	return list[domain.PlaceRecord](s, s.db.Reader(ctx).Select("p.voucher_id, p.number, p.joined_at").Table("rooms r").
 		Joins("JOIN room_places p ON p.voucher_id = r.voucher_id AND p.user_id = ?", userID).
-		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit).Scan(&places).Error
-	return places, s.db.Translate(err)
+		Where("r.voucher_id > ?", after).Order("r.voucher_id").Limit(limit))
 }
 
 func newRoomEventRow(e *domain.RoomEvent) roomEventRow {

@@ -35,13 +35,9 @@ SELECT COUNT(*) FROM (
 
 // CountSale implements salestats.MonitorStore.
 func (s *Store) CountSale(ctx context.Context, voucherID int64) (salestats.SaleCount, error) {
-	var c salestats.SaleCount
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		var err error
-		c, err = countSale(tx, s.db.Dialect(), voucherID)
-		return err
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) (salestats.SaleCount, error) {
+		return countSale(tx, s.db.Dialect(), voucherID)
 	})
-	return c, s.db.Translate(err)
 }
 
 func countSale(tx *gorm.DB, dialect string, voucherID int64) (salestats.SaleCount, error) {

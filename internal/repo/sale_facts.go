@@ -16,33 +16,31 @@ import (
 func (s *Store) SaleFacts(
 	ctx context.Context, voucherID int64, inFlight []int64, most int, since domain.OverdueSince,
 ) (domain.SaleFacts, error) {
-	var f domain.SaleFacts
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		f = domain.SaleFacts{VoucherID: voucherID}
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) (domain.SaleFacts, error) {
+		f := domain.SaleFacts{VoucherID: voucherID}
 		var err error
 		f.Voucher, err = findVoucher(tx, voucherID)
 		// Orders without a sale are reported, not hidden.
 		if err != nil && !errors.Is(err, gorm.ErrRecordNotFound) {
-			return err
+			return f, err
 		}
 
 		if f.Voucher.Sale != nil {
 			f.Additions = f.Voucher.Sale.Added
 		}
 		if f.Active, f.Sum, err = sumActive(tx, voucherID); err != nil {
-			return err
+			return f, err
 		}
 		if err := readActiveOrders(tx, &f, most); err != nil {
-			return err
+			return f, err
 		}
 		if f.Settled, err = storedIDs(tx, voucherID, inFlight); err != nil {
-			return err
+			return f, err
 		}
 
-		return readNamed(tx, &f, since)
+		err = readNamed(tx, &f, since)
+		return f, err
 	})
-
-	return f, s.db.Translate(err)
 }
 
 // sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
@@ -150,26 +148,17 @@ func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column str
 // OrderFacts implements reconcile.Store.
 func (s *Store) OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error) {
 	var facts []domain.OrderFact
-	for len(ids) > 0 {
-		n := min(len(ids), idsPerQuery)
-
-		var rows []struct {
-			ID, UserID int64
-			Status     domain.OrderStatus
-		}
-
-		err := ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", ids[:n]).Find(&rows).Error
+	for some := range slices.Chunk(ids, idsPerQuery) {
+		orders, err := list[domain.Order](s, ofVoucher(s.db.Reader(ctx), voucherID).Select("id", "user_id", "status").Where("id IN ?", some))
 		if err != nil {
-			return nil, s.db.Translate(err)
+			return nil, err
 		}
 
-		for _, r := range rows {
+		for _, o := range orders {
 			facts = append(facts, domain.OrderFact{
-				Holder: domain.Holder{OrderID: r.ID, UserID: r.UserID}, Active: r.Status.Active(),
+				Holder: domain.Holder{OrderID: o.ID, UserID: o.UserID}, Active: o.Status.Active(),
 			})
 		}
-
-		ids = ids[n:]
 	}
 
 	return facts, nil
@@ -195,11 +184,8 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) ([]int6
 
 // OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) ([]int64, error) {
-	var ids []int64
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		return tx.Raw(`SELECT DISTINCT o.voucher_id FROM voucher_orders o
-			WHERE o.status IN ? AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s WHERE s.voucher_id = o.voucher_id)`,
-			domain.ActiveStatuses()).Scan(&ids).Error
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) ([]int64, error) {
+		orphans, err := totals(ctx, tx, orphansQuery)
+		return column(orphans, func(t *domain.SaleTotals) int64 { return t.VoucherID }), err
 	})
-	return ids, s.db.Translate(err)
 }

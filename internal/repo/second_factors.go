@@ -51,13 +51,13 @@ func confirmFactor(tx *gorm.DB, u *userRow, confirm auth.ConfirmFunc) (bool, err
 func (s *Store) Enroll(
 	ctx context.Context, newcomer domain.User, seal func(userID int64) []byte, now, keepUntil time.Time,
 ) (domain.User, error) {
-	var u userRow
-	err := s.db.Write(ctx, func(tx *gorm.DB) (err error) {
-		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
-			return err
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.User, error) {
+		u, err := s.findOrCreateUser(tx, &newcomer)
+		if err == nil {
+			err = requireShops(tx, newcomer.ShopIDs)
 		}
-		if err := requireShops(tx, newcomer.ShopIDs); err != nil {
-			return err
+		if err != nil {
+			return u.User, err
 		}
 
 		// They bind the tokens of a former redeemer until these are refused.
@@ -65,17 +65,15 @@ func (s *Store) Enroll(
 			u.ShopIDs = newcomer.ShopIDs
 		}
 		if err := setRole(tx, &u, newcomer.Role, now, keepUntil); err != nil || seal == nil {
-			return err
+			return u.User, err
 		}
 
-		return tx.Create(&secondFactorRow{
+		return u.User, tx.Create(&secondFactorRow{
 			UserID:     u.ID,
 			Secret:     seal(u.ID),
 			EnrolledAt: now,
 		}).Error
 	})
-
-	return u.User, err
 }
 
 // requireShops returns a *domain.InvalidError if one of the shops does not exist.
@@ -94,15 +92,14 @@ func requireShops(tx *gorm.DB, ids []int64) error {
 
 // RemoveAdmin implements auth.AdminStore.
 func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil time.Time) (domain.User, error) {
-	var u userRow
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		u = userRow{}
-		if err := tx.Where("phone = ?", phone).Take(&u).Error; err != nil {
-			return err
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.User, error) {
+		var u userRow
+		err := tx.Where("phone = ?", phone).Take(&u).Error
+		if err == nil {
+			err = setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
 		}
-		return setRole(tx, &u, domain.RoleBuyer, now, keepUntil)
+		return u.User, err
 	})
-	return u.User, err
 }
 
 // setRole stores the shops of a user, changes the role, deletes their second factor and ends their sessions.
@@ -117,40 +114,24 @@ func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time
 		return err
 	}
 
-	var sessions []string
-	if err := tx.Model(&sessionRow{}).Where("user_id = ? AND revoked_at IS NULL", u.ID).Pluck("id", &sessions).Error; err != nil {
-		return err
-	}
-
-	return revokeAll(tx, sessions, now, keepUntil)
+	_, err := revokeOfUser(tx, u.ID, now, keepUntil)
+	return err
 }
 
 // Admins implements auth.AdminStore.
 func (s *Store) Admins(ctx context.Context, phones []string) ([]domain.Admin, error) {
-	r := s.db.Reader(ctx)
-	var users []userRow
-	if err := r.Where("role <> ? OR phone IN ?", domain.RoleBuyer, phones).Order("id").Find(&users).Error; err != nil {
-		return nil, s.db.Translate(err)
+	users, err := list[userRow](s, s.db.Reader(ctx).Where("role <> ? OR phone IN ?", domain.RoleBuyer, phones).Order("id"))
+	if err != nil {
+		return nil, err
 	}
 
-	var factors []secondFactorRow
-	if err := r.Find(&factors).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	enrolled := map[int64]secondFactorRow{}
-	for _, f := range factors {
-		enrolled[f.UserID] = f
-	}
-
-	admins := make([]domain.Admin, len(users))
-	for i := range users {
-		admins[i] = domain.Admin{
-			User:       users[i].User,
-			EnrolledAt: enrolled[users[i].ID].EnrolledAt,
-			Factor:     enrolled[users[i].ID].Secret,
+	factors, err := list[secondFactorRow](s, s.db.Reader(ctx))
+	enrolled := byKey(factors, func(f *secondFactorRow) int64 { return f.UserID })
+	return column(users, func(u *userRow) domain.Admin {
+		return domain.Admin{
+			User:       u.User,
+			EnrolledAt: enrolled[u.ID].EnrolledAt,
+			Factor:     enrolled[u.ID].Secret,
 		}
-	}
-
-	return admins, nil
+	}), err
 }

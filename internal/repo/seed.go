@@ -33,8 +33,7 @@ func (s *Store) SeedUsers(ctx context.Context, n int, now, expires time.Time) ([
 }
 
 func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.Time) ([]auth.Identity, error) {
-	var ids []auth.Identity
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]auth.Identity, error) {
 		phones := make([]string, 0, to-from)
 		users := make([]userRow, 0, to-from)
 		for i := from; i < to; i++ {
@@ -49,15 +48,15 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 		}
 
 		if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&users).Error; err != nil {
-			return err
+			return nil, err
 		}
 
 		var stored []userRow
 		if err := tx.Where("phone IN ?", phones).Order("phone").Find(&stored).Error; err != nil {
-			return err
+			return nil, err
 		}
 
-		ids = make([]auth.Identity, len(stored))
+		ids := make([]auth.Identity, len(stored))
 		sessions := make([]sessionRow, len(stored))
 		for i, u := range stored {
 			sess := auth.Session{
@@ -77,8 +76,6 @@ func (s *Store) seedUsers(ctx context.Context, from, to int, now, expires time.T
 			}
 		}
 
-		return tx.Create(&sessions).Error
+		return ids, tx.Create(&sessions).Error
 	})
-
-	return ids, err
 }

@@ -220,24 +220,24 @@ func (s *Store) RevokeSession(ctx context.Context, id string, now, keepUntil tim
 
 // RevokeSessions implements auth.Store.
 func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil time.Time) ([]string, error) {
-	var ids []string
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		ids = nil
+	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]string, error) {
 		forgotten := gorm.Expr("device_generation + 1")
 		if err := tx.Model(&userRow{}).Where("id = ?", userID).Update("device_generation", forgotten).Error; err != nil {
-			return err
+			return nil, err
 		}
-
-		err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
-			Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
-		if err != nil {
-			return err
-		}
-
-		return revokeAll(tx, ids, now, keepUntil)
+		return revokeOfUser(tx, userID, now, keepUntil)
 	})
+}
 
-	return ids, err
+// revokeOfUser ends the sessions of a user, and returns them.
+func revokeOfUser(tx *gorm.DB, userID int64, now, keepUntil time.Time) ([]string, error) {
+	var ids []string
+	err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).
+		Where("user_id = ? AND revoked_at IS NULL", userID).Order("id").Pluck("id", &ids).Error
+	if err != nil {
+		return nil, err
+	}
+	return ids, revokeAll(tx, ids, now, keepUntil)
 }
 
 // revokeAll ends sessions and adds them to the revocations that all instances read.
@@ -251,58 +251,41 @@ func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 		return err
 	}
 
-	rows := make([]auth.Revocation, len(ids))
-	for i, id := range ids {
-		rows[i] = auth.Revocation{SessionID: id, KeepUntil: keepUntil}
-	}
-
+	rows := column(ids, func(id *string) auth.Revocation { return auth.Revocation{SessionID: *id, KeepUntil: keepUntil} })
 	return tx.CreateInBatches(&rows, sqldb.PurgeBatch).Error
 }
 
 // RevocationsAfter implements auth.RevocationStore.
 func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) ([]auth.Revocation, error) {
-	var list []auth.Revocation
-	err := s.db.Reader(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq").Find(&list).Error
-	return list, s.db.Translate(err)
+	return list[auth.Revocation](s, s.db.Reader(ctx).Where("seq > ? AND keep_until > ?", seq, now).Order("seq"))
 }
 
-// PurgeSessions implements auth.RevocationStore. It reads the rows before the transaction, without locks.
+// PurgeSessions implements auth.RevocationStore.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
-	var (
-		seqs               []int64
-		sessions, requests []string
-	)
+	requests, err := purge[string](ctx, s, &loginRequestRow{}, "login_id", "created_at < ?", now.Add(-keepLoginRequests))
+	if err != nil {
+		return requests, err
+	}
 
-	r := s.db.Reader(ctx)
-	if err := r.Model(&auth.Revocation{}).Where("keep_until < ?", now).Limit(sqldb.PurgeBatch).Pluck("seq", &seqs).Error; err != nil {
+	revocations, err := purge[int64](ctx, s, &auth.Revocation{}, "seq", "keep_until < ?", now)
+	if err != nil {
+		return requests + revocations, err
+	}
+
+	sessions, err := purge[string](ctx, s, &sessionRow{}, "id", "expires_at < ?", now)
+	return requests + revocations + sessions, err
+}
+
+// purge deletes a batch of the rows of a model that are over, and returns how many it found. It reads their keys before,
+// without locks, and checks the condition again: a row may have been extended since.
+func purge[K any](ctx context.Context, s *Store, model any, key, over string, at time.Time) (int, error) {
+	var keys []K
+	err := s.db.Reader(ctx).Model(model).Where(over, at).Limit(sqldb.PurgeBatch).Pluck(key, &keys).Error
+	if err != nil || len(keys) == 0 {
 		return 0, s.db.Translate(err)
 	}
 
-	if err := r.Model(&sessionRow{}).Where("expires_at < ?", now).Limit(sqldb.PurgeBatch).Pluck("id", &sessions).Error; err != nil {
-		return 0, s.db.Translate(err)
-	}
-
-	if err := r.Model(&loginRequestRow{}).Where("created_at < ?", now.Add(-keepLoginRequests)).Limit(sqldb.PurgeBatch).
-		Pluck("login_id", &requests).Error; err != nil {
-		return 0, s.db.Translate(err)
-	}
-
-	n := len(seqs) + len(sessions) + len(requests)
-	if n == 0 {
-		return 0, nil
-	}
-
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		if err := tx.Where("login_id IN ?", requests).Delete(&loginRequestRow{}).Error; err != nil {
-			return err
-		}
-		if err := tx.Where("seq IN ?", seqs).Delete(&auth.Revocation{}).Error; err != nil {
-			return err
-		}
-
-		// Check the time again: a session may have been extended since it was read.
-		return tx.Where("id IN ? AND expires_at < ?", sessions, now).Delete(&sessionRow{}).Error
+	return len(keys), s.db.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Where(key+" IN ?", keys).Where(over, at).Delete(model).Error
 	})
-
-	return n, err
 }

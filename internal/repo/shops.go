@@ -26,9 +26,7 @@ func (s *Store) ListShops(ctx context.Context, f domain.ShopFilter) ([]domain.Sh
 		order = nearest(*f.Near)
 	}
 
-	var shops []domain.Shop
-	err := s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit).Find(&shops).Error
-	return shops, s.db.Translate(err)
+	return list[domain.Shop](s, s.db.Reader(ctx).Where("type_id = ?", f.TypeID).Order(order).Offset(f.Skip).Limit(f.Limit))
 }
 
 // nearest orders by distance on a flat map, on which a degree of longitude has its length at this latitude. It needs
@@ -43,14 +41,18 @@ func nearest(p domain.Place) clause.OrderBy {
 
 // Shops implements domain.ShopStore.
 func (s *Store) Shops(ctx context.Context, p domain.Page) ([]domain.Shop, error) {
-	var shops []domain.Shop
-	err := newest(s.db.Reader(ctx), p).Find(&shops).Error
-	return shops, s.db.Translate(err)
+	return list[domain.Shop](s, newest(s.db.Reader(ctx), p))
 }
 
 // CreateShop implements domain.ShopStore.
 func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *domain.Shop, by domain.Actor) error {
-	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	again := func(id int64) error {
+		var err error
+		*created, err = s.Shop(ctx, id)
+		return err
+	}
+
+	return s.writeOnce(ctx, claim, again, func(tx *gorm.DB) (int64, error) {
 		row := *created
 		if err := tx.Create(&row).Error; err != nil {
 			return 0, err
@@ -64,41 +66,33 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *do
 			Detail: new(domain.Shop).Changes(created),
 		})
 	})
-	if id, done := domain.DoneBefore(err); done {
-		*created, err = s.Shop(ctx, id)
-	}
-
-	return err
 }
 
 // ChangeShop implements domain.ShopStore.
 func (s *Store) ChangeShop(
 	ctx context.Context, id int64, by domain.Actor, at time.Time, change func(*domain.Shop) error,
 ) (domain.Shop, error) {
-	var after domain.Shop
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Shop, error) {
 		var before domain.Shop
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&before, id).Error; err != nil {
-			return err
+			return before, err
 		}
 
-		after = before
+		after := before
 		if err := change(&after); err != nil {
-			return err
+			return after, err
 		}
 
 		after.UpdatedAt = at
 		if err := tx.Select("*").Updates(&after).Error; err != nil {
-			return err
+			return after, err
 		}
 
-		return writeAudit(tx, domain.AuditEntry{
+		return after, writeAudit(tx, domain.AuditEntry{
 			At:     at,
 			Actor:  by,
 			Action: domain.ActionChangeShop,
 			Detail: before.Changes(&after),
 		})
 	})
-
-	return after, err
 }

@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"context"
+
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
 
@@ -40,6 +42,67 @@ func newStore(db *sqldb.DB) *Store {
 		db:     sqldb.Access{DB: db},
 		offers: cache.New[domain.OfferID](cache.Options[*domain.Offer]{MaxEntries: maxOffers}),
 	}
+}
+
+// run runs fn in a kind of transaction of sqldb.Access, and returns its result. fn may run several times; the result is that
+// of the last run.
+func run[T any](
+	ctx context.Context, transaction func(context.Context, func(tx *gorm.DB) error) error, fn func(tx *gorm.DB) (T, error),
+) (T, error) {
+	var result, none T
+	err := transaction(ctx, func(tx *gorm.DB) error {
+		var err error
+		result, err = fn(tx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+
+	return result, nil
+}
+
+// lockDue locks and returns the first rows of a query, which have been due the longest. It skips those that another
+// transaction has locked, as that is about to change them.
+func lockDue[R any](due *gorm.DB, order string, limit int) ([]R, error) {
+	var rows []R
+	err := due.Clauses(sqldb.SkipLocked).Order(order).Limit(limit).Find(&rows).Error
+	return rows, err
+}
+
+// list returns the rows of a query outside a transaction.
+func list[T any](s *Store, q *gorm.DB) ([]T, error) {
+	var rows []T
+	err := q.Find(&rows).Error
+	return rows, s.db.Translate(err)
+}
+
+// column returns a value of each row.
+func column[R, V any](rows []R, of func(r *R) V) []V {
+	values := make([]V, len(rows))
+	for i := range rows {
+		values[i] = of(&rows[i])
+	}
+	return values
+}
+
+// byKey returns the rows by a value of each; of several with one value the last.
+func byKey[R any, K comparable](rows []R, of func(r *R) K) map[K]R {
+	keyed := make(map[K]R, len(rows))
+	for i := range rows {
+		keyed[of(&rows[i])] = rows[i]
+	}
+	return keyed
+}
+
+// grouped returns the rows by a value of each, in their order.
+func grouped[R any, K comparable](rows []R, of func(r *R) K) map[K][]R {
+	groups := map[K][]R{}
+	for i := range rows {
+		k := of(&rows[i])
+		groups[k] = append(groups[k], rows[i])
+	}
+	return groups
 }
 
 // newest selects a page of rows, newest first.

@@ -34,20 +34,21 @@ GROUP BY o.voucher_id`
 // SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With
 // millions of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
 func (s *Store) SaleTotals(ctx context.Context) ([]domain.SaleTotals, error) {
-	var totals []domain.SaleTotals
-	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		for _, query := range []string{totalsQuery, orphansQuery} {
-			var some []domain.SaleTotals
-			if err := tx.Raw(withServerTimeout(ctx, query)).Scan(&some).Error; err != nil {
-				return err
-			}
-			totals = append(totals, some...)
+	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) ([]domain.SaleTotals, error) {
+		sales, err := totals(ctx, tx, totalsQuery)
+		if err != nil {
+			return nil, err
 		}
 
-		return nil
+		orphans, err := totals(ctx, tx, orphansQuery)
+		return append(sales, orphans...), err
 	})
+}
 
-	return totals, s.db.Translate(err)
+func totals(ctx context.Context, tx *gorm.DB, query string) ([]domain.SaleTotals, error) {
+	var found []domain.SaleTotals
+	err := tx.Raw(withServerTimeout(ctx, query)).Scan(&found).Error
+	return found, err
 }
 
 // serverTimeoutMargin is how much later than the client the server gives up.

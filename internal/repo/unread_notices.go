@@ -90,22 +90,13 @@ func (s *Store) UnreadNotices(ctx context.Context, f domain.NoticeFilter) ([]dom
 		q = q.Where("closed_at IS NULL")
 	}
 
-	var rows []noticeRow
-	if err := q.Find(&rows).Error; err != nil {
-		return nil, s.db.Translate(err)
-	}
-
-	notices := make([]domain.UnreadNotice, len(rows))
-	for i := range rows {
-		notices[i] = rows[i].notice()
-	}
-
-	return notices, nil
+	rows, err := list[noticeRow](s, q)
+	return column(rows, (*noticeRow).notice), err
 }
 
 // CloseNotice implements domain.NoticeStore.
 func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
-	err := writeOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
+	return s.writeOnce(ctx, c.Claim, doneBefore, func(tx *gorm.DB) (int64, error) {
 		var row noticeRow
 		if err := tx.Clauses(sqldb.ForUpdate).Take(&row, c.ID).Error; err != nil {
 			return 0, err
@@ -125,11 +116,6 @@ func (s *Store) CloseNotice(ctx context.Context, c domain.NoticeClosing) error {
 			Detail:  fmt.Sprintf("notice %d: %s", c.ID, c.Reason),
 		})
 	})
-	if _, done := domain.DoneBefore(err); done {
-		return nil
-	}
-
-	return err
 }
 
 // PurgeNotices implements domain.NoticeStore.

@@ -3,7 +3,9 @@ package repo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -14,7 +16,7 @@ import (
 
 // CreateVoucher implements service.VoucherStore.
 func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error {
-	return writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	return s.writeOnce(ctx, claim, s.readVoucherAgain(ctx, v), func(tx *gorm.DB) (int64, error) {
 		if err := requireImage(tx, v.ImageID); err != nil {
 			return 0, err
 		}
@@ -29,6 +31,15 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 			VoucherID: v.ID,
 		})
 	})
+}
+
+// readVoucherAgain returns the again of writeOnce for a voucher.
+func (s *Store) readVoucherAgain(ctx context.Context, v *domain.Voucher) func(id int64) error {
+	return func(id int64) error {
+		var err error
+		*v, err = s.Voucher(ctx, id)
+		return err
+	}
 }
 
 // insertVoucher stores the voucher and its sale, and sets v.ID and v.Sale.ChangedAt.
@@ -75,18 +86,13 @@ func (s *Store) checkDraw(tx *gorm.DB, voucherID int64, before, after *domain.Sa
 func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
-	var v domain.Voucher
-	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		var err error
-		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
-			return err
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Voucher, error) {
+		v, err := findVoucher(tx.Clauses(sqldb.ForUpdate), id)
+		if err != nil {
+			return v, err
 		}
 
-		before := v
-		if v.Sale != nil {
-			sale := *v.Sale
-			before.Sale = &sale
-		}
+		before := v.Copy()
 
 		detail, err := change(&v)
 		if err == nil && v.ImageID != before.ImageID {
@@ -97,7 +103,7 @@ func (s *Store) ChangeVoucher(
 		}
 
 		if err != nil {
-			return err
+			return v, err
 		}
 
 		err = writeAudit(tx, domain.AuditEntry{
@@ -108,24 +114,22 @@ func (s *Store) ChangeVoucher(
 			Detail:    detail,
 		})
 		if err != nil {
-			return err
+			return v, err
 		}
 
 		row := voucherRow{Voucher: v}
 		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
-			return err
+			return v, err
 		}
 
 		v.Sale.ChangedAt = v.UpdatedAt
 		sale := newSaleRow(id, v.Sale)
 		if before.Sale == nil {
-			return tx.Create(&sale).Error
+			return v, tx.Create(&sale).Error
 		}
 
-		return tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
+		return v, tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 	})
-
-	return v, err
 }
 
 // DeleteDraft implements service.VoucherStore. A voucher has no orders until it is published, but other programs insert them.
@@ -168,7 +172,7 @@ func (s *Store) DeleteDraft(ctx context.Context, id int64, by domain.Actor, at t
 // ChangeStock implements service.VoucherStore. The condition prevents the removal of units that active orders hold.
 func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := writeOnce(ctx, s.db, c.Claim, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, c.Claim, s.readVoucherAgain(ctx, &v), func(tx *gorm.DB) (int64, error) {
 		change := stockChangeRow{
 			VoucherID: c.VoucherID,
 			Delta:     c.Delta,
@@ -213,7 +217,7 @@ func (s *Store) ChangeRoom(
 	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
 ) (domain.Voucher, error) {
 	var v domain.Voucher
-	err := writeOnce(ctx, s.db, claim, func(tx *gorm.DB) (int64, error) {
+	err := s.writeOnce(ctx, claim, s.readVoucherAgain(ctx, &v), func(tx *gorm.DB) (int64, error) {
 		var err error
 		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
 			return 0, err
@@ -254,24 +258,18 @@ func (s *Store) ChangeRoom(
 
 // Voucher implements service.VoucherStore.
 func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
-	var v domain.Voucher
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		v, err = findVoucher(tx, id)
-		return err
-	})
-	return v, s.db.Translate(err)
+	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) (domain.Voucher, error) { return findVoucher(tx, id) })
 }
 
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-	var vouchers []domain.Voucher
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		if vouchers, err = withSales(withShops(tx, ids)); err != nil {
-			return err
+	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) {
+		vouchers, err := withSales(withShops(tx, ids))
+		if err != nil {
+			return nil, err
 		}
-		return markEndedUnpaid(tx, vouchers)
+		return vouchers, markEndedUnpaid(tx, vouchers)
 	})
-	return vouchers, s.db.Translate(err)
 }
 
 // withShops selects vouchers with the names of their shops, of which their offers consist.
@@ -299,15 +297,13 @@ func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, erro
 // with a unit that an unpaid order has returned also has the mark. Sales without a limit cost nothing.
 func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 	limited := map[int64]*domain.Sale{}
-	var ids []int64
 	for i := range vouchers {
 		if sale := vouchers[i].Sale; sale != nil && sale.MaxUnpaid() > 0 {
 			limited[vouchers[i].ID] = sale
-			ids = append(ids, vouchers[i].ID)
 		}
 	}
 
-	if len(ids) == 0 {
+	if len(limited) == 0 {
 		return nil
 	}
 
@@ -321,7 +317,7 @@ func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 		Ended     *int
 	}
 
-	err := tx.Raw(query, domain.OrderCancelled, ids).Scan(&rows).Error
+	err := tx.Raw(query, domain.OrderCancelled, slices.Collect(maps.Keys(limited))).Scan(&rows).Error
 	for _, r := range rows {
 		limited[r.VoucherID].EndedUnpaid = r.Ended != nil
 	}
@@ -331,12 +327,9 @@ func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
-	var vouchers []domain.Voucher
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		vouchers, err = withSales(tx.Order("id DESC").Limit(most))
-		return err
+	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) {
+		return withSales(tx.Order("id DESC").Limit(most))
 	})
-	return vouchers, s.db.Translate(err)
 }
 
 // findVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
@@ -363,12 +356,7 @@ func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	var vouchers []domain.Voucher
-	err := s.db.Snapshot(ctx, func(tx *gorm.DB) (err error) {
-		vouchers, err = withSales(selected(tx, f))
-		return err
-	})
-	return vouchers, s.db.Translate(err)
+	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) { return withSales(selected(tx, f)) })
 }
 
 func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
@@ -463,23 +451,16 @@ func withSales(q *gorm.DB) ([]domain.Voucher, error) {
 		return nil, err
 	}
 
-	ids := make([]int64, len(rows))
-	for i := range rows {
-		ids[i] = rows[i].ID
-	}
-
-	var sales []saleRow
-	if len(ids) > 0 {
+	var sales []*saleRow
+	if len(rows) > 0 {
+		ids := column(rows, func(r *voucherRow) int64 { return r.ID })
 		tx := q.Session(&gorm.Session{NewDB: true})
 		if err := tx.Select(saleColumns).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}
 
-	byID := make(map[int64]*saleRow, len(sales))
-	for i := range sales {
-		byID[sales[i].VoucherID] = &sales[i]
-	}
+	byID := byKey(sales, func(s **saleRow) int64 { return (*s).VoucherID })
 
 	vouchers := make([]domain.Voucher, len(rows))
 	for i := range rows {

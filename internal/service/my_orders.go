@@ -66,10 +66,6 @@ func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, 
 	m.Move = domain.MoveCancel
 	m.At = domain.Moment(s.cfg.Now())
 	o, err := s.cfg.Store.MoveOrder(ctx, m)
-	if _, done := domain.DoneBefore(err); done {
-		o, err = s.cfg.Store.Order(ctx, m.UserID, m.OrderID)
-	}
-
 	returns := s.returns()
 	if err != nil {
 		return domain.Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
@@ -92,35 +88,13 @@ func (s *Orders) Redeem(ctx context.Context, claim *domain.Claim, admin, id int6
 		detail = "by its code"
 	}
 
-	shops, err := s.cfg.Store.ShopsOf(ctx, admin)
-	if err != nil {
-		return domain.Order{}, err
-	}
-
-	at := domain.Moment(s.cfg.Now())
-	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
+	return s.moveAtCounter(ctx, domain.OrderMove{
 		Move:    domain.MoveRedeem,
 		OrderID: id,
 		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
-		At:      at,
 		Detail:  detail,
-		Check: func(before *domain.Order) error {
-			if err := shops.Check(before); err != nil {
-				return err
-			}
-			return before.CheckRedeem(at)
-		},
-		Claim: claim,
-	})
-	if _, done := domain.DoneBefore(err); done {
-		o, err = s.cfg.Store.Order(ctx, 0, id)
-	}
-
-	if err == nil {
-		s.returns().moved(id)
-	}
-
-	return o, err
+		Claim:   claim,
+	}, (*domain.Order).CheckRedeem)
 }
 
 // UndoRedeem takes back a redemption by mistake: the order is paid again, and its code valid. code is its redeem code; if it
@@ -138,28 +112,36 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 		return domain.Order{}, err
 	}
 
-	shops, err := s.cfg.Store.ShopsOf(ctx, admin)
-	if err != nil {
-		return domain.Order{}, err
-	}
-
-	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
+	return s.moveAtCounter(ctx, domain.OrderMove{
 		Move:    domain.MoveUndoRedeem,
 		OrderID: id,
 		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
-		At:      domain.Moment(s.cfg.Now()),
 		Detail:  reason,
-		Check:   shops.Check,
 		Claim:   claim,
-	})
-	if _, done := domain.DoneBefore(err); done {
-		return s.cfg.Store.Order(ctx, 0, id)
-	}
+	}, (*domain.Order).CheckUndo)
+}
+
+// moveAtCounter makes a move of an order by staff of its shop, if check allows it now.
+func (s *Orders) moveAtCounter(ctx context.Context, m domain.OrderMove, check func(*domain.Order, time.Time) error) (domain.Order, error) {
+	shops, err := s.cfg.Store.ShopsOf(ctx, m.By.ID)
 	if err != nil {
 		return domain.Order{}, err
 	}
 
-	s.returns().moved(id)
+	m.At = domain.Moment(s.cfg.Now())
+	m.Check = func(before *domain.Order) error {
+		if err := shops.Check(before); err != nil {
+			return err
+		}
+		return check(before, m.At)
+	}
+
+	o, err := s.cfg.Store.MoveOrder(ctx, m)
+	if err != nil {
+		return domain.Order{}, err
+	}
+
+	s.returns().moved(o.ID)
 	return o, nil
 }
 

@@ -25,7 +25,8 @@ type OrderStore interface {
 	// domain.KeyLife, as it was placed, with Replayed set. Otherwise Err is ErrNotFound or ErrIdempotencyMismatch.
 	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
 	// MoveOrder makes a move. In the same transaction it returns the unit if the order stops being active, and writes
-	// the audit log. Errors: ErrNotFound, ErrInvalidState, *DoneBeforeError, ErrUnavailable.
+	// the audit log. If an earlier run of the request made the move, it returns the order in its present state. Errors:
+	// ErrNotFound, ErrInvalidState, ErrUnavailable.
 	MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)

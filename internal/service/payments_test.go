@@ -141,15 +141,11 @@ func (s *onceStore) NoteResource(_ context.Context, _ *domain.Claim, id int64, _
 	return nil
 }
 
-func (s *onceStore) Voucher(context.Context, int64) (domain.Voucher, error) {
-	return openSale(s.stock), nil
-}
-
 func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain.Voucher, error) {
 	err := s.lost
 	switch s.lost = nil; {
 	case s.done:
-		return domain.Voucher{}, &domain.DoneBeforeError{ResourceID: c.VoucherID}
+		return openSale(s.stock), nil
 	case err != nil && !s.committed:
 		return domain.Voucher{}, err
 	case s.stock+c.Delta < 0:

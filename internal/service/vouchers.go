@@ -8,10 +8,11 @@ import (
 	"seckill/internal/domain"
 )
 
-// VoucherStore stores vouchers. Each method is one transaction. Its errors are those of package domain.
+// VoucherStore stores vouchers. Each method is one transaction. Its errors are those of package domain. If an earlier run
+// of the request with a claim had the effect, nothing changes and the voucher is the present one.
 type VoucherStore interface {
 	ResourceNoter
-	// CreateVoucher stores the voucher and sets its id. Errors: *DoneBeforeError, ErrUnavailable.
+	// CreateVoucher stores the voucher and sets its id. Error: ErrUnavailable.
 	CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error
 	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
 	// detail goes to the audit log. An error of change rolls back and is returned.
@@ -19,10 +20,10 @@ type VoucherStore interface {
 	// DeleteDraft removes a draft. Errors: ErrNotFound, ErrInvalidState (not a draft, or it has orders), ErrUnavailable.
 	DeleteDraft(ctx context.Context, id int64, by domain.Actor, at time.Time) error
 	// ChangeStock adds units to a sale or removes units that are left, and records the change.
-	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), *DoneBeforeError, ErrUnavailable.
+	// Errors: ErrNotFound, ErrInvalidState (no sale, or not enough units left), ErrUnavailable.
 	ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
 	// ChangeRoom applies a change to the entry of a sale. Errors: those of domain.RoomChange.Apply, ErrNotFound,
-	// *DoneBeforeError, ErrUnavailable.
+	// ErrUnavailable.
 	ChangeRoom(
 		ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
 	) (domain.Voucher, error)
@@ -63,10 +64,6 @@ func (s *Vouchers) Create(ctx context.Context, claim *domain.Claim, admin int64,
 	}
 
 	err = s.cfg.Store.CreateVoucher(ctx, claim, &v, domain.Actor{Kind: domain.ActorAdmin, ID: admin})
-	if id, done := domain.DoneBefore(err); done {
-		return s.cfg.Store.Voucher(ctx, id)
-	}
-
 	s.cfg.Sales.catalog.Outdate()
 	if err != nil {
 		return domain.Voucher{}, err
@@ -86,12 +83,7 @@ const segmentsFixed = time.Minute
 func (s *Vouchers) Change(ctx context.Context, admin, id int64, ch domain.VoucherChange) (domain.Voucher, error) {
 	reload := false
 	v, err := s.cfg.Store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorAdmin, ID: admin}, func(v *domain.Voucher) (string, error) {
-		before := *v
-		if v.Sale != nil {
-			sale := *v.Sale
-			before.Sale = &sale
-		}
-
+		before := v.Copy()
 		if err := ch.Apply(v, s.cfg.Now()); err != nil {
 			return "", err
 		}
@@ -158,17 +150,8 @@ func (s *Vouchers) ChangeStock(
 		return domain.Voucher{}, err
 	}
 
-	v, err := s.changeStock(ctx, change)
+	v, err := s.changeGateAndStock(ctx, change)
 	s.Changed(id)
-	return v, err
-}
-
-// changeStock applies a change once, even if its request runs again.
-func (s *Vouchers) changeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
-	v, err := s.changeGateAndStock(ctx, c)
-	if id, done := domain.DoneBefore(err); done {
-		return s.cfg.Store.Voucher(ctx, id)
-	}
 	return v, err
 }
 
@@ -180,9 +163,6 @@ func (s *Vouchers) ChangeRoom(
 ) (domain.Voucher, error) {
 	by := domain.Actor{Kind: domain.ActorAdmin, ID: admin}
 	v, err := s.cfg.Store.ChangeRoom(ctx, claim, id, by, domain.Moment(s.cfg.Now()), ch)
-	if id, done := domain.DoneBefore(err); done {
-		v, err = s.cfg.Store.Voucher(ctx, id)
-	}
 	s.Changed(id)
 	return v, err
 }

@@ -29,7 +29,7 @@ func (a Access) Snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error 
 	if a.Dialect() == "mysql" {
 		opts = &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}
 	}
-	return a.readPool.WithContext(ctx).Transaction(fn, opts)
+	return a.Translate(a.readPool.WithContext(ctx).Transaction(fn, opts))
 }
 
 // LongSnapshot is Snapshot for reads of a whole sale, which take seconds if it has millions of orders. On MySQL they
@@ -46,7 +46,7 @@ func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
-		return err
+		return a.Translate(err)
 	}
 
 	// Nothing was written.
@@ -54,7 +54,7 @@ func (a Access) LongSnapshot(ctx context.Context, fn func(tx *gorm.DB) error) er
 
 	session := a.readPool.Session(&gorm.Session{NewDB: true, Context: ctx})
 	session.Statement.ConnPool = tx
-	return fn(session)
+	return a.Translate(fn(session))
 }
 
 func (a Access) longLivedDB() (*sql.DB, error) {
