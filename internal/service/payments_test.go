@@ -133,12 +133,6 @@ type onceStore struct {
 	done      bool
 	lost      error // the result of the next change, if not nil
 	committed bool  // the change whose answer is lost has committed
-	noted     int64 // the recorded resource of the request
-}
-
-func (s *onceStore) NoteResource(_ context.Context, _ *domain.Claim, id int64, _ time.Time) error {
-	s.noted = id
-	return nil
 }
 
 func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain.Voucher, error) {
@@ -187,7 +181,7 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 			db, gate := &onceStore{stock: tc.stock, lost: domain.ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
 			run := func(again bool) (domain.Voucher, error) {
-				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again, ResourceID: db.noted}, 1, 1, -6, "counted")
+				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, -6, "counted")
 			}
 			_, err := run(false)
 			require.ErrorIs(t, err, tc.first)

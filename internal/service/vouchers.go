@@ -11,7 +11,6 @@ import (
 // VoucherStore stores vouchers. Each method is one transaction. Its errors are those of package domain. If an earlier run
 // of the request with a claim had the effect, nothing changes and the voucher is the present one.
 type VoucherStore interface {
-	ResourceNoter
 	// CreateVoucher stores the voucher and sets its id. Error: ErrUnavailable.
 	CreateVoucher(ctx context.Context, claim *domain.Claim, v *domain.Voucher, by domain.Actor) error
 	// ChangeVoucher locks and reads the voucher, calls change, and stores the changed voucher, but not its stock. The
@@ -168,30 +167,30 @@ func (s *Vouchers) ChangeRoom(
 }
 
 // changeGateAndStock removes units from the gate first and adds them to the gate last, so that the gate does not offer
-// units that the database does not have. There is one exception: a rebuild of the gate that reads the database between
-// the two steps of a decrease offers the removed units again, and orders for them fail as sold_out. Reconciliation
-// repairs that, and a gate whose change was cut short.
+// units that the database does not have. There are two exceptions, after which orders for such units fail as sold_out: a
+// rebuild of the gate that reads the database between the two steps of a decrease, and an earlier run of the request that
+// ended before it reached the gate. A later run leaves the gate alone, because the earlier one has usually removed the
+// units. Reconciliation repairs both, and a gate whose change was cut short.
 func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
 
-	if c.Delta < 0 {
-		if err := s.takeFromGate(ctx, c); err != nil {
+	take := c.Delta < 0 && (c.Claim == nil || !c.Claim.Again)
+	if take {
+		if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil {
 			return domain.Voucher{}, err
 		}
 	}
 
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
 	refused := errors.Is(err, domain.ErrInvalidState) || errors.Is(err, domain.ErrNotFound)
-	switch {
-	case err == nil && c.Delta > 0:
+	added := err == nil && c.Delta > 0
+	if added || refused && take {
 		ctx, cancel := afterCommit(ctx)
 		defer cancel()
 		// After an error, reconciliation adds the units.
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta)
-	case refused && c.Delta < 0:
-		s.returnToGate(ctx, c)
+		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, max(c.Delta, -c.Delta))
 	}
 
 	return v, err
@@ -200,41 +199,6 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange)
 // afterCommit returns a context for a step that must follow a commit, for returnTimeout, even without the caller.
 func afterCommit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
-}
-
-// takeFromGate removes the units of a decrease from the gate. A keyed request records this with its key, so a later run
-// of the request does not remove them again; unless the gate is rebuilt, they stay removed whether or not the earlier
-// run has committed.
-func (s *Vouchers) takeFromGate(ctx context.Context, c domain.StockChange) error {
-	if c.Claim != nil && c.Claim.Again && c.Claim.ResourceID == c.VoucherID {
-		return nil
-	}
-	if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil || c.Claim == nil {
-		return err
-	}
-
-	err := s.cfg.Store.NoteResource(ctx, c.Claim, c.VoucherID, c.At)
-	// Another run has taken over the key and removes the units itself.
-	if errors.Is(err, domain.ErrOrderInProgress) {
-		ctx, cancel := afterCommit(ctx)
-		defer cancel()
-		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
-	}
-
-	return err
-}
-
-// returnToGate undoes takeFromGate. It first clears the record: otherwise a later run would remove no units and the
-// gate could offer too many. If the process dies in between, a later run removes the units twice, and reconciliation
-// returns them.
-func (s *Vouchers) returnToGate(ctx context.Context, c domain.StockChange) {
-	ctx, cancel := afterCommit(ctx)
-	defer cancel()
-	if c.Claim != nil && s.cfg.Store.NoteResource(ctx, c.Claim, 0, c.At) != nil {
-		// Reconciliation returns the units.
-		return
-	}
-	_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, -c.Delta)
 }
 
 // Get returns a voucher as Sales.Fresh does. The result is shared and must not be modified.
