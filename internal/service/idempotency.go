@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"seckill/internal/domain"
@@ -58,35 +57,15 @@ type IdempotencyConfig struct {
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
 // concurrently or on different instances. The database decides which run has the key. Idempotency is safe for
 // concurrent use.
-type Idempotency struct {
-	cfg IdempotencyConfig
-
-	mu sync.Mutex
-	// The running requests of this process.
-	running map[domain.KeyedRequest]*keyedRun
-}
-
-// keyedRun is a running request. In-flight duplicates share its answer.
-//
-// golang.org/x/sync/singleflight does not fit. DoChan would run the request in another goroutine, where a panic ends
-// the process instead of reaching the recovery of the HTTP server, and Do gives a duplicate no way to stop waiting.
-type keyedRun struct {
-	// Closed after answer and err are set.
-	done   chan struct{}
-	answer domain.Answer
-	err    error
-}
+type Idempotency struct{ cfg IdempotencyConfig }
 
 // NewIdempotency returns an Idempotency. Run must be started to purge old keys.
 func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
 	}
-	return &Idempotency{cfg: cfg, running: map[domain.KeyedRequest]*keyedRun{}}
+	return &Idempotency{cfg: cfg}
 }
-
-// errRunPanicked is the result of the in-flight duplicates of a run that panicked.
-var errRunPanicked = errors.New("the run of this request panicked")
 
 // Do returns the answer of a request. It calls run, unless the request already has an answer (replayed). The context
 // of run has a deadline and stays valid if the caller disconnects. Do returns an answer only after storing it, except
@@ -96,42 +75,6 @@ var errRunPanicked = errors.New("the run of this request panicked")
 // Errors: ErrIdempotencyMismatch, ErrOrderInProgress (an earlier run did not end in time), *RateLimitedError (the user
 // has MaxKeys keys), ErrOverloaded, ErrUnavailable.
 func (i *Idempotency) Do(
-	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
-) (domain.Answer, bool, error) {
-	i.mu.Lock()
-	if first := i.running[r]; first != nil {
-		i.mu.Unlock()
-
-		select {
-		case <-first.done:
-			if first.err == nil {
-				i.cfg.Observe("replayed")
-			}
-			return first.answer, true, first.err
-		case <-ctx.Done():
-			return domain.Answer{}, false, domain.ErrOrderInProgress
-		}
-	}
-
-	mine := &keyedRun{done: make(chan struct{}), err: errRunPanicked}
-	i.running[r] = mine
-	i.mu.Unlock()
-
-	defer func() {
-		i.mu.Lock()
-		delete(i.running, r)
-		i.mu.Unlock()
-		close(mine.done)
-	}()
-
-	answer, replayed, err := i.claimAndRun(ctx, r, run)
-	mine.answer = answer
-	mine.err = err
-	return answer, replayed, err
-}
-
-// claimAndRun is Do for the first of the concurrent requests in this process.
-func (i *Idempotency) claimAndRun(
 	ctx context.Context, r domain.KeyedRequest, run func(context.Context, *domain.Claim) domain.Answer,
 ) (a domain.Answer, replayed bool, err error) {
 	ctx = context.WithoutCancel(ctx)
@@ -165,7 +108,7 @@ func (i *Idempotency) claimAndRun(
 	return a, false, nil
 }
 
-// claim claims the key of c, or returns the stored answer. While another process runs the request, claim polls for its
+// claim claims the key of c, or returns the stored answer. While another run of the request has it, claim polls for its
 // answer until ctx ends; the error is then ErrOrderInProgress.
 func (i *Idempotency) claim(ctx context.Context, c *domain.Claim) (*domain.Answer, error) {
 	for {
