@@ -16,24 +16,13 @@ const (
 	EntryRoom EntryMode = 2 // a purchase needs a pass, which the waiting room gives to one buyer after another
 )
 
-// entryModes maps the words of the API to the modes.
-var entryModes = map[string]EntryMode{
-	"open": EntryOpen,
-	"pass": EntryPass,
-	"room": EntryRoom,
+var entryModeWords = words[EntryMode]{
+	EntryOpen: "open",
+	EntryPass: "pass",
+	EntryRoom: "room",
 }
 
-func (m EntryMode) String() string {
-	switch m {
-	case EntryOpen:
-		return "open"
-	case EntryPass:
-		return "pass"
-	case EntryRoom:
-		return "room"
-	}
-	return "unknown"
-}
+func (m EntryMode) String() string { return entryModeWords.of(m) }
 
 // Entry is how buyers are admitted to a sale.
 type Entry struct {
@@ -145,7 +134,7 @@ type EntryInput struct {
 // apply validates the input and sets it on e. A pause and the message stay. The epoch changes with the mode, unless the
 // mode was open and there are no passes. The caller, which knows the start, compares opens_at with it.
 func (in *EntryInput) apply(e *Entry, bad *InvalidError) {
-	mode, ok := entryModes[in.Mode]
+	mode, ok := entryModeWords.parse(in.Mode)
 	if !ok {
 		bad.Add("entry.mode", "must be open, pass or room")
 		return

@@ -34,8 +34,7 @@ const (
 	ReasonInternal  = "internal"
 )
 
-// orderStatusWords maps statuses to their names in the API.
-var orderStatusWords = map[OrderStatus]string{
+var orderStatusWords = words[OrderStatus]{
 	OrderPendingPayment: "pending_payment",
 	OrderPaid:           "paid",
 	OrderRedeemed:       "redeemed",
@@ -46,25 +45,13 @@ var orderStatusWords = map[OrderStatus]string{
 	OrderFailed:         "failed",
 }
 
-func (s OrderStatus) String() string {
-	if w, ok := orderStatusWords[s]; ok {
-		return w
-	}
-	return "unknown"
-}
+func (s OrderStatus) String() string { return orderStatusWords.of(s) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s OrderStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // ParseOrderStatus is the inverse of String. It returns false for an unknown word.
-func ParseOrderStatus(word string) (OrderStatus, bool) {
-	for s, w := range orderStatusWords {
-		if w == word {
-			return s, true
-		}
-	}
-	return 0, false
-}
+func ParseOrderStatus(word string) (OrderStatus, bool) { return orderStatusWords.parse(word) }
 
 // Active reports whether orders in this status hold a unit: stored orders that are neither cancelled nor refunded.
 func (s OrderStatus) Active() bool {

@@ -59,27 +59,19 @@ const (
 	EventFailed    EventStatus = 3 // given up
 )
 
-// eventStatusWords are the names of statuses in the API.
-var eventStatusWords = map[EventStatus]string{
+var eventStatusWords = words[EventStatus]{
 	EventPending:   "pending",
 	EventDelivered: "delivered",
 	EventFailed:    "failed",
 }
 
-func (s EventStatus) String() string { return eventStatusWords[s] }
+func (s EventStatus) String() string { return eventStatusWords.of(s) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s EventStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // ParseEventStatus is the inverse of String. It returns false for an unknown word.
-func ParseEventStatus(word string) (EventStatus, bool) {
-	for s, w := range eventStatusWords {
-		if w == word {
-			return s, true
-		}
-	}
-	return 0, false
-}
+func ParseEventStatus(word string) (EventStatus, bool) { return eventStatusWords.parse(word) }
 
 // After returns the order as the event of type t left it: later moves are undone.
 func (o Order) After(t EventType) Order {

@@ -18,24 +18,16 @@ const (
 	PaymentDisputed  PaymentStatus = 6 // the buyer's bank has taken the money back
 )
 
-func (s PaymentStatus) String() string {
-	switch s {
-	case PaymentPending:
-		return "pending"
-	case PaymentSucceeded:
-		return "succeeded"
-	case PaymentFailed:
-		return "failed"
-	case PaymentRefunding:
-		return "refunding"
-	case PaymentRefunded:
-		return "refunded"
-	case PaymentDisputed:
-		return "disputed"
-	}
-
-	return "unknown"
+var paymentStatusWords = words[PaymentStatus]{
+	PaymentPending:   "pending",
+	PaymentSucceeded: "succeeded",
+	PaymentFailed:    "failed",
+	PaymentRefunding: "refunding",
+	PaymentRefunded:  "refunded",
+	PaymentDisputed:  "disputed",
 }
+
+func (s PaymentStatus) String() string { return paymentStatusWords.of(s) }
 
 // MarshalText implements encoding.TextMarshaler.
 func (s PaymentStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

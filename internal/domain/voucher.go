@@ -33,20 +33,14 @@ const (
 	VoucherDraft   VoucherStatus = 4 // never published
 )
 
-func (s VoucherStatus) String() string {
-	switch s {
-	case VoucherOn:
-		return "on"
-	case VoucherOff:
-		return "off"
-	case VoucherExpired:
-		return "expired"
-	case VoucherDraft:
-		return "draft"
-	}
-
-	return "unknown"
+var voucherStatusWords = words[VoucherStatus]{
+	VoucherOn:      "on",
+	VoucherOff:     "off",
+	VoucherExpired: "expired",
+	VoucherDraft:   "draft",
 }
+
+func (s VoucherStatus) String() string { return voucherStatusWords.of(s) }
 
 // SaleState is the state of a voucher at a point in time.
 type SaleState string
