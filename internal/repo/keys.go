@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -92,7 +91,7 @@ func (s *Store) claimKey(ctx context.Context, c *domain.Claim) (domain.KeyState,
 		}
 
 		if !atLimit {
-			inserted, err := s.insertKey(ctx, c)
+			inserted, err := s.insertKey(s.db.Writer(ctx), c)
 			if err != nil {
 				return none, err
 			}
@@ -125,19 +124,14 @@ func (s *Store) atKeyLimit(ctx context.Context, userID int64) (bool, error) {
 }
 
 // insertKey leases a new key. It returns false if the key exists.
-func (s *Store) insertKey(ctx context.Context, c *domain.Claim) (bool, error) {
+func (s *Store) insertKey(db *gorm.DB, c *domain.Claim) (bool, error) {
 	k := s.db.Syntax()
 	query := "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, content_type, body, " +
 		"locked_until, created_at, expires_at) VALUES (?,?,?,?,1,0,0,'','',NULL," + fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds()) + "," +
 		k.Now + "," + fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds()) + ")" + k.SkipExisting
 
-	res, err := s.db.Writer(ctx).Statement.ConnPool.ExecContext(ctx, query, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token)
-	if err != nil {
-		return false, err
-	}
-
-	n, err := res.RowsAffected()
-	return n == 1, err
+	res := db.Exec(query, c.UserID, []byte(c.Key), c.Fingerprint[:], c.Token)
+	return res.RowsAffected == 1, res.Error
 }
 
 // canTakeOver reports whether the claim may take over the row: its lifetime is over, or its lease ended without an
@@ -173,43 +167,30 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 // longer write.
 func (s *Store) takeOver(ctx context.Context, c *domain.Claim, seen *keyRow) (*keyRow, error) {
 	k := s.db.Syntax()
-	change := map[string]any{
-		"claim":        c.Token,
-		"locked_until": gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds())),
-		"runs":         gorm.Expr("runs + 1"),
-	}
+	return run(ctx, s.db.RunTx, func(tx *gorm.DB) (*keyRow, error) {
+		unchanged := whereKeys(tx.Model(&keyRow{}), keyOf(c)).Where("claim = ?", seen.Claim)
+		var err error
 
-	unchanged := "status = 0 AND locked_until <= " + k.Now
-	if seen.Expired {
-		unchanged = "expires_at <= " + k.Now
-
-		maps.Copy(change, map[string]any{
-			"fingerprint":  c.Fingerprint[:],
-			"runs":         1,
-			"done":         false,
-			"resource_id":  nil,
-			"resource_at":  nil,
-			"status":       0,
-			"location":     "",
-			"content_type": "",
-			"body":         nil,
-			"created_at":   gorm.Expr(k.Now),
-			"expires_at":   gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLife.Milliseconds())),
-		})
-	}
-
-	var row *keyRow
-	err := s.db.RunTx(ctx, func(tx *gorm.DB) error {
-		err := whereKeys(tx.Model(&keyRow{}), keyOf(c)).Where("claim = ?", seen.Claim).Where(unchanged).Updates(change).Error
-		if err != nil {
-			return err
+		if seen.Expired {
+			// As a new key.
+			err = unchanged.Where("expires_at <= " + k.Now).Delete(&keyRow{}).Error
+			if err == nil {
+				_, err = s.insertKey(tx, c)
+			}
+		} else {
+			err = unchanged.Where("status = 0 AND locked_until <= " + k.Now).Updates(map[string]any{
+				"claim":        c.Token,
+				"locked_until": gorm.Expr(fmt.Sprintf(k.InMillis, domain.KeyLease.Milliseconds())),
+				"runs":         gorm.Expr("runs + 1"),
+			}).Error
 		}
 
-		row, err = s.readKeyRow(tx, keyOf(c))
-		return err
-	})
+		if err != nil {
+			return nil, err
+		}
 
-	return row, err
+		return s.readKeyRow(tx, keyOf(c))
+	})
 }
 
 // PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks.
