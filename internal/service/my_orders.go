@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -219,40 +218,26 @@ func (s *Orders) Follow(ctx context.Context, userID int64, was domain.Order) (do
 
 // List returns a page of a user's orders, newest first. Error: ErrUnavailable.
 func (s *Orders) List(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
-	stored := f.Status == 0 || f.Status.Stored()
-	var waiting []domain.Order
-	if s.cfg.Queue != nil && (f.Status == 0 || !stored) {
+	var waiting, stored []domain.Order
+	var err error
+	if f.Status == 0 || !f.Status.Stored() {
 		// Tickets are read before the store, so that an order committed between the two reads is in the second.
-		var err error
-		if waiting, err = s.unstoredOrders(ctx, f); err != nil {
+		if waiting, err = s.Unstored(ctx, f); err != nil {
 			return nil, err
 		}
 	}
 
-	var orders []domain.Order
-	if stored {
-		var err error
-		if orders, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
+	if f.Status == 0 || f.Status.Stored() {
+		if stored, err = s.cfg.Store.ListOrders(ctx, f); err != nil {
 			return nil, err
 		}
-
-		for i := range orders {
-			orders[i] = s.withRedeemCode(orders[i])
-		}
 	}
 
-	if len(waiting) == 0 {
-		return orders, nil
+	for i := range stored {
+		stored[i] = s.withRedeemCode(stored[i])
 	}
 
-	waiting, err := s.dropStored(ctx, f.UserID, waiting)
-	if err != nil {
-		return nil, err
-	}
-
-	orders = append(orders, waiting...)
-	slices.SortFunc(orders, func(a, b domain.Order) int { return cmp.Compare(b.ID, a.ID) })
-	return orders[:min(len(orders), f.Page.Limit)], nil
+	return mergeOrders(stored, waiting, f.Page.Limit), nil
 }
 
 // Unstored returns the user's orders that wait in the queue or have failed, newest first. A zero status of f matches
@@ -261,15 +246,7 @@ func (s *Orders) Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.O
 	if s.cfg.Queue == nil {
 		return nil, nil
 	}
-	waiting, err := s.unstoredOrders(ctx, f)
-	if err != nil || len(waiting) == 0 {
-		return nil, err
-	}
-	return s.dropStored(ctx, f.UserID, waiting)
-}
 
-// unstoredOrders returns the orders of the user's tickets that match the filter. Some may be stored meanwhile.
-func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error) {
 	all, err := s.cfg.Queue.Tickets(ctx, f.UserID)
 	if err != nil {
 		return nil, err
@@ -283,15 +260,21 @@ func (s *Orders) unstoredOrders(ctx context.Context, f domain.OrderFilter) ([]do
 		}
 	}
 
-	return orders, s.cfg.Store.AddOffers(ctx, orders)
-}
+	if len(orders) == 0 {
+		return nil, nil
+	}
 
-// dropStored removes orders that are in the store. Their tickets are removed a moment after the commit.
-func (s *Orders) dropStored(ctx context.Context, userID int64, orders []domain.Order) ([]domain.Order, error) {
 	ids := make([]int64, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
 	}
-	stored, err := s.cfg.Store.StoredOrders(ctx, userID, ids)
-	return slices.DeleteFunc(orders, func(o domain.Order) bool { return slices.Contains(stored, o.ID) }), err
+
+	// Tickets are removed shortly after the commit.
+	stored, err := s.cfg.Store.StoredOrders(ctx, f.UserID, ids)
+	if err != nil {
+		return nil, err
+	}
+
+	orders = slices.DeleteFunc(orders, func(o domain.Order) bool { return slices.Contains(stored, o.ID) })
+	return orders, s.cfg.Store.AddOffers(ctx, orders)
 }
