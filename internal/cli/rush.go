@@ -290,7 +290,7 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 		return "", nil, errOtherServer
 	}
 
-	id, err := store.UserIDByPhone(e.Ctx, adminPhone(e.Config))
+	u, err := store.UserByPhone(e.Ctx, adminPhone(e.Config))
 	switch {
 	case errors.Is(err, domain.ErrNotFound):
 		return "", tokens, nil
@@ -300,7 +300,7 @@ func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []s
 
 	// The session need not be stored: servers check only whether it was revoked.
 	admin, err = signer.Access(auth.Identity{
-		UserID:    id,
+		UserID:    u.ID,
 		SessionID: auth.NewSessionID(),
 		Role:      domain.RoleAdmin,
 	}, auth.AccessTTL)

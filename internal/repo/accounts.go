@@ -53,13 +53,6 @@ func (s *Store) Phones(ctx context.Context, userIDs []int64) (map[int64]string, 
 	return phones, err
 }
 
-// UserIDByPhone implements service.SearchStore.
-func (s *Store) UserIDByPhone(ctx context.Context, phone string) (int64, error) {
-	var row userRow
-	err := s.db.Reader(ctx).Select("id").Where("phone = ?", phone).Take(&row).Error
-	return row.ID, s.db.Translate(err)
-}
-
 // UsersByPhoneEnd implements service.SearchStore.
 func (s *Store) UsersByPhoneEnd(ctx context.Context, end string, most int) ([]int64, error) {
 	var ids []int64

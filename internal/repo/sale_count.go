@@ -11,15 +11,6 @@ import (
 	"seckill/internal/ops/salestats"
 )
 
-// SaleSnapshot implements salestats.MonitorStore.
-func (s *Store) SaleSnapshot(ctx context.Context, voucherID int64) (domain.Voucher, int64, error) {
-	v, err := s.Voucher(ctx, voucherID)
-	if v.Sale == nil {
-		return v, 0, err
-	}
-	return v, v.Sale.Added, err
-}
-
 // statusQuery counts the orders of a sale by status, by whether they have a slot, and by period: the seconds from a time
 // until the order, divided by a length. It sums their amounts.
 const statusQuery = `SELECT status, slot IS NULL AS slotless, %s AS period, COUNT(*) AS n, SUM(amount) AS amount FROM voucher_orders WHERE voucher_id = ?

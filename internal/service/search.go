@@ -71,8 +71,8 @@ type SearchStore interface {
 	ShopStore
 	// Phones returns the phone numbers of users, by user id.
 	Phones(ctx context.Context, userIDs []int64) (map[int64]string, error)
-	// UserIDByPhone returns the user with the phone number. Error: ErrNotFound.
-	UserIDByPhone(ctx context.Context, phone string) (int64, error)
+	// UserByPhone returns the user with the phone number. Error: ErrNotFound.
+	UserByPhone(ctx context.Context, phone string) (domain.User, error)
 	// UsersByPhoneEnd returns at most most users whose phone number ends with the four digits.
 	UsersByPhoneEnd(ctx context.Context, end string, most int) ([]int64, error)
 	// VouchersByTitle returns the newest vouchers with text in their titles, at most most of them.
@@ -218,12 +218,12 @@ func (s *Search) byPhone(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 		}
 	}
 
-	id, err := s.Store.UserIDByPhone(ctx, phone)
+	u, err := s.Store.UserByPhone(ctx, phone)
 	if err != nil {
 		return err
 	}
 
-	return narrowIDs(&q.Users, []int64{id})
+	return narrowIDs(&q.Users, []int64{u.ID})
 }
 
 func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery) error {

@@ -283,13 +283,13 @@ func (s *system) enrollAdmin(ctx context.Context, client *rush.Client) (auth.Ide
 		return auth.Identity{}, err
 	}
 
-	id, err := s.store.UserIDByPhone(ctx, app.DemoAdmin)
+	admin, err := s.store.UserByPhone(ctx, app.DemoAdmin)
 	if err != nil {
 		return auth.Identity{}, err
 	}
 
 	return auth.Identity{
-		UserID:    id,
+		UserID:    admin.ID,
 		SessionID: auth.NewSessionID(),
 		Role:      domain.RoleAdmin,
 	}, nil

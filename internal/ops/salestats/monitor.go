@@ -59,8 +59,8 @@ type SaleCount struct {
 
 // MonitorStore reads the database for a Monitor. Errors: ErrNotFound, ErrUnavailable.
 type MonitorStore interface {
-	// SaleSnapshot reads a voucher and the units that were added to its sale since it was published. It is quick.
-	SaleSnapshot(ctx context.Context, voucherID int64) (v domain.Voucher, added int64, err error)
+	// Voucher reads a voucher. It is quick.
+	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	// CountSale counts the orders of a sale in one consistent read, which may take as long as ctx.
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
@@ -126,7 +126,6 @@ type monitoredSale struct {
 // stockSnapshot is the result of a poll of the stock.
 type stockSnapshot struct {
 	voucher domain.Voucher
-	added   int64
 	// Nil: there is no gate, it is cold, or Redis does not answer.
 	level *domain.GateLevel
 	// Nil: there is no queue, or Redis does not answer.
@@ -385,7 +384,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		Lane:    m.cfg.Lane,
 		Stock: Stock{
 			Initial:  stock.voucher.Sale.InitialStock,
-			Added:    stock.added,
+			Added:    stock.voucher.Sale.Added,
 			Database: stock.voucher.Sale.Stock,
 			Gate:     stock.gate(),
 		},
@@ -502,7 +501,7 @@ func (m *Monitor) startPolls(voucherID int64, s *monitoredSale) {
 func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (stockSnapshot, error) {
 	var s stockSnapshot
 	var err error
-	if s.voucher, s.added, err = m.cfg.Store.SaleSnapshot(ctx, voucherID); err != nil {
+	if s.voucher, err = m.cfg.Store.Voucher(ctx, voucherID); err != nil {
 		return s, err
 	}
 

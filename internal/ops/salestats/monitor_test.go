@@ -41,8 +41,8 @@ func (s *monitorStore) failure(ctx context.Context) error {
 	return fail(ctx)
 }
 
-func (s *monitorStore) SaleSnapshot(ctx context.Context, id int64) (domain.Voucher, int64, error) {
-	return domain.Voucher{ID: id, Sale: &domain.Sale{InitialStock: 5, Stock: 5}}, 0, s.failure(ctx)
+func (s *monitorStore) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
+	return domain.Voucher{ID: id, Sale: &domain.Sale{InitialStock: 5, Stock: 5}}, s.failure(ctx)
 }
 
 func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
