@@ -264,7 +264,7 @@ func (s *Store) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
 // Vouchers implements service.SaleLoader.
 func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
 	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) {
-		vouchers, err := withSales(withShops(tx, ids))
+		vouchers, err := withSales(tx, withShops(tx, ids))
 		if err != nil {
 			return nil, err
 		}
@@ -281,16 +281,14 @@ func withShops(tx *gorm.DB, ids []int64) *gorm.DB {
 // presentOffers returns the offers of vouchers as they are now, by voucher id.
 func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, error) {
 	var rows []voucherRow
-	if err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error; err != nil {
-		return nil, err
-	}
+	err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error
 
 	offers := make(map[int64]*domain.Offer, len(rows))
 	for i := range rows {
 		offers[rows[i].ID] = rows[i].voucher(nil).Offer
 	}
 
-	return offers, nil
+	return offers, err
 }
 
 // markEndedUnpaid sets Sale.EndedUnpaid of the sales that limit unpaid orders. It is read with the stock, so that a snapshot
@@ -328,35 +326,28 @@ func markEndedUnpaid(tx *gorm.DB, vouchers []domain.Voucher) error {
 // NewestVouchers implements service.SaleLoader.
 func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher, error) {
 	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) {
-		return withSales(tx.Order("id DESC").Limit(most))
+		return withSales(tx, tx.Order("id DESC").Limit(most))
 	})
 }
 
 // findVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
 func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
-	var row voucherRow
-
 	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})
-	if err := db.Take(&row, id).Error; err != nil {
+	found, err := withSales(db, db.Where("id = ?", id))
+	if err == nil && len(found) == 0 {
+		err = gorm.ErrRecordNotFound
+	}
+	if err != nil {
 		return domain.Voucher{}, err
 	}
 
-	if row.Type == domain.VoucherNormal {
-		return row.voucher(nil), nil
-	}
-
-	var sale saleRow
-	if err := db.Select(saleColumns).Take(&sale, id).Error; err != nil {
-		return domain.Voucher{}, err
-	}
-
-	return row.voucher(&sale), nil
+	return found[0], nil
 }
 
 // ListVouchers implements service.VoucherStore.
 func (s *Store) ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error) {
-	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) { return withSales(selected(tx, f)) })
+	return run(ctx, s.db.Snapshot, func(tx *gorm.DB) ([]domain.Voucher, error) { return withSales(tx, selected(tx, f)) })
 }
 
 func selected(tx *gorm.DB, f domain.VoucherFilter) *gorm.DB {
@@ -443,29 +434,22 @@ func inState(q *gorm.DB, state domain.SaleState, now time.Time) *gorm.DB {
 	return q
 }
 
-// withSales reads the vouchers that a query selects, and their sales with another one. Both must see the same state: a change
-// of a price and of a time to pay takes effect at once.
-func withSales(q *gorm.DB) ([]domain.Voucher, error) {
+// withSales reads the vouchers that a query selects, and their sales with another one of the same session. Both must see the
+// same state: a change of a price and of a time to pay takes effect at once.
+func withSales(db, selected *gorm.DB) ([]domain.Voucher, error) {
 	var rows []voucherRow
-	if err := q.Find(&rows).Error; err != nil {
+	if err := selected.Find(&rows).Error; err != nil {
 		return nil, err
 	}
 
 	var sales []*saleRow
 	if len(rows) > 0 {
 		ids := column(rows, func(r *voucherRow) int64 { return r.ID })
-		tx := q.Session(&gorm.Session{NewDB: true})
-		if err := tx.Select(saleColumns).Find(&sales, ids).Error; err != nil {
+		if err := db.Select(saleColumns).Find(&sales, ids).Error; err != nil {
 			return nil, err
 		}
 	}
 
 	byID := byKey(sales, func(s **saleRow) int64 { return (*s).VoucherID })
-
-	vouchers := make([]domain.Voucher, len(rows))
-	for i := range rows {
-		vouchers[i] = rows[i].voucher(byID[rows[i].ID])
-	}
-
-	return vouchers, nil
+	return column(rows, func(r *voucherRow) domain.Voucher { return r.voucher(byID[r.ID]) }), nil
 }

@@ -106,9 +106,7 @@ func OpenMySQL(dsn string) (*DB, error) {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
 
-	open := func(generation *atomic.Int64) func() (*sql.DB, error) {
-		return func() (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, generation) }
-	}
+	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
 
 	return &DB{
 		writePool:  writePool,
@@ -120,9 +118,13 @@ func OpenMySQL(dsn string) (*DB, error) {
 			translate:     mysqlFault,
 			ping:          pingMySQL,
 			writable:      writableMySQL,
-			openLongLived: open(generation),
-			migrations:    func(skipApplied *atomic.Bool) (*sql.DB, error) { return mysqlMigrations(longLived, skipApplied) },
-			lockSchema:    func(ctx context.Context) (func() error, error) { return lockMySQLSchema(ctx, open(nil)) },
+			openLongLived: func() (*sql.DB, error) { return open(sessionConnector{generation: generation}) },
+			migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) {
+				return open(sessionConnector{skipApplied: skipApplied})
+			},
+			lockSchema: func(ctx context.Context) (func() error, error) {
+				return lockMySQLSchema(ctx, func() (*sql.DB, error) { return open(sessionConnector{}) })
+			},
 		},
 	}, nil
 }
@@ -136,7 +138,7 @@ var mysqlSyntax = Syntax{
 }
 
 func openMySQL(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*gorm.DB, error) {
-	pool, err := mysqlPool(cfg, conns, generation)
+	pool, err := mysqlPool(cfg, conns, sessionConnector{generation: generation})
 	if err != nil {
 		return nil, err
 	}
@@ -147,12 +149,14 @@ func openMySQL(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*g
 	return db, nil
 }
 
-func mysqlPool(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*sql.DB, error) {
+func mysqlPool(cfg *mysqldriver.Config, conns int, c sessionConnector) (*sql.DB, error) {
 	inner, err := mysqldriver.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("MySQL DSN: %w", err)
 	}
-	pool := sql.OpenDB(sessionConnector{Connector: inner, generation: generation})
+
+	c.Connector = inner
+	pool := sql.OpenDB(c)
 	pool.SetMaxOpenConns(conns)
 	pool.SetMaxIdleConns(conns)
 	pool.SetConnMaxLifetime(mysqlConnLifetime)
@@ -308,14 +312,6 @@ func (c generationConn) ResetSession(ctx context.Context) error {
 // IsValid implements driver.Validator.
 func (c generationConn) IsValid() bool {
 	return c.generation == c.current.Load() && c.mysqlConn.IsValid()
-}
-
-func mysqlMigrations(cfg *mysqldriver.Config, skipApplied *atomic.Bool) (*sql.DB, error) {
-	inner, err := mysqldriver.NewConnector(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("MySQL DSN: %w", err)
-	}
-	return sql.OpenDB(sessionConnector{Connector: inner, skipApplied: skipApplied}), nil
 }
 
 // migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL
