@@ -60,10 +60,9 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		for _, u := range users {
 			require.Equal(t, users[0], u)
 		}
-		u, err := s.User(t.Context(), users[0].ID)
-		require.NoError(t, err)
+		u := env.Must(s.User(t.Context(), users[0].ID))(t)
 		require.Equal(t, users[0], u)
-		_, err = s.User(t.Context(), 999)
+		_, err := s.User(t.Context(), 999)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
@@ -78,8 +77,7 @@ func TestRotateSession(t *testing.T) {
 		require.NoError(t, rotate("a", 2, now))
 		require.ErrorIs(t, rotate("a", 1, now), domain.ErrUnauthenticated, "reuse")
 		require.ErrorIs(t, rotate("a", 3, now), domain.ErrUnauthenticated, "the reuse revoked the session")
-		list, err := s.RevocationsAfter(ctx, 0, now)
-		require.NoError(t, err)
+		list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
 		require.Len(t, list, 1)
 		require.Equal(t, "a", list[0].SessionID)
 
@@ -130,8 +128,7 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 			})
 			return err
 		}
-		_, err := s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		env.Must(s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour)))(t)
 		for _, device := range []string{"", "mine"} {
 			for _, other := range []string{"", "mine", "theirs"} {
 				if device == other {
@@ -176,20 +173,17 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
 		open := func(phone string, n int) {
 			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
-			_, err := s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode, noFactor)
-			require.NoError(t, err)
+			env.Must(s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode, noFactor))(t)
 		}
 		open("2", 0)
 		for n := range auth.MaxSessions {
 			open("1", n)
 		}
-		list, err := s.RevocationsAfter(t.Context(), 0, now)
-		require.NoError(t, err)
+		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Empty(t, list)
 		open("1", auth.MaxSessions)
 		open("1", auth.MaxSessions+1)
-		list, err = s.RevocationsAfter(t.Context(), 0, now)
-		require.NoError(t, err)
+		list = env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 2)
 		require.Equal(t, "1-0", list[0].SessionID)
 		require.Equal(t, "1-1", list[1].SessionID)
@@ -201,22 +195,17 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		seeded, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
-		require.NoError(t, err)
-		again, err := s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		seeded := env.Must(s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour)))(t)
+		again := env.Must(s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour)))(t)
 		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)))
-		ids, err := s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		ids := env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
 		require.Equal(t, []string{again[0].SessionID}, ids, "the other session had ended")
-		list, err := s.RevocationsAfter(t.Context(), 0, now)
-		require.NoError(t, err)
+		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 2)
 		require.Equal(t, again[0].SessionID, list[1].SessionID)
 		require.ErrorIs(t, rotate(s, again[0].SessionID, 1, now, 0), domain.ErrUnauthenticated)
 		require.NoError(t, rotate(s, again[1].SessionID, 1, now, 0), "another user")
-		ids, err = s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		ids = env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
 		require.Empty(t, ids)
 	})
 }
@@ -228,20 +217,15 @@ func TestRevocations(t *testing.T) {
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
 		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
 		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))
-		list, err := s.RevocationsAfter(ctx, 0, now)
-		require.NoError(t, err)
+		list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
 		require.Len(t, list, 3)
-		later, err := s.RevocationsAfter(ctx, list[1].Seq, now)
-		require.NoError(t, err)
+		later := env.Must(s.RevocationsAfter(ctx, list[1].Seq, now))(t)
 		require.Equal(t, list[2:], later)
-		purged, err := s.PurgeSessions(ctx, now.Add(90*time.Minute))
-		require.NoError(t, err)
+		purged := env.Must(s.PurgeSessions(ctx, now.Add(90*time.Minute)))(t)
 		require.Equal(t, 3, purged) // two revocations and the session
-		purged, err = s.PurgeSessions(ctx, now.Add(90*time.Minute))
-		require.NoError(t, err)
+		purged = env.Must(s.PurgeSessions(ctx, now.Add(90*time.Minute)))(t)
 		require.Zero(t, purged)
-		list, err = s.RevocationsAfter(ctx, 0, now)
-		require.NoError(t, err)
+		list = env.Must(s.RevocationsAfter(ctx, 0, now))(t)
 		require.Len(t, list, 1)
 		require.ErrorIs(t, rotate(s, "a", 1, now, 0), domain.ErrUnauthenticated, "the ended session was purged")
 	})
@@ -280,11 +264,9 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 
 func TestSeedUsersReusesUsers(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		first, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		first := env.Must(s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour)))(t)
 		require.Len(t, first, seedBatch+3)
-		again, err := s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		again := env.Must(s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour)))(t)
 		for i := range first {
 			require.Equal(t, first[i].UserID, again[i].UserID)
 			require.NotEqual(t, first[i].SessionID, again[i].SessionID)
@@ -307,8 +289,7 @@ func TestPurgeBesideExtensionOfSession(t *testing.T) {
 			}
 			return nil
 		})
-		n, err := s.PurgeSessions(t.Context(), later)
-		require.NoError(t, err)
+		n := env.Must(s.PurgeSessions(t.Context(), later))(t)
 		require.Equal(t, 2, n, "found")
 		for session, want := range map[string]error{"extended": nil, "ended": domain.ErrUnauthenticated} {
 			_, _, err := s.SessionUser(t.Context(), session)
@@ -348,8 +329,7 @@ func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.U
 	g := sendCode(t, s, phone)
 	sess := newSession(session)
 	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
-	u, err := s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor)
-	require.NoError(t, err)
+	u := env.Must(s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor))(t)
 	return u
 }
 
@@ -359,21 +339,18 @@ func TestEraseUser(t *testing.T) {
 		login(t, s, "138", "c", now)
 		unused := sendCode(t, s, "138")
 		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
-		sessions, err := s.EraseUser(t.Context(), e)
-		require.NoError(t, err)
+		sessions := env.Must(s.EraseUser(t.Context(), e))(t)
 		require.ElementsMatch(t, []string{"a", "c"}, sessions)
-		_, err = s.User(t.Context(), u.ID)
+		_, err := s.User(t.Context(), u.ID)
 		require.ErrorIs(t, err, domain.ErrNotFound)
-		phones, err := s.Phones(t.Context(), []int64{u.ID, other.ID})
-		require.NoError(t, err)
+		phones := env.Must(s.Phones(t.Context(), []int64{u.ID, other.ID}))(t)
 		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
 		for _, id := range sessions {
 			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
 			_, _, err := s.SessionUser(t.Context(), id)
 			require.ErrorIs(t, err, domain.ErrUnauthenticated)
 		}
-		list, err := s.RevocationsAfter(t.Context(), 0, now)
-		require.NoError(t, err)
+		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 2)
 		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor)
 		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
@@ -382,8 +359,7 @@ func TestEraseUser(t *testing.T) {
 		require.NoError(t, err, "erasing twice is no error")
 		require.Empty(t, sessions)
 		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
-		purged, err := s.PurgeSessions(t.Context(), now.Add(time.Millisecond))
-		require.NoError(t, err)
+		purged := env.Must(s.PurgeSessions(t.Context(), now.Add(time.Millisecond)))(t)
 		require.Equal(t, 2, purged, "the sessions of the erased user are purged")
 		require.NoError(t, rotate(s, "b", 1, now, 0), "other users are not affected")
 	})
@@ -434,13 +410,11 @@ func TestIdleUsers(t *testing.T) {
 		ordered(owed.ID, domain.OrderPaid, now)
 		used := login(t, s, "5", "e", now)
 		ordered(used.ID, domain.OrderRedeemed, now)
-		_, err := s.PurgeSessions(t.Context(), later)
-		require.NoError(t, err)
+		env.Must(s.PurgeSessions(t.Context(), later))(t)
 		login(t, s, "6", "f", later.Add(-time.Hour))
 		returned := login(t, s, "1x", "g", now)
 		login(t, s, "1x", "h", later)
-		_, err = s.PurgeSessions(t.Context(), later.Add(2*time.Hour))
-		require.NoError(t, err)
+		env.Must(s.PurgeSessions(t.Context(), later.Add(2*time.Hour)))(t)
 
 		since := later.Add(-time.Minute)
 		found := func() (ids []int64) {
@@ -459,14 +433,13 @@ func TestIdleUsers(t *testing.T) {
 		six := idle.ID + 5
 		require.ElementsMatch(t, []int64{idle.ID, used.ID, six}, found())
 		for _, u := range []domain.User{returned, recent, owed, idle} {
-			_, err := s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since})
-			require.NoError(t, err)
+			env.Must(s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: later, KeepUntil: later, IdleSince: since}))(t)
 		}
 		for _, u := range []domain.User{returned, recent, owed} {
-			_, err = s.User(t.Context(), u.ID)
+			_, err := s.User(t.Context(), u.ID)
 			require.NoError(t, err, "a user who has come back or bought since the search is kept: %s", u.Phone)
 		}
-		_, err = s.User(t.Context(), idle.ID)
+		_, err := s.User(t.Context(), idle.ID)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 		login(t, s, "5", "i", now) // an old login whose session lasts
 		require.Equal(t, []int64{six}, found())
@@ -476,24 +449,20 @@ func TestIdleUsers(t *testing.T) {
 func TestEraseIdleKeepsAdmins(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const buyers = sqldb.PurgeBatch + 1 // two steps
-		_, err := s.SeedUsers(t.Context(), buyers, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		env.Must(s.SeedUsers(t.Context(), buyers, now, now.Add(time.Hour)))(t)
 		admin := login(t, s, "138", "a", now)
 		later := now.Add(1000 * time.Hour)
 		for n := 1; n > 0; {
-			n, err = s.PurgeSessions(t.Context(), later)
-			require.NoError(t, err)
+			n = env.Must(s.PurgeSessions(t.Context(), later))(t)
 		}
 		users := auth.New(auth.Config{
 			Store: s, Revoked: auth.NewRevocations(s, nil, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
 		})
 		for _, want := range []int{buyers, 0} {
-			erased, err := users.EraseIdle(t.Context(), 999*time.Hour)
-			require.NoError(t, err)
+			erased := env.Must(users.EraseIdle(t.Context(), 999*time.Hour))(t)
 			require.Equal(t, want, erased)
 		}
-		_, err = s.User(t.Context(), admin.ID)
-		require.NoError(t, err)
+		env.Must(s.User(t.Context(), admin.ID))(t)
 	})
 }
 
@@ -501,13 +470,10 @@ var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|a
 
 // Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
 func TestPersonalColumnsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
-	require.NoError(t, err)
-	db, err := sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../docs/security.md"))(t)
+	db := env.Must(sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db")))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	_, err = db.MigrateUp(t.Context())
-	require.NoError(t, err)
+	env.Must(db.MigrateUp(t.Context()))(t)
 	var columns []struct{ Table, Name string }
 	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
 		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)

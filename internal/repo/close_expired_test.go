@@ -114,8 +114,7 @@ func closeAll(s *Store) (closed []domain.Order, err error) {
 func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		at, err := s.db.Now(s.db.Writer(t.Context()))
-		require.NoError(t, err)
+		at := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
 		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
 			o := newOrder(id, id, v.ID)
 			o.ExpiresAt = expires
@@ -124,22 +123,17 @@ func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 		paid := overdueOrder(4, 4, v.ID)
 		place(t, s, paid)
 		pay(t, s, paid, "ref")
-		b, err := s.Backlog(t.Context())
-		require.NoError(t, err)
+		b := env.Must(s.Backlog(t.Context()))(t)
 		require.EqualValues(t, 2, b.Orders)
 		require.InDelta(t, time.Hour, b.OldestOrder, float64(10*time.Minute))
-		closed, err := s.CloseExpired(t.Context(), 1)
-		require.NoError(t, err)
+		closed := env.Must(s.CloseExpired(t.Context(), 1))(t)
 		require.Equal(t, []int64{1}, orderIDs(closed), "the oldest first")
-		closed, err = s.CloseExpired(t.Context(), 10)
-		require.NoError(t, err)
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Equal(t, []int64{2}, orderIDs(closed))
-		closed, err = s.CloseExpired(t.Context(), 10)
-		require.NoError(t, err)
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Empty(t, closed)
 		requireTotals(t, s, v.ID, 8, 2)
-		stored, err := s.Order(t.Context(), 1, 1)
-		require.NoError(t, err)
+		stored := env.Must(s.Order(t.Context(), 1, 1))(t)
 		require.Equal(t, domain.OrderCancelled, stored.Status)
 		require.Zero(t, stored.Slot)
 		require.WithinDuration(t, at, *stored.CancelledAt, time.Minute)
@@ -159,14 +153,11 @@ func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		placeOverdue(t, s, 1, 3, v.ID)
 		payer := s.db.Writer(t.Context()).Begin()
-		_, err := lockOrder(payer, 0, 2)
-		require.NoError(t, err)
-		closed, err := s.CloseExpired(t.Context(), 10)
-		require.NoError(t, err)
+		env.Must(lockOrder(payer, 0, 2))(t)
+		closed := env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.ElementsMatch(t, []int64{1, 3}, orderIDs(closed))
 		require.NoError(t, payer.Rollback().Error)
-		closed, err = s.CloseExpired(t.Context(), 10)
-		require.NoError(t, err)
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Equal(t, []int64{2}, orderIDs(closed))
 	})
 }
@@ -178,24 +169,20 @@ func TestUnpaidRecords(t *testing.T) {
 		limit := 1
 		create := func() domain.Voucher {
 			v := newSale(t, s, 20, 100)
-			_, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.UnpaidLimit = &limit; return "", nil })
-			require.NoError(t, err)
+			env.Must(s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.UnpaidLimit = &limit; return "", nil }))(t)
 			return v
 		}
 		v, other, open := create(), create(), newSale(t, s, 20, 100)
 		place := func(id, user, voucher int64, expires time.Time) {
 			o := newOrder(id, user, voucher)
 			o.ExpiresAt = expires
-			_, err := placeOrder(ctx, s, o, 100)
-			require.NoError(t, err)
+			env.Must(placeOrder(ctx, s, o, 100))(t)
 		}
 		end := func(id int64, at time.Time) {
-			_, err := cancel(ctx, s, 0, id, at)
-			require.NoError(t, err)
+			env.Must(cancel(ctx, s, 0, id, at))(t)
 		}
 		ended := func() (ids []int64) {
-			found, err := s.Vouchers(ctx, []int64{v.ID, other.ID, open.ID, 999})
-			require.NoError(t, err)
+			found := env.Must(s.Vouchers(ctx, []int64{v.ID, other.ID, open.ID, 999}))(t)
 			require.Len(t, found, 3)
 			for _, v := range found {
 				if v.Sale.EndedUnpaid {
@@ -221,16 +208,14 @@ func TestUnpaidRecords(t *testing.T) {
 		place(9, 11, v.ID, deadline)
 		place(10, 11, open.ID, deadline)
 		end(10, now)
-		closed, err := s.CloseExpired(ctx, 10)
-		require.NoError(t, err)
+		closed := env.Must(s.CloseExpired(ctx, 10))(t)
 		require.Len(t, closed, 2)
 		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
 
 		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
 		asked := []domain.SaleUser{{UserID: 10, VoucherID: v.ID}, {UserID: 10, VoucherID: other.ID}, {UserID: 11, VoucherID: v.ID},
 			{UserID: 12, VoucherID: v.ID}, {UserID: 10, VoucherID: v.ID}}
-		found, err := s.SaleRecords(ctx, asked)
-		require.NoError(t, err)
+		found := env.Must(s.SaleRecords(ctx, asked))(t)
 		require.Equal(t, map[domain.SaleUser]domain.SaleRecord{
 			asked[0]: {Active: 2, Newest: 6, Expired: 2, Cancelled: 2, LastCancel: deadline.Add(-time.Millisecond), LastRound: 7},
 			asked[1]: {Expired: 1},
@@ -238,8 +223,7 @@ func TestUnpaidRecords(t *testing.T) {
 		}, found)
 
 		place(11, 11, other.ID, deadline)
-		unpaid, err := s.UnpaidOrders(ctx, []int64{10, 11, 12, 10})
-		require.NoError(t, err)
+		unpaid := env.Must(s.UnpaidOrders(ctx, []int64{10, 11, 12, 10}))(t)
 		require.Equal(t, map[int64]int{10: 1, 11: 2}, unpaid)
 	})
 }

@@ -31,8 +31,7 @@ type commitCutter struct {
 
 func cutCommits(t *testing.T, server string) *commitCutter {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := env.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	c := &commitCutter{addr: l.Addr().String()}
 	network := "tcp"
@@ -89,12 +88,10 @@ func errorPacket(code uint16) []byte {
 // startCommitCutter opens a store through a commitCutter.
 func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy *commitCutter) {
 	dsn = kind.DSN(t)
-	cfg, err := mysqldriver.ParseDSN(dsn)
-	require.NoError(t, err)
+	cfg := env.Must(mysqldriver.ParseDSN(dsn))(t)
 	proxy = cutCommits(t, cfg.Addr)
 	cfg.Net, cfg.Addr = "tcp", proxy.addr
-	s, err = OpenMySQL(cfg.FormatDSN())
-	require.NoError(t, err)
+	s = env.Must(OpenMySQL(cfg.FormatDSN()))(t)
 	return migrated(t, s), dsn, proxy
 }
 
@@ -103,13 +100,11 @@ func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, dsn, proxy := startCommitCutter(t, kind)
-		other, err := OpenMySQL(dsn)
-		require.NoError(t, err)
+		other := env.Must(OpenMySQL(dsn))(t)
 		t.Cleanup(func() { _ = other.Close() })
 		v := newSale(t, s, 10, 1)
 		proxy.meanwhile = func() {
-			_, err := placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1)
-			require.NoError(t, err)
+			env.Must(placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1))(t)
 		}
 		proxy.armed.Store(true)
 		placed := s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
@@ -238,10 +233,9 @@ func TestRefusedMoveIsRepeated(t *testing.T) {
 		id := int64(0)
 		cancel := func(code, times int) error {
 			id++
-			_, err := placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1)
-			require.NoError(t, err)
+			env.Must(placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1))(t)
 			next(code, times)
-			_, err = s.MoveOrder(t.Context(), domain.OrderMove{
+			_, err := s.MoveOrder(t.Context(), domain.OrderMove{
 				OrderID: id, UserID: id, Move: domain.MoveCancel, At: now, By: domain.Actor{Kind: domain.ActorBuyer, ID: id},
 			})
 			return err

@@ -20,8 +20,7 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 		ctx := t.Context()
 		v := newSale(t, s, 4, 1)
 		other := newSale(t, s, 9, 1)
-		_, err := s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}})
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}}))(t)
 		at := time.Now().UTC()
 		for seq := range uint32(3) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: seq + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
@@ -50,8 +49,7 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			require.Equal(t, map[uint32]int{1: 1, 3: 2}, bought())
 		}
 		requireTotals(t, s, v.ID, 0, 4)
-		records, err := s.SaleRecords(ctx, []domain.SaleUser{{UserID: 11, VoucherID: v.ID}, {UserID: 14, VoucherID: v.ID}})
-		require.NoError(t, err)
+		records := env.Must(s.SaleRecords(ctx, []domain.SaleUser{{UserID: 11, VoucherID: v.ID}, {UserID: 14, VoucherID: v.ID}}))(t)
 		require.Equal(t, uint32(3), records[domain.SaleUser{UserID: 11, VoucherID: v.ID}].LastRound)
 		require.Zero(t, records[domain.SaleUser{UserID: 14, VoucherID: v.ID}].LastRound)
 	})
@@ -63,8 +61,7 @@ func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 20, 3)
-		_, err := s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 10, Lost: -1}})
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
 		at := time.Now().UTC()
 		for round := range uint32(3) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: round + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
@@ -120,8 +117,7 @@ func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 			first := []domain.NewOrder{keyed(1), passOrder(2, at+2, user+1, v.ID, limit)}
 			require.Equal(t, []string{fmt.Sprint("order ", at+1), fmt.Sprint("order ", at+2)}, keyedOutcomes(s.PlaceOrders(ctx, first)))
 			for i := range int64(2) {
-				_, err := cancel(ctx, s, user+i, at+1+i, now)
-				require.NoError(t, err)
+				env.Must(cancel(ctx, s, user+i, at+1+i, now))(t)
 			}
 
 			require.Equal(t, []string{

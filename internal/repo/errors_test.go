@@ -76,8 +76,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		require.NoError(t, <-done)
 		require.Equal(t, 3, runs[0]+runs[1], "one of them ran twice")
 		for _, v := range []domain.Voucher{a, b} {
-			v, err := s.Voucher(t.Context(), v.ID)
-			require.NoError(t, err)
+			v := env.Must(s.Voucher(t.Context(), v.ID))(t)
 			require.Equal(t, int64(8), v.Sale.Stock, "each unit was taken once")
 		}
 	})
@@ -88,13 +87,11 @@ func TestDeadlockIsRetried(t *testing.T) {
 func TestOpenMySQLOverridesSettings(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--lc-messages=ja_JP")
-		s, err := OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
-		require.NoError(t, err)
+		s := env.Must(OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false"))(t)
 		migrated(t, s)
 		v := newSale(t, s, 10, 1)
-		_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
-		_, err = placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
+		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
 		var dup *domain.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 
@@ -104,8 +101,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 		evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 		evil.ID = 0
 		require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
-		stored, err := s.Voucher(t.Context(), evil.ID)
-		require.NoError(t, err)
+		stored := env.Must(s.Voucher(t.Context(), evil.ID))(t)
 		require.Equal(t, evil, stored)
 	})
 }
@@ -115,11 +111,10 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 func TestServerKilledInTransaction(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
-		s, err := OpenMySQL(db.DSN(t))
-		require.NoError(t, err)
+		s := env.Must(OpenMySQL(db.DSN(t)))(t)
 		migrated(t, s)
 		v := newSale(t, s, 10, 1)
-		err = s.db.Write(t.Context(), func(tx *gorm.DB) error {
+		err := s.db.Write(t.Context(), func(tx *gorm.DB) error {
 			if err := takeOne(tx, v.ID); err != nil {
 				return err
 			}
@@ -131,8 +126,7 @@ func TestServerKilledInTransaction(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.NoError(t, db.Restart())
 		requireTotals(t, s, v.ID, 10, 0)
-		_, err = placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
 	})
 }
 
@@ -140,8 +134,7 @@ func TestServerKilledInTransaction(t *testing.T) {
 func TestServerFrozenAtCommit(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
-		s, err := OpenMySQL(db.DSN(t))
-		require.NoError(t, err)
+		s := env.Must(OpenMySQL(db.DSN(t)))(t)
 		migrated(t, s)
 		v := newSale(t, s, 100, 1)
 		answered := 0
@@ -171,8 +164,7 @@ func TestServerFrozenAtCommit(t *testing.T) {
 				require.NoError(t, err, "a returned order is stored")
 			}
 		}
-		totals, err := s.SaleTotals(t.Context())
-		require.NoError(t, err)
+		totals := env.Must(s.SaleTotals(t.Context()))(t)
 		require.Empty(t, totals[0].Check())
 		require.GreaterOrEqual(t, totals[0].Active, int64(answered))
 	})
@@ -180,8 +172,7 @@ func TestServerFrozenAtCommit(t *testing.T) {
 
 // execSQL runs statements as the administrator of a server.
 func execSQL(t *testing.T, dsn string, statements ...string) {
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
+	db := env.Must(sql.Open("mysql", dsn))(t)
 	defer db.Close()
 	for _, stmt := range statements {
 		_, err := db.ExecContext(t.Context(), stmt)
@@ -196,25 +187,21 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		old, promoted := kind.Start(t), kind.Start(t)
 		dsn := promoted.DSN(t)
 		name := dsn[strings.LastIndexByte(dsn, '/')+1:]
-		oldDSN, err := old.CreateDatabase(t.Context(), name)
-		require.NoError(t, err)
+		oldDSN := env.Must(old.CreateDatabase(t.Context(), name))(t)
 		for _, dsn := range []string{oldDSN, dsn} {
 			execSQL(t, dsn, "CREATE USER "+name+" IDENTIFIED BY 'secret'", "GRANT ALL ON "+name+".* TO "+name)
-			s, err := OpenMySQL(dsn)
-			require.NoError(t, err)
+			s := env.Must(OpenMySQL(dsn))(t)
 			newSale(t, migrated(t, s), 100, 1)
 		}
 		defer execSQL(t, dsn, "DROP USER "+name)
 		alias := env.StartProxy(t, old.Addr)
 		open := func(user string) *Store {
-			cfg, err := mysql.ParseDSN(dsn)
-			require.NoError(t, err)
+			cfg := env.Must(mysql.ParseDSN(dsn))(t)
 			cfg.User, cfg.Passwd, cfg.Addr = user, "secret", alias.Addr
 			if user == "root" {
 				cfg.Passwd = ""
 			}
-			s, err := OpenMySQL(cfg.FormatDSN() + "?rejectReadOnly=false")
-			require.NoError(t, err)
+			s := env.Must(OpenMySQL(cfg.FormatDSN() + "?rejectReadOnly=false"))(t)
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			require.NoError(t, s.Ping(t.Context()))
 			return s
@@ -223,14 +210,13 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		const conns = 5
 		var held [conns]*sql.Conn
 		for i := range held {
-			held[i], err = buyers.Pools()["write"].Conn(t.Context())
-			require.NoError(t, err)
+			held[i] = env.Must(buyers.Pools()["write"].Conn(t.Context()))(t)
 		}
 		for _, conn := range held { // they are idle in the pool from here on
 			require.NoError(t, conn.Close())
 		}
 
-		_, err = committing.Order(t.Context(), 2, 2)
+		_, err := committing.Order(t.Context(), 2, 2)
 		require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open")
 		err = committing.db.Write(t.Context(), func(tx *gorm.DB) error {
 			defer execSQL(t, oldDSN, "SET GLOBAL read_only = 1")
@@ -250,16 +236,14 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open, and idle from here on")
 
 		alias.Lead(promoted.Addr)
-		_, err = placeOrder(t.Context(), late, newOrder(2, 2, 1), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(t.Context(), late, newOrder(2, 2, 1), 1))(t)
 		for _, s := range []*Store{late, committing} {
 			_, err = s.Order(t.Context(), 2, 2)
 			require.NoError(t, err, "the connection for reads was left, after the first success or the refused COMMIT")
 		}
 		require.NoError(t, watched.Ping(t.Context()), "a read-only server keeps no connection in the pool")
 
-		reading, err := buyers.Pools()["read"].Conn(t.Context())
-		require.NoError(t, err)
+		reading := env.Must(buyers.Pools()["read"].Conn(t.Context()))(t)
 		_, err = buyers.SaleTotals(t.Context()) // by a connection that has no I/O timeout
 		require.NoError(t, err)
 		_, err = placeOrder(t.Context(), buyers, newOrder(1, 1, 1), 1)
@@ -268,8 +252,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		_, err = buyers.Order(t.Context(), 1, 1)
 		require.NoError(t, err, "reads follow, even on a connection that was in use")
 		for i := range held {
-			held[i], err = buyers.Pools()["write"].Conn(t.Context())
-			require.NoError(t, err)
+			held[i] = env.Must(buyers.Pools()["write"].Conn(t.Context()))(t)
 			var addr string
 			require.NoError(t, held[i].QueryRowContext(t.Context(), "SELECT CONCAT('127.0.0.1:', @@port)").Scan(&addr))
 			require.Equal(t, promoted.Addr, addr)

@@ -229,8 +229,7 @@ func TestPurgeBesideNewUseOfKey(t *testing.T) {
 			}
 			return nil
 		})
-		n, err := s.PurgeKeys(t.Context())
-		require.NoError(t, err)
+		n := env.Must(s.PurgeKeys(t.Context()))(t)
 		require.Equal(t, 1, n, "found")
 		require.NoError(t, s.NoteResource(t.Context(), again, 5, now))
 		require.NoError(t, s.KeepAnswer(t.Context(), again, created))
@@ -341,21 +340,18 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		require.Equal(t, []int64{v.ID}, vouchersTitled(t, s, "once"))
 
 		sale := newSale(t, s, 2, 2)
-		_, err := placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2)
-		require.NoError(t, err)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2))(t)
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
 		cancelOnce := func(c *domain.Claim, id int64) (domain.Order, error) {
 			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
 		}
 		s.ClaimKey(t.Context(), first)
-		_, err = cancelOnce(first, 2)
+		_, err := cancelOnce(first, 2)
 		require.ErrorIs(t, err, domain.ErrNotFound, "an error does not mark the key as done")
-		cancelled, err := cancelOnce(first, 1)
-		require.NoError(t, err)
+		cancelled := env.Must(cancelOnce(first, 1))(t)
 		s.endLease(t, "cancel")
 		s.ClaimKey(t.Context(), second)
-		repeated, err := cancelOnce(second, 1)
-		require.NoError(t, err)
+		repeated := env.Must(cancelOnce(second, 1))(t)
 		require.Equal(t, cancelled, repeated)
 		requireTotals(t, s, sale.ID, 2, 0)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 var newcomer = domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now}
@@ -107,8 +108,7 @@ func TestLoginRequestsArePurgedAfterOneDay(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		g := sendCode(t, s, "138")
 		purge := func(at time.Time) int {
-			n, err := s.PurgeSessions(t.Context(), at)
-			require.NoError(t, err)
+			n := env.Must(s.PurgeSessions(t.Context(), at))(t)
 			return n
 		}
 		require.Zero(t, purge(now.Add(24*time.Hour)))
@@ -135,8 +135,7 @@ func TestSecondFactorIsUsedOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		operator := domain.User{Phone: "1", NickName: "n", Role: domain.RoleOperator, CreatedAt: now}
-		enrolled, err := s.Enroll(ctx, operator, sealed, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		enrolled := env.Must(s.Enroll(ctx, operator, sealed, now, now.Add(time.Hour)))(t)
 		require.Equal(t, domain.RoleOperator, enrolled.Role)
 		newcomer := operator
 		newcomer.Role = domain.RoleBuyer
@@ -179,12 +178,10 @@ func TestEnrollAndRemove(t *testing.T) {
 		buyer := domain.User{Phone: "1", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
 		open := func(session string) {
 			g := sendCode(t, s, "1")
-			_, err := s.OpenSession(ctx, g, buyer, newSession(session), anyCode, noFactor)
-			require.NoError(t, err)
+			env.Must(s.OpenSession(ctx, g, buyer, newSession(session), anyCode, noFactor))(t)
 		}
 		revoked := func() (ids []string) {
-			list, err := s.RevocationsAfter(ctx, 0, now)
-			require.NoError(t, err)
+			list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
 			for _, r := range list {
 				ids = append(ids, r.SessionID)
 			}
@@ -193,42 +190,33 @@ func TestEnrollAndRemove(t *testing.T) {
 		open("before")
 		admin := buyer
 		admin.Role = domain.RoleAdmin
-		u, err := s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		u := env.Must(s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour)))(t)
 		require.Equal(t, []string{"before"}, revoked())
-		_, err = s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
+		_, err := s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
 		require.NoError(t, err, "a lost app is replaced")
 		open("during")
 
 		configured := domain.User{Phone: "2", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
-		configured, err = s.OpenSession(ctx, sendCode(t, s, "2"), configured, newSession("other"), anyCode, noFactor)
-		require.NoError(t, err)
-		viewer, err := s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now, now.Add(time.Hour))
-		require.NoError(t, err)
-		list, err := s.Admins(ctx, []string{"2", "4"})
-		require.NoError(t, err)
+		configured = env.Must(s.OpenSession(ctx, sendCode(t, s, "2"), configured, newSession("other"), anyCode, noFactor))(t)
+		viewer := env.Must(s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now, now.Add(time.Hour)))(t)
+		list := env.Must(s.Admins(ctx, []string{"2", "4"}))(t)
 		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
 
 		shop := domain.Shop{Name: "Tea", TypeID: 1, CreatedAt: now, UpdatedAt: now}
 		require.NoError(t, s.CreateShop(ctx, nil, &shop, domain.Actor{Kind: domain.ActorSystem}))
 		cashier := domain.User{Phone: "1", Role: domain.RoleRedeemer, ShopIDs: domain.ShopIDs{shop.ID}, CreatedAt: now}
-		enrolled, err := s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour))
-		require.NoError(t, err)
+		enrolled := env.Must(s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour)))(t)
 		require.Equal(t, cashier.ShopIDs, enrolled.ShopIDs)
-		stored, err := s.ShopsOf(ctx, u.ID)
-		require.NoError(t, err)
+		stored := env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored)
 
-		removed, err := s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour))
-		require.NoError(t, err)
+		removed := env.Must(s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour)))(t)
 		require.Equal(t, domain.RoleBuyer, removed.Role)
-		stored, err = s.ShopsOf(ctx, u.ID)
-		require.NoError(t, err)
+		stored = env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored, "for the tokens of the former redeemer")
 		require.ElementsMatch(t, []string{"before", "during"}, revoked())
 		open("after") // noFactor is called without a factor, too
-		list, err = s.Admins(ctx, nil)
-		require.NoError(t, err)
+		list = env.Must(s.Admins(ctx, nil))(t)
 		require.Equal(t, []domain.Admin{{User: viewer}}, list)
 		_, err = s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour))
 		require.ErrorIs(t, err, domain.ErrNotFound)

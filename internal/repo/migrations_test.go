@@ -28,8 +28,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	server := env.OneKind(t).Start(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")
 	dsn := server.DSN(t)
-	s, err := OpenMySQL(dsn)
-	require.NoError(t, err)
+	s := env.Must(OpenMySQL(dsn))(t)
 	migrated(t, s)
 	full, sale := newSale(t, s, manyOrders, 1), newSale(t, s, manyOrders, 1)
 	complete := orderIndexes(t, s)
@@ -39,8 +38,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 
 	buyers := startBuyers(t, s, sale.ID)
 	placedOnline := buyers.countDuringBuilds(s)
-	_, err = s.MigrateUp(t.Context())
-	require.NoError(t, err)
+	env.Must(s.MigrateUp(t.Context()))(t)
 	require.Equal(t, complete, orderIndexes(t, s))
 	require.Equal(t, sold, checksum(t, s, full.ID))
 	require.Greater(t, placedOnline(), int64(100), "orders are placed while an index is built")
@@ -55,8 +53,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	s, err := OpenMySQL(env.OneKind(t).DSN(t))
-	require.NoError(t, err)
+	s := env.Must(OpenMySQL(env.OneKind(t).DSN(t)))(t)
 	migrated(t, s)
 	sale := newSale(t, s, 100, 1)
 	migrateDownTo(t, s, 16)
@@ -95,8 +92,7 @@ func TestMigrationLeavesKeyToNewestOrder(t *testing.T) {
 
 		migrateDownTo(t, s, 53)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET idem_key = ? WHERE id < 4", []byte("again")).Error)
-		_, err := s.MigrateUp(t.Context())
-		require.NoError(t, err)
+		env.Must(s.MigrateUp(t.Context()))(t)
 
 		var keyed []int64
 		require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT id FROM voucher_orders WHERE idem_key IS NOT NULL ORDER BY id").Scan(&keyed).Error)
@@ -107,8 +103,7 @@ func TestMigrationLeavesKeyToNewestOrder(t *testing.T) {
 func migrateDownTo(t *testing.T, s *Store, version int64) {
 	t.Helper()
 	for undone := int64(0); undone != version+1; {
-		m, err := s.MigrateDown(t.Context())
-		require.NoError(t, err)
+		m := env.Must(s.MigrateDown(t.Context()))(t)
 		undone = m.Version
 	}
 }
@@ -127,8 +122,7 @@ func sellAll(t *testing.T, dsn string, sale int64) {
 			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, env.Numbers(6)),
 		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
 	} {
-		_, err := db.ExecContext(t.Context(), stmt)
-		require.NoError(t, err)
+		env.Must(db.ExecContext(t.Context(), stmt))(t)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // events returns the events in the outbox, oldest first, as "order type status".
 func events(t *testing.T, s *Store) (all []string) {
 	t.Helper()
-	found, err := s.OrderEvents(t.Context(), domain.EventFilter{Page: domain.Page{Limit: 1000}})
-	require.NoError(t, err)
+	found := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{Page: domain.Page{Limit: 1000}}))(t)
 	for _, e := range slices.Backward(found) {
 		all = append(all, fmt.Sprint(e.Order.ID, " ", e.Type, " ", e.Order.Status))
 	}
@@ -30,8 +30,7 @@ func TestMovesAreRecorded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 4, 1)
-		_, err := placeOrder(ctx, s, newOrder(90, 90, v.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(ctx, s, newOrder(90, 90, v.ID), 1))(t)
 		require.Empty(t, events(t, s), "without a receiver nothing is recorded")
 
 		s.RecordEvents()
@@ -47,31 +46,26 @@ func TestMovesAreRecorded(t *testing.T) {
 			}
 		}
 		require.Equal(t, []int64{1, 2, 3}, placed)
-		_, err = cancel(ctx, s, 1, 1, now)
-		require.NoError(t, err)
-		_, err = cancel(ctx, s, 1, 1, now)
+		env.Must(cancel(ctx, s, 1, 1, now))(t)
+		_, err := cancel(ctx, s, 1, 1, now)
 		require.ErrorIs(t, err, domain.ErrInvalidState)
 		move := func(m domain.Move, id int64) {
-			_, err := s.MoveOrder(ctx, domain.OrderMove{Move: m, OrderID: id, At: now})
-			require.NoError(t, err)
+			env.Must(s.MoveOrder(ctx, domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
 		}
 		move(domain.MovePay, 2)
 		_, err = s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}) // without a payment there is nothing to wait for
 		require.NoError(t, err)
-		_, err = s.CloseExpired(ctx, 10)
-		require.NoError(t, err)
+		env.Must(s.CloseExpired(ctx, 10))(t)
 		require.Equal(t, []string{
 			"1 created pending_payment", "2 created pending_payment", "3 created pending_payment", "1 cancelled cancelled", "2 paid paid",
 			"2 refunding refunding", "2 refunded refunded", "3 expired cancelled", "90 expired cancelled",
 		}, events(t, s))
-		of, err := s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 3}})
-		require.NoError(t, err)
+		of := env.Must(s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 3}}))(t)
 		require.Len(t, of, 3)
 		require.NotNil(t, of[0].Order.RefundedAt)
 		require.NotNil(t, of[2].Order.PaidAt)
 		require.Nil(t, of[2].Order.RefundedAt)
-		before, err := s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 9, Before: of[1].ID}})
-		require.NoError(t, err)
+		before := env.Must(s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 9, Before: of[1].ID}}))(t)
 		require.Len(t, before, 2)
 	})
 }
@@ -89,8 +83,7 @@ func TestEventWaitsForItsOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, claimed)
 		place(t, s, created)
-		claimed, err = s.ClaimEvents(t.Context(), 9, time.Hour)
-		require.NoError(t, err)
+		claimed = env.Must(s.ClaimEvents(t.Context(), 9, time.Hour))(t)
 		require.Len(t, claimed, 1)
 		require.Equal(t, created.ID, claimed[0].Order.ID)
 	})
@@ -109,12 +102,10 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		}
 		sold(t, s, 1, orders...)
 		for _, o := range orders {
-			_, err := cancel(ctx, s, o.UserID, o.ID, now)
-			require.NoError(t, err)
+			env.Must(cancel(ctx, s, o.UserID, o.ID, now))(t)
 		}
 		claim := func() []domain.OrderEvent {
-			claimed, err := s.ClaimEvents(context.Background(), 4, time.Hour)
-			require.NoError(t, err)
+			claimed := env.Must(s.ClaimEvents(context.Background(), 4, time.Hour))(t)
 			return claimed
 		}
 		var mu sync.Mutex
@@ -162,8 +153,7 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		ctx := t.Context()
 		s.RecordEvents()
 		v := newSale(t, s, 1, 1)
-		_, err := placeOrder(ctx, s, newOrder(1, 1, v.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(ctx, s, newOrder(1, 1, v.ID), 1))(t)
 		claim := func() domain.OrderEvent {
 			claimed, err := s.ClaimEvents(ctx, 9, 0) // the lease ends at once
 			require.NoError(t, err)
@@ -175,8 +165,7 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: first}, {Event: first, Retry: time.Hour}}))
 		claim()
 		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: first, Delivered: true, Status: 204}}))
-		none, err := s.ClaimEvents(ctx, 9, 0)
-		require.NoError(t, err)
+		none := env.Must(s.ClaimEvents(ctx, 9, 0))(t)
 		require.Empty(t, none)
 
 		require.NoError(t, s.RepeatEvent(ctx, nil, first.ID))
@@ -186,13 +175,11 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		require.Equal(t, 204, again.AnswerStatus, "the last answer stays visible")
 		require.ErrorIs(t, s.RepeatEvent(ctx, nil, 12345), domain.ErrNotFound)
 
-		n, err := s.PurgeEvents(ctx, now.Add(time.Hour))
-		require.NoError(t, err)
+		n := env.Must(s.PurgeEvents(ctx, now.Add(time.Hour)))(t)
 		require.Zero(t, n, "a pending event is kept")
 		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: again}}))
 		for _, want := range []int{1, 0} {
-			n, err = s.PurgeEvents(ctx, now.Add(time.Hour))
-			require.NoError(t, err)
+			n = env.Must(s.PurgeEvents(ctx, now.Add(time.Hour)))(t)
 			require.Equal(t, want, n)
 		}
 	})

@@ -58,8 +58,7 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 				require.Equal(t, first[0].Order, again[0].Order, "as it was placed")
 			}
 			requireReplay("while the order is active")
-			_, err := cancel(ctx, s, user, at, now)
-			require.NoError(t, err)
+			env.Must(cancel(ctx, s, user, at, now))(t)
 			requireReplay("after it was cancelled")
 			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET initial_stock = initial_stock - stock, stock = 0 WHERE voucher_id = ?", v.ID).Error)
 			requireReplay("after the sale has sold out")
@@ -146,8 +145,7 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
 				v.ID, hash[:]).Scan(&doubled).Error)
 			require.Empty(t, doubled)
-			totals, err := s.SaleTotals(t.Context())
-			require.NoError(t, err)
+			totals := env.Must(s.SaleTotals(t.Context()))(t)
 			for _, b := range totals {
 				require.Empty(t, b.Check())
 			}
@@ -214,8 +212,7 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 			"content_type, locked_until, created_at, expires_at FROM idempotency_keys, "+env.Numbers(5)+" numbers WHERE user_id = 1 AND n < 5000").Error)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("ANALYZE TABLE idempotency_keys").Error)
 		require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
-			used, err := s.keysElsewhere(tx, rows)
-			require.NoError(t, err)
+			used := env.Must(s.keysElsewhere(tx, rows))(t)
 			require.Empty(t, used)
 		}), 5*buyers)
 	})
@@ -280,7 +277,6 @@ func TestKeyedOrderSurvivesConflictsOfItsBatch(t *testing.T) {
 			{Order: newOrder(101, 10, other.ID), Limit: 1},
 			{Order: newOrder(102, 20, one.ID), Limit: 1},
 		})))
-		_, err := s.Order(ctx, 10, 100)
-		require.NoError(t, err)
+		env.Must(s.Order(ctx, 10, 100))(t)
 	})
 }

@@ -27,11 +27,9 @@ func TestFindOrdersPages(t *testing.T) {
 				o := newOrder(1+i*2+voucher, 1+i%5, v.ID)
 				o.CreatedAt = now.Add(time.Duration(o.ID) * time.Second)
 				o.ExpiresAt = o.CreatedAt.Add(time.Duration(i/4) * time.Hour) // several orders with the same time
-				_, err := placeOrder(t.Context(), s, o, 9)
-				require.NoError(t, err)
+				env.Must(placeOrder(t.Context(), s, o, 9))(t)
 				if i%3 == 0 {
-					_, err := cancel(t.Context(), s, o.UserID, o.ID, now)
-					require.NoError(t, err)
+					env.Must(cancel(t.Context(), s, o.UserID, o.ID, now))(t)
 				}
 			}
 		}
@@ -59,8 +57,7 @@ func TestFindOrdersPages(t *testing.T) {
 			f.Page.Limit = 3
 			var got []int64
 			for {
-				orders, err := s.FindOrders(t.Context(), f)
-				require.NoError(t, err)
+				orders := env.Must(s.FindOrders(t.Context(), f))(t)
 				for _, o := range orders {
 					got = append(got, o.ID)
 					f.Page.Before = o.ID
@@ -190,8 +187,7 @@ func explainSearch(t *testing.T, s *Store, f service.SearchQuery) []string {
 		plans = append(plans, strings.ToLower(fmt.Sprint(lines, err)))
 	}))
 	defer func() { require.NoError(t, s.db.Reader(t.Context()).Callback().Query().Remove("explain")) }()
-	_, err := s.FindOrders(t.Context(), f)
-	require.NoError(t, err)
+	env.Must(s.FindOrders(t.Context(), f))(t)
 	return plans
 }
 
@@ -204,8 +200,7 @@ func TestPagesAtDepth(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		dsn := kind.Start(t).DSN(t)
-		s, err := OpenMySQL(dsn)
-		require.NoError(t, err)
+		s := env.Must(OpenMySQL(dsn))(t)
 		requirePagesAtDepth(t, migrated(t, s), dsn)
 	})
 }
@@ -245,8 +240,7 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 		var counts []int
 		for range 3 {
 			counts = append(counts, serverReads(t, s, func() {
-				n, err := page(domain.Page{Before: before, Limit: limit})
-				require.NoError(t, err)
+				n := env.Must(page(domain.Page{Before: before, Limit: limit}))(t)
 				require.Equal(t, limit, n)
 			}))
 		}
@@ -300,8 +294,7 @@ func eventPages(t *testing.T, s *Store, f domain.EventFilter) func(domain.Page) 
 // The connections of the store have I/O timeouts.
 func fillLists(t *testing.T, dsn string, voucher int64) {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
+	db := env.Must(sql.Open("mysql", dsn))(t)
 	defer func() { require.NoError(t, db.Close()) }()
 
 	at := now.Format("'2006-01-02 15:04:05.000'")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // A refund is due at once even if the clock of the instance is ahead, and is not retried early if the clock is behind.
@@ -21,14 +22,11 @@ func TestRefundsAreDueByDatabaseClock(t *testing.T) {
 			o := newOrder(int64(1+i), int64(1+i), v.ID)
 			place(t, s, o)
 			paid := pay(t, s, o, fmt.Sprint("ref-", i))
-			_, err := s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(off)))
-			require.NoError(t, err)
-			due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute })
-			require.NoError(t, err)
+			env.Must(s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(off))))(t)
+			due := env.Must(s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute }))(t)
 			require.Len(t, due, 1, "at once, although the clock is off by %s", off)
 			require.Equal(t, paid.ID, due[0].ID)
-			due, err = s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute })
-			require.NoError(t, err)
+			due = env.Must(s.DueRefunds(t.Context(), 10, func(int) time.Duration { return 10 * time.Minute }))(t)
 			require.Empty(t, due, "the next attempt is not due yet")
 		}
 	})
@@ -44,8 +42,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s *Store) {
-				clock, err := s.db.Now(s.db.Writer(t.Context()))
-				require.NoError(t, err)
+				clock := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
 				row := func(order int64, age, due time.Duration) paymentRow {
 					next := clock.Add(-due)
 					return paymentRow{NextTryAt: &next, Payment: domain.Payment{
@@ -60,8 +57,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 				require.NoError(t, s.db.Writer(t.Context()).Create(&rows).Error)
 
 				claim := func() (orders []int64) {
-					due, err := s.DueInquiries(t.Context(), "bank", batch, func(time.Duration) time.Duration { return time.Hour })
-					require.NoError(t, err)
+					due := env.Must(s.DueInquiries(t.Context(), "bank", batch, func(time.Duration) time.Duration { return time.Hour }))(t)
 					for _, p := range due {
 						orders = append(orders, p.OrderID)
 					}
@@ -85,8 +81,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		clock, err := s.db.Now(s.db.Writer(t.Context()))
-		require.NoError(t, err)
+		clock := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
 		wait := func(age time.Duration) time.Duration {
 			if age == 0 {
 				return 10 * time.Second
@@ -103,11 +98,9 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 			o.ExpiresAt = clock.Add(tc.end)
 			place(t, s, o)
 			ref := fmt.Sprint("ref-", id)
-			_, err := begin(t.Context(), s, o, ref)
-			require.NoError(t, err)
+			env.Must(begin(t.Context(), s, o, ref))(t)
 			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE payments SET next_try_at = created_at WHERE provider_ref = ?", ref).Error)
-			due, err := s.DueInquiries(t.Context(), "bank", 10, wait)
-			require.NoError(t, err)
+			due := env.Must(s.DueInquiries(t.Context(), "bank", 10, wait))(t)
 			require.Len(t, due, 1)
 			var row paymentRow
 			require.NoError(t, s.db.Reader(t.Context()).Take(&row, due[0].ID).Error)
@@ -118,8 +111,7 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 		soon := newOrder(5, 5, v.ID)
 		soon.ExpiresAt = clock.Add(time.Second)
 		place(t, s, soon)
-		p, err := begin(t.Context(), s, soon, "ref-5")
-		require.NoError(t, err)
+		p := env.Must(begin(t.Context(), s, soon, "ref-5"))(t)
 		var row paymentRow
 		require.NoError(t, s.db.Reader(t.Context()).Take(&row, p.ID).Error)
 		require.Equal(t, soon.ExpiresAt.UTC(), row.NextTryAt.UTC(), "the first query")
@@ -132,8 +124,7 @@ func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
 		pay(t, s, o, "pi_3MtwBwLkdIwHu7ix")
-		settled, err := s.SettlePayment(t.Context(), "bank", notice(o, "pi_3MtwBwLkdIwHu7iX"), now)
-		require.NoError(t, err)
+		settled := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "pi_3MtwBwLkdIwHu7iX"), now))(t)
 		require.Equal(t, domain.PaymentRefunding, settled.Payment.Status, "the order was paid twice, and the second payment is refunded")
 		require.Len(t, allPayments(t, s), 2)
 	})
@@ -147,26 +138,22 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
 		first := pay(t, s, o, "first")
-		second, err := s.SettlePayment(t.Context(), "bank", notice(o, "second"), now)
-		require.NoError(t, err)
-		_, err = s.BeginRefund(t.Context(), refundOf(o, now))
-		require.NoError(t, err)
-		refunded, err := s.FinishRefund(t.Context(), second.Payment.ID, now.Add(time.Second))
-		require.NoError(t, err)
+		second := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "second"), now))(t)
+		env.Must(s.BeginRefund(t.Context(), refundOf(o, now)))(t)
+		refunded := env.Must(s.FinishRefund(t.Context(), second.Payment.ID, now.Add(time.Second)))(t)
 		require.Nil(t, refunded)
 		requireTotals(t, s, v.ID, 9, 1)
 		var touched orderRow
 		require.NoError(t, s.db.Reader(t.Context()).Take(&touched, o.ID).Error)
 		require.Equal(t, now.Add(time.Second), touched.UpdatedAt, "Galera lets one of two refunds on two nodes fail and see the other")
-		refunded, err = s.FinishRefund(t.Context(), first.ID, now)
-		require.NoError(t, err)
+		refunded = env.Must(s.FinishRefund(t.Context(), first.ID, now))(t)
 		require.Equal(t, domain.OrderRefunded, refunded.Status)
 		require.Zero(t, refunded.Slot)
 		requireTotals(t, s, v.ID, 10, 0)
 		require.Equal(t, []string{
 			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
 		}, auditTrail(t, s, o.ID))
-		_, err = s.FinishRefund(t.Context(), 999, now)
+		_, err := s.FinishRefund(t.Context(), 999, now)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }
@@ -174,23 +161,19 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 func TestBacklogCountsDueRefunds(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 1)
-		b, err := s.Backlog(t.Context())
-		require.NoError(t, err)
+		b := env.Must(s.Backlog(t.Context()))(t)
 		require.Equal(t, Backlog{}, b)
 		for i, since := range []time.Duration{time.Minute, time.Hour, -time.Hour} {
 			o := newOrder(int64(1+i), int64(1+i), v.ID)
 			place(t, s, o)
 			pay(t, s, o, fmt.Sprint("ref-", i))
-			_, err = s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(-since)))
-			require.NoError(t, err)
+			env.Must(s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(-since))))(t)
 		}
-		b, err = s.Backlog(t.Context())
-		require.NoError(t, err)
+		b = env.Must(s.Backlog(t.Context()))(t)
 		require.EqualValues(t, 3, b.Refunds)
 		require.InDelta(t, time.Hour, b.OldestRefund, float64(10*time.Minute))
 		finishDueRefunds(t, s)
-		b, err = s.Backlog(t.Context())
-		require.NoError(t, err)
+		b = env.Must(s.Backlog(t.Context()))(t)
 		require.Equal(t, Backlog{}, b)
 	})
 }
@@ -201,10 +184,8 @@ func TestRefundWithoutPaymentEndsAtOnce(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
-		_, err := s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MovePay, OrderID: o.ID, By: admin, At: now})
-		require.NoError(t, err)
-		got, err := s.BeginRefund(t.Context(), refundOf(o, now))
-		require.NoError(t, err)
+		env.Must(s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MovePay, OrderID: o.ID, By: admin, At: now}))(t)
+		got := env.Must(s.BeginRefund(t.Context(), refundOf(o, now)))(t)
 		require.Equal(t, domain.OrderRefunded, got.Status)
 		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, auditTrail(t, s, o.ID))
 		requireTotals(t, s, v.ID, 10, 0)
@@ -284,12 +265,11 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			runTogether(0, notify, notify, notify, notify)
 			require.EqualValues(t, 1, changed.Load(), name)
 			n.Result = domain.PaymentFailed // a failure after the success is ignored
-			settled, err := s.SettlePayment(t.Context(), "bank", n, now)
-			require.NoError(t, err)
+			settled := env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)
 			require.False(t, settled.Changed, name)
 			n.Result = domain.PaymentSucceeded
 			n.Amount += 5
-			_, err = s.SettlePayment(t.Context(), "bank", n, now)
+			_, err := s.SettlePayment(t.Context(), "bank", n, now)
 			var invalid *domain.InvalidError
 			require.ErrorAs(t, err, &invalid, "%s: a payment cannot have two amounts", name)
 		}
@@ -303,22 +283,18 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			require.ErrorIs(t, err, domain.ErrNotFound)
 		}
 
-		stored, err := s.Order(t.Context(), o.UserID, o.ID)
-		require.NoError(t, err)
+		stored := env.Must(s.Order(t.Context(), o.UserID, o.ID))(t)
 		require.Equal(t, domain.OrderPendingPayment, stored.Status, "the buyer can still pay the right amount")
 		begin("again")
 		require.Len(t, allPayments(t, s), 6)
 
-		due, err := s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute })
-		require.NoError(t, err)
+		due := env.Must(s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute }))(t)
 		require.Len(t, due, 5)
 		for _, p := range due {
-			order, err := s.FinishRefund(t.Context(), p.ID, now)
-			require.NoError(t, err)
+			order := env.Must(s.FinishRefund(t.Context(), p.ID, now))(t)
 			require.Nil(t, order)
 		}
-		b, err := s.Backlog(t.Context())
-		require.NoError(t, err)
+		b := env.Must(s.Backlog(t.Context()))(t)
 		require.Zero(t, b.Refunds)
 		require.Equal(t, []string{"provider return_money", "provider money_returned"}, auditTrail(t, s, lost.ID))
 		requireTotals(t, s, v.ID, 9, 1)

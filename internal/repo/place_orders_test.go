@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/ops/reconcile"
+	"seckill/test/env"
 )
 
 // outcomes describes the results of a batch, with one string per order.
@@ -36,10 +37,8 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v, other := newSale(t, s, 4, 1), newSale(t, s, 4, 1)
-		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
-		_, err = placeOrder(ctx, s, newOrder(2, 11, other.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
+		env.Must(placeOrder(ctx, s, newOrder(2, 11, other.ID), 1))(t)
 		placed := s.PlaceOrders(ctx, withLimit(1, offered(t, s, &v,
 			newOrder(103, 30, v.ID),
 			newOrder(104, 10, v.ID), // the user has an active order
@@ -59,8 +58,7 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 		requireTotals(t, s, v.ID, 0, 4)
 		for _, p := range placed {
 			if p.Err == nil {
-				stored, err := s.Order(ctx, p.Order.UserID, p.Order.ID)
-				require.NoError(t, err)
+				stored := env.Must(s.Order(ctx, p.Order.UserID, p.Order.ID))(t)
 				require.Equal(t, stored, p.Order)
 			}
 		}
@@ -117,8 +115,7 @@ func TestBatchDeliveredTwice(t *testing.T) {
 			require.Equal(t, []string{
 				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), domain.ErrSoldOut.Error(),
 			}, outcomes(s.PlaceOrders(ctx, withLimit(limit, more))))
-			_, err := cancel(ctx, s, 10, id, now)
-			require.NoError(t, err)
+			env.Must(cancel(ctx, s, 10, id, now))(t)
 			again := s.PlaceOrders(ctx, withLimit(limit, first))
 			require.NoError(t, again[0].Err)
 			require.Equal(t, domain.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
@@ -191,15 +188,12 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		requireTotals(t, s, a.ID, 0, 2)
 		requireTotals(t, s, b.ID, 9, 1)
 		requireTotals(t, s, c.ID, 3, 2)
-		level, err := s.SaleLevel(ctx, c.ID)
-		require.NoError(t, err)
+		level := env.Must(s.SaleLevel(ctx, c.ID))(t)
 		require.Equal(t, reconcile.SaleLevel{Stock: 3, Limit: 1, Active: 2, Sum: 1 + 3}, level)
-		_, err = cancel(ctx, s, 10, 1, now)
-		require.NoError(t, err)
-		level, err = s.SaleLevel(ctx, c.ID)
-		require.NoError(t, err)
+		env.Must(cancel(ctx, s, 10, 1, now))(t)
+		level = env.Must(s.SaleLevel(ctx, c.ID))(t)
 		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
-		_, err = s.SaleLevel(ctx, 999)
+		_, err := s.SaleLevel(ctx, 999)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
@@ -320,22 +314,18 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 		v, other := newSale(t, s, 3, 1), newSale(t, s, 3, 1)
 		fence := func(from int64) bool {
 			t.Helper()
-			fenced, err := s.FenceGate(ctx, v.ID, from)
-			require.NoError(t, err)
+			fenced := env.Must(s.FenceGate(ctx, v.ID, from))(t)
 			return fenced
 		}
 		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(ctx, orders)) }
 		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)))
-		before, err := s.Voucher(ctx, v.ID)
-		require.NoError(t, err)
+		before := env.Must(s.Voucher(ctx, v.ID))(t)
 
 		require.True(t, fence(0))
 		require.False(t, fence(0), "another load has raised it")
-		generation, err := s.GateGeneration(ctx, v.ID)
-		require.NoError(t, err)
+		generation := env.Must(s.GateGeneration(ctx, v.ID))(t)
 		require.EqualValues(t, 1, generation)
-		after, err := s.Voucher(ctx, v.ID)
-		require.NoError(t, err)
+		after := env.Must(s.Voucher(ctx, v.ID))(t)
 		require.NotEqual(t, before.Sale.ChangedAt, after.Sale.ChangedAt, "lists of buyers are outdated")
 
 		require.Equal(t, []error{domain.ErrGateReplaced}, place(ofGeneration(0, 2, v.ID)))
@@ -352,7 +342,7 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 		requireTotals(t, s, other.ID, 2, 1)
 		require.Equal(t, []error{domain.ErrSoldOut, domain.ErrGateReplaced}, place(ofGeneration(1, 7, v.ID), ofGeneration(0, 8, v.ID)))
 
-		_, err = s.GateGeneration(ctx, 404)
+		_, err := s.GateGeneration(ctx, 404)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 	})
 }

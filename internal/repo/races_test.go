@@ -50,8 +50,7 @@ func overdueOrder(id, user, voucher int64) domain.Order {
 // place places one order that must succeed.
 func place(t *testing.T, s *Store, o domain.Order) {
 	t.Helper()
-	_, err := placeOrder(t.Context(), s, o, 1)
-	require.NoError(t, err)
+	env.Must(placeOrder(t.Context(), s, o, 1))(t)
 }
 
 // begin begins the payment of an order.
@@ -70,10 +69,8 @@ func notice(o domain.Order, ref string) domain.PaymentNotice {
 // pay pays for a pending order.
 func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 	t.Helper()
-	_, err := begin(t.Context(), s, o, ref)
-	require.NoError(t, err)
-	settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
-	require.NoError(t, err)
+	env.Must(begin(t.Context(), s, o, ref))(t)
+	settled := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, ref), now))(t)
 	require.Equal(t, domain.OrderPaid, settled.Order.Status)
 	return settled.Payment
 }
@@ -81,8 +78,7 @@ func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 // auditTrail returns the actors and actions in the audit log of an order, the oldest first.
 func auditTrail(t *testing.T, s *Store, order int64) []string {
 	t.Helper()
-	entries, err := s.AuditLog(t.Context(), domain.AuditFilter{OrderID: order, Page: domain.Page{Limit: 99}})
-	require.NoError(t, err)
+	entries := env.Must(s.AuditLog(t.Context(), domain.AuditFilter{OrderID: order, Page: domain.Page{Limit: 99}}))(t)
 	var actions []string
 	for _, e := range slices.Backward(entries) {
 		actions = append(actions, string(e.Kind)+" "+e.Action)
@@ -94,14 +90,12 @@ func auditTrail(t *testing.T, s *Store, order int64) []string {
 func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 	t.Helper()
 	for {
-		due, err := s.DueRefunds(t.Context(), 100, func(int) time.Duration { return time.Minute })
-		require.NoError(t, err)
+		due := env.Must(s.DueRefunds(t.Context(), 100, func(int) time.Duration { return time.Minute }))(t)
 		if len(due) == 0 {
 			return refunded
 		}
 		for _, p := range due {
-			o, err := s.FinishRefund(t.Context(), p.ID, now)
-			require.NoError(t, err)
+			o := env.Must(s.FinishRefund(t.Context(), p.ID, now))(t)
 			if o != nil {
 				refunded = append(refunded, *o)
 			}
@@ -120,8 +114,7 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 		for round := range n {
 			o, ref := overdueOrder(int64(1+round), int64(1+round), v.ID), fmt.Sprint("ref-", round)
 			place(t, s, o)
-			_, err := begin(t.Context(), s, o, ref)
-			require.NoError(t, err)
+			env.Must(begin(t.Context(), s, o, ref))(t)
 			r := raceToEnd(t, s, o, ref, round)
 			require.Len(t, r.winners, 1, "round %d", round)
 			winner := r.winners[0]
@@ -290,8 +283,7 @@ func TestReversalRacesMoves(t *testing.T) {
 					}
 				})
 
-			got, err := s.Order(t.Context(), o.UserID, o.ID)
-			require.NoError(t, err)
+			got := env.Must(s.Order(t.Context(), o.UserID, o.ID))(t)
 			require.True(t, got.Disputed)
 			if redeemErr == nil {
 				redeemed++
@@ -318,14 +310,11 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 		for round := range n {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)
-			_, err := begin(t.Context(), s, o, fmt.Sprint("one", round))
-			require.NoError(t, err)
+			env.Must(begin(t.Context(), s, o, fmt.Sprint("one", round)))(t)
 			failed := notice(o, fmt.Sprint("one", round))
 			failed.Result = domain.PaymentFailed
-			_, err = s.SettlePayment(t.Context(), "bank", failed, now)
-			require.NoError(t, err)
-			_, err = begin(t.Context(), s, o, fmt.Sprint("two", round))
-			require.NoError(t, err)
+			env.Must(s.SettlePayment(t.Context(), "bank", failed, now))(t)
+			env.Must(begin(t.Context(), s, o, fmt.Sprint("two", round)))(t)
 			var settled [3]domain.Settled
 			var errs [3]error
 			var refundErr error
@@ -349,8 +338,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 				func() { finishDueRefunds(t, s) })
 			require.NoError(t, refundErr)
 			finishDueRefunds(t, s)
-			got, err := s.Order(t.Context(), o.UserID, o.ID)
-			require.NoError(t, err)
+			got := env.Must(s.Order(t.Context(), o.UserID, o.ID))(t)
 			require.Equal(t, domain.OrderRefunded, got.Status)
 			require.Equal(t, 1, strings.Count(strings.Join(auditTrail(t, s, o.ID), ","), "provider refunded"))
 		}
@@ -379,8 +367,7 @@ func TestConcurrentBeginPayment(t *testing.T) {
 				require.NoError(t, errs[i])
 				require.Equal(t, payments[0], p)
 			}
-			list, err := s.Payments(t.Context(), o.UserID, o.ID)
-			require.NoError(t, err)
+			list := env.Must(s.Payments(t.Context(), o.UserID, o.ID))(t)
 			require.Len(t, list, 1)
 		}
 	})
@@ -414,14 +401,12 @@ func TestConcurrentChangesOfOneVoucher(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		stored, err := s.Voucher(t.Context(), v.ID)
-		require.NoError(t, err)
+		stored := env.Must(s.Voucher(t.Context(), v.ID))(t)
 		require.Equal(t, v.PayValue+2*int64(n), stored.PayValue)
 		require.Equal(t, v.ActualValue+int64(n), stored.ActualValue)
 		require.Equal(t, v.Sale.EndAt.Add(time.Duration(n)*time.Second), stored.Sale.EndAt)
 
-		entries, err := s.AuditLog(t.Context(), domain.AuditFilter{VoucherID: v.ID, Page: domain.Page{Limit: 1 + admins*n}})
-		require.NoError(t, err)
+		entries := env.Must(s.AuditLog(t.Context(), domain.AuditFilter{VoucherID: v.ID, Page: domain.Page{Limit: 1 + admins*n}}))(t)
 		prices := v.PayValue
 		for _, e := range slices.Backward(entries) {
 			var old, changed int64

@@ -16,8 +16,7 @@ var noneOverdue = domain.OverdueSince{}
 
 func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.SaleFacts {
 	t.Helper()
-	f, err := s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue)
-	require.NoError(t, err)
+	f := env.Must(s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue))(t)
 	return f
 }
 
@@ -31,8 +30,7 @@ func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {
 // damage changes rows directly in the database.
 func damage(t *testing.T, s *Store, query string, args ...any) {
 	t.Helper()
-	_, err := s.Pools()["write"].ExecContext(t.Context(), query, args...)
-	require.NoError(t, err)
+	env.Must(s.Pools()["write"].ExecContext(t.Context(), query, args...))(t)
 }
 
 func holder(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }
@@ -42,8 +40,7 @@ func TestSaleFacts(t *testing.T) {
 		v, other := newSale(t, s, 10, 2), newSale(t, s, 5, 1)
 		sold(t, s, 2, newOrder(3, 30, v.ID), newOrder(1, 10, v.ID), newOrder(2, 10, v.ID), newOrder(4, 40, v.ID))
 		sold(t, s, 1, newOrder(9, 10, other.ID))
-		_, err := cancel(t.Context(), s, 40, 4, now)
-		require.NoError(t, err)
+		env.Must(cancel(t.Context(), s, 40, 4, now))(t)
 
 		f := facts(t, s, v.ID, 2, 4, 9, 77)
 		require.Equal(t, int64(7), f.Voucher.Sale.Stock)
@@ -53,15 +50,13 @@ func TestSaleFacts(t *testing.T) {
 		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(4, 40)}}, f.Returned)
 		require.Empty(t, f.Check())
 
-		f, err = s.SaleFacts(t.Context(), v.ID, nil, 2, noneOverdue)
-		require.NoError(t, err)
+		f = env.Must(s.SaleFacts(t.Context(), v.ID, nil, 2, noneOverdue))(t)
 		require.True(t, f.TooMany)
 		require.Empty(t, f.Holders)
 		require.Equal(t, int64(3), f.Active)
 		require.Empty(t, f.Check())
 
-		order, err := s.OrderFacts(t.Context(), v.ID, []int64{1, 4, 9, 77})
-		require.NoError(t, err)
+		order := env.Must(s.OrderFacts(t.Context(), v.ID, []int64{1, 4, 9, 77}))(t)
 		require.ElementsMatch(t, []domain.OrderFact{{Holder: holder(1, 10), Active: true}, {Holder: holder(4, 40)}}, order)
 	})
 }
@@ -116,8 +111,7 @@ func TestViolationsNameOrders(t *testing.T) {
 				}
 				require.Len(t, found, 1)
 				require.Equal(t, domain.Named{Count: tc.count, Orders: tc.orders}, found[0].Orders)
-				orphans, err := s.OrphanVouchers(t.Context())
-				require.NoError(t, err)
+				orphans := env.Must(s.OrphanVouchers(t.Context()))(t)
 				require.Equal(t, name == "no sale", len(orphans) == 1 && orphans[0] == v.ID)
 			})
 		})
@@ -149,8 +143,7 @@ func TestSaleFactsReportOverdueOrders(t *testing.T) {
 		damage(t, s, "UPDATE voucher_orders SET status = 5, updated_at = ? WHERE id = 3", now.Add(-time.Hour))
 		damage(t, s, "UPDATE voucher_orders SET status = 5 WHERE id = 4")
 		since := domain.OverdueSince{Expired: now, Refunding: now.Add(-time.Minute)}
-		f, err := s.SaleFacts(t.Context(), v.ID, nil, 1000, since)
-		require.NoError(t, err)
+		f := env.Must(s.SaleFacts(t.Context(), v.ID, nil, 1000, since))(t)
 		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(1, 10)}}, f.Expired)
 		require.Equal(t, domain.Named{Count: 1, Orders: []domain.Holder{holder(3, 30)}}, f.Refunding)
 	})

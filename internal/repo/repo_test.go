@@ -28,8 +28,7 @@ func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
 
 func migrated(t *testing.T, s *Store) *Store {
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	_, err := s.MigrateUp(t.Context())
-	require.NoError(t, err)
+	env.Must(s.MigrateUp(t.Context()))(t)
 	return s
 }
 
@@ -95,8 +94,7 @@ func placeOrder(ctx context.Context, s *Store, o domain.Order, limit int) (domai
 // requireTotals requires the remaining stock and the number of active orders of a sale, and that its invariants hold.
 func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Helper()
-	totals, err := s.SaleTotals(t.Context())
-	require.NoError(t, err)
+	totals := env.Must(s.SaleTotals(t.Context()))(t)
 	for _, b := range totals {
 		if b.VoucherID == voucher {
 			require.Empty(t, b.Check())
@@ -113,15 +111,13 @@ func TestPlaceOrder(t *testing.T) {
 		ctx := t.Context()
 		v := newSale(t, s, 2, 1)
 		want := offered(t, s, &v, newOrder(1, 10, v.ID))[0]
-		placed, err := placeOrder(ctx, s, want, 1)
-		require.NoError(t, err)
+		placed := env.Must(placeOrder(ctx, s, want, 1))(t)
 		want.Slot = 1
 		require.Equal(t, want, placed)
-		stored, err := s.Order(ctx, 10, 1)
-		require.NoError(t, err)
+		stored := env.Must(s.Order(ctx, 10, 1))(t)
 		require.Equal(t, want, stored, "the result equals the stored order, to the millisecond, in UTC")
 
-		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
+		_, err := placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		var dup *domain.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
 		require.Equal(t, int64(1), dup.OrderID)
@@ -129,8 +125,7 @@ func TestPlaceOrder(t *testing.T) {
 		_, err = placeOrder(ctx, s, newOrder(1, 11, v.ID), 1)
 		require.ErrorIs(t, err, domain.ErrIDTaken, "a taken id is not a repeated purchase")
 
-		_, err = placeOrder(ctx, s, newOrder(3, 11, v.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(ctx, s, newOrder(3, 11, v.ID), 1))(t)
 		_, err = placeOrder(ctx, s, newOrder(4, 12, v.ID), 1)
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
@@ -149,23 +144,18 @@ func TestLimitPerUser(t *testing.T) {
 		ctx := t.Context()
 		v := newSale(t, s, 10, 3)
 		for i := range int64(3) {
-			o, err := placeOrder(ctx, s, newOrder(1+i, 10, v.ID), 3)
-			require.NoError(t, err)
+			o := env.Must(placeOrder(ctx, s, newOrder(1+i, 10, v.ID), 3))(t)
 			require.Equal(t, int(i+1), o.Slot)
 		}
 		_, err := placeOrder(ctx, s, newOrder(4, 10, v.ID), 3)
 		var dup *domain.DuplicateOrderError
 		require.ErrorAs(t, err, &dup)
-		_, err = cancel(ctx, s, 10, 2, now)
-		require.NoError(t, err)
-		o, err := placeOrder(ctx, s, newOrder(5, 10, v.ID), 3)
-		require.NoError(t, err)
+		env.Must(cancel(ctx, s, 10, 2, now))(t)
+		o := env.Must(placeOrder(ctx, s, newOrder(5, 10, v.ID), 3))(t)
 		require.Equal(t, 2, o.Slot, "the lowest free slot")
-		stored, err := s.StoredOrders(ctx, 10, []int64{1, 2, 5, 77})
-		require.NoError(t, err)
+		stored := env.Must(s.StoredOrders(ctx, 10, []int64{1, 2, 5, 77}))(t)
 		require.ElementsMatch(t, []int64{1, 2, 5}, stored, "cancelled or not")
-		stored, err = s.StoredOrders(ctx, 11, []int64{1, 2, 5})
-		require.NoError(t, err)
+		stored = env.Must(s.StoredOrders(ctx, 11, []int64{1, 2, 5}))(t)
 		require.Empty(t, stored, "they are another user's")
 		count, newest, err := s.ActiveOrders(ctx, 10, v.ID)
 		require.NoError(t, err)
@@ -209,9 +199,8 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
-		_, err := placeOrder(ctx, s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
-		_, err = cancel(ctx, s, 11, 1, now)
+		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
+		_, err := cancel(ctx, s, 11, 1, now)
 		require.ErrorIs(t, err, domain.ErrNotFound, "the order of another user")
 		requireTotals(t, s, v.ID, 0, 1)
 
@@ -232,8 +221,7 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 		}
 		require.Equal(t, 1, done)
 		requireTotals(t, s, v.ID, 1, 0)
-		o, err := s.Order(ctx, 10, 1)
-		require.NoError(t, err)
+		o := env.Must(s.Order(ctx, 10, 1))(t)
 		require.Equal(t, domain.OrderCancelled, o.Status)
 		require.Zero(t, o.Slot)
 		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
@@ -298,15 +286,12 @@ func TestListOrders(t *testing.T) {
 		ctx := t.Context()
 		for id := range int64(5) {
 			v := newSale(t, s, 1, 1)
-			_, err := placeOrder(ctx, s, newOrder(1+id, 10, v.ID), 1)
-			require.NoError(t, err)
+			env.Must(placeOrder(ctx, s, newOrder(1+id, 10, v.ID), 1))(t)
 		}
-		_, err := cancel(ctx, s, 10, 3, now)
-		require.NoError(t, err)
+		env.Must(cancel(ctx, s, 10, 3, now))(t)
 		ids := func(f domain.OrderFilter) (ids []int64) {
 			f.UserID = 10
-			orders, err := s.ListOrders(ctx, f)
-			require.NoError(t, err)
+			orders := env.Must(s.ListOrders(ctx, f))(t)
 			for _, o := range orders {
 				ids = append(ids, o.ID)
 			}
@@ -315,8 +300,7 @@ func TestListOrders(t *testing.T) {
 		require.Equal(t, []int64{5, 4}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2}}))
 		require.Equal(t, []int64{3, 2}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2, Before: 4}}))
 		require.Equal(t, []int64{3}, ids(domain.OrderFilter{Status: domain.OrderCancelled, Page: domain.Page{Limit: 9}}))
-		orders, err := s.ListOrders(ctx, domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}})
-		require.NoError(t, err)
+		orders := env.Must(s.ListOrders(ctx, domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}}))(t)
 		require.Empty(t, orders)
 	})
 }
@@ -335,11 +319,9 @@ func TestPingReleasesItsConnections(t *testing.T) {
 func TestTotalsIncludeOrdersWithoutSale(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 5, 1)
-		_, err := placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1)
-		require.NoError(t, err)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
-		totals, err := s.SaleTotals(t.Context())
-		require.NoError(t, err)
+		totals := env.Must(s.SaleTotals(t.Context()))(t)
 		require.Equal(t, []domain.SaleTotals{{VoucherID: v.ID, Active: 1}}, totals)
 		require.NotEmpty(t, totals[0].Check())
 	})

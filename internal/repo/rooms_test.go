@@ -110,8 +110,7 @@ func TestStartRoom(t *testing.T) {
 func TestRoomHeartbeat(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		_, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}})
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
 		r, _ := room(t, s, 0)
 		require.Zero(t, r.Heartbeat)
 		require.NoError(t, s.StartRoom(ctx, 1, [32]byte{}))
@@ -146,8 +145,7 @@ func TestRoomHeartbeat(t *testing.T) {
 func TestRoomEvents(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		_, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: -1}})
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: -1}}))(t)
 		admitted := domain.RoomEvent{
 			VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Minute), Present: 3, Numbers: []uint32{2, 0, 1<<32 - 1},
 		}
@@ -178,22 +176,19 @@ func TestRoomEvents(t *testing.T) {
 		require.Len(t, r.Events, 1)
 		require.ErrorIs(t, s.Admit(ctx, domain.RoomEvent{VoucherID: 1, Seq: 5, Kind: domain.RoomAdmitted, At: now}), domain.ErrInvalidState)
 
-		numbers, err := s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}})
-		require.NoError(t, err)
+		numbers := env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}}))(t)
 		require.Equal(t, []uint32{3, 4, 2}, numbers, "a lost place, one that was left, and another place than the lost one")
-		numbers, err = s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}})
-		require.NoError(t, err)
+		numbers = env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}}))(t)
 		require.Equal(t, []uint32{3}, numbers)
 	})
 }
 
 func TestDamagedEvent(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		_, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}})
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
 		require.NoError(t, s.Admit(t.Context(), domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, Numbers: []uint32{300}}))
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
-		_, _, err = s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
+		_, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
 		require.ErrorContains(t, err, "cannot be read")
 	})
 }
@@ -205,10 +200,8 @@ func TestPurgePlaces(t *testing.T) {
 		for i := range requests {
 			requests[i] = domain.PlaceRequest{UserID: int64(i) + 1, Lost: -1}
 		}
-		_, err := s.JoinRoom(ctx, 1, requests)
-		require.NoError(t, err)
-		_, err = s.JoinRoom(ctx, 2, requests[:2])
-		require.NoError(t, err)
+		env.Must(s.JoinRoom(ctx, 1, requests))(t)
+		env.Must(s.JoinRoom(ctx, 2, requests[:2]))(t)
 		end := func(voucherID int64, ago time.Duration) {
 			require.NoError(t, s.db.Writer(ctx).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, "+
 				"updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, time.Now().UTC().Add(-ago), now, now).Error)
@@ -217,8 +210,7 @@ func TestPurgePlaces(t *testing.T) {
 		end(1, domain.PlaceLife+time.Minute)
 		end(2, domain.PlaceLife-time.Minute)
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
-			n, err := s.PurgePlaces(ctx)
-			require.NoError(t, err)
+			n := env.Must(s.PurgePlaces(ctx))(t)
 			require.Equal(t, want, n)
 		}
 		var left int64
@@ -360,8 +352,7 @@ func TestPostponedRoomDoesNotStart(t *testing.T) {
 // join returns the number of a user's place.
 func join(t *testing.T, s *Store, user, lost int64) uint32 {
 	t.Helper()
-	numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}})
-	require.NoError(t, err)
+	numbers := env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}}))(t)
 	return numbers[0]
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // voucherDB is a database of vouchers that counts its reads.
@@ -96,8 +97,7 @@ func TestCatalogSharesReads(t *testing.T) {
 	t.Parallel()
 	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
 		stock := func() int64 {
-			c, err := vouchers.Catalog(t.Context())
-			require.NoError(t, err)
+			c := env.Must(vouchers.Catalog(t.Context()))(t)
 			page, ok := c.List(domain.VoucherFilter{Page: domain.Page{Limit: 10}}, time.Now())
 			require.True(t, ok)
 			require.Len(t, page, 1)
@@ -124,14 +124,12 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	testCatalog(t, func(t *testing.T, db *voucherDB, sales *Sales, vouchers *Vouchers) {
 		list := func() []*domain.Voucher {
-			c, err := vouchers.Catalog(t.Context())
-			require.NoError(t, err)
+			c := env.Must(vouchers.Catalog(t.Context()))(t)
 			page, _ := c.List(domain.VoucherFilter{Page: domain.Page{Limit: 10}}, time.Now())
 			return page
 		}
 		show := func() *domain.Voucher {
-			v, err := vouchers.Get(t.Context(), 1)
-			require.NoError(t, err)
+			v := env.Must(vouchers.Get(t.Context(), 1))(t)
 			return v
 		}
 		require.Equal(t, "", list()[0].Title)
@@ -149,8 +147,7 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		list() // starts a read in the background
 		<-reading
 		title := "new"
-		_, err := vouchers.Change(t.Context(), 1, 1, domain.VoucherChange{VoucherFields: domain.VoucherFields{Title: &title}})
-		require.NoError(t, err)
+		env.Must(vouchers.Change(t.Context(), 1, 1, domain.VoucherChange{VoucherFields: domain.VoucherFields{Title: &title}}))(t)
 		changed := db.vouchers[0]
 		db.vouchers[0] = old // as that read sees it
 		got := make(chan []*domain.Voucher)
@@ -162,8 +159,7 @@ func TestCatalogShowsOwnChangesAtOnce(t *testing.T) {
 		require.Equal(t, "new", show().Title)
 
 		shop, pay := int64(1), int64(1)
-		_, err = vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}})
-		require.NoError(t, err)
+		env.Must(vouchers.Create(t.Context(), nil, 1, domain.VoucherInput{VoucherFields: domain.VoucherFields{ShopID: &shop, Title: &title, PayValue: &pay, ActualValue: &pay}}))(t)
 		require.Len(t, list(), 2)
 
 		sales.MarkSoldOut(1)
@@ -177,18 +173,16 @@ func TestCatalogFailsRatherThanBeStale(t *testing.T) {
 	t.Parallel()
 	testCatalog(t, func(t *testing.T, db *voucherDB, _ *Sales, vouchers *Vouchers) {
 		down := errors.New("down")
-		_, err := vouchers.Catalog(t.Context())
-		require.NoError(t, err)
+		env.Must(vouchers.Catalog(t.Context()))(t)
 		db.beforeRead = func() error { return down }
 		time.Sleep(catalogStale)
-		_, err = vouchers.Catalog(t.Context())
+		_, err := vouchers.Catalog(t.Context())
 		require.ErrorIs(t, err, down)
 		db.beforeRead = func() error { panic("down") }
 		_, err = vouchers.Catalog(t.Context())
 		require.ErrorContains(t, err, "panic")
 		db.beforeRead = nil
-		_, err = vouchers.Catalog(t.Context())
-		require.NoError(t, err)
+		env.Must(vouchers.Catalog(t.Context()))(t)
 	})
 }
 
@@ -202,8 +196,7 @@ func TestCatalogIsBounded(t *testing.T) {
 			v.ID = id
 			db.vouchers = append(db.vouchers, v)
 		}
-		c, err := vouchers.Catalog(t.Context())
-		require.NoError(t, err)
+		c := env.Must(vouchers.Catalog(t.Context()))(t)
 		f := domain.VoucherFilter{Page: domain.Page{Before: 12, Limit: 10}}
 		page, ok := c.List(f, time.Now())
 		require.True(t, ok)
@@ -214,7 +207,7 @@ func TestCatalogIsBounded(t *testing.T) {
 		for range maxDeep {
 			vouchers.deep <- struct{}{}
 		}
-		_, err = vouchers.Older(t.Context(), f, time.Now())
+		_, err := vouchers.Older(t.Context(), f, time.Now())
 		require.ErrorIs(t, err, domain.ErrOverloaded)
 	})
 }

@@ -154,8 +154,7 @@ func TestListDuringCommit(t *testing.T) {
 	for status, want := range map[domain.OrderStatus]int{0: 1, domain.OrderPendingPayment: 1, domain.OrderQueued: 0} {
 		m := &moving{order: domain.Order{ID: 3, VoucherID: 7, Status: domain.OrderPendingPayment}, stored: status == domain.OrderPendingPayment}
 		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
-		list, err := s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}})
-		require.NoError(t, err)
+		list := env.Must(s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}}))(t)
 		require.Len(t, list, want, "status %d", status)
 		for _, o := range list {
 			require.Equal(t, m.order, o)
@@ -191,11 +190,9 @@ func TestGetQueuedOrder(t *testing.T) {
 	_, err = s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 	db.err, db.reads = domain.ErrNotFound, 0
-	o, err := s.Get(t.Context(), 7, 1)
-	require.NoError(t, err)
+	o := env.Must(s.Get(t.Context(), 7, 1))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
-	o, err = s.Follow(t.Context(), 7, o)
-	require.NoError(t, err)
+	o = env.Must(s.Follow(t.Context(), 7, o))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	require.Equal(t, 1, db.reads, "following a queued order reads only its ticket")
 }
@@ -229,8 +226,7 @@ func (m *searched) Phones(context.Context, []int64) (map[int64]string, error) {
 func TestFindDuringCommit(t *testing.T) {
 	m := &searched{}
 	s := &Search{Store: m, Live: m, FirstID: func(time.Time) int64 { return 1 }}
-	found, err := s.Find(t.Context(), SearchFilter{UserID: 1, Page: domain.Page{Limit: 3}})
-	require.NoError(t, err)
+	found := env.Must(s.Find(t.Context(), SearchFilter{UserID: 1, Page: domain.Page{Limit: 3}}))(t)
 	var ids []int64
 	for _, o := range found {
 		ids = append(ids, o.ID)
@@ -239,8 +235,7 @@ func TestFindDuringCommit(t *testing.T) {
 	require.Equal(t, []int64{5, 4, 3}, ids)
 	require.Equal(t, domain.OrderPendingPayment, found[2].Status)
 
-	found, err = s.Find(t.Context(), SearchFilter{UserID: 1, VoucherID: 8, Status: domain.OrderFailed, Page: domain.Page{Limit: 3}})
-	require.NoError(t, err)
+	found = env.Must(s.Find(t.Context(), SearchFilter{UserID: 1, VoucherID: 8, Status: domain.OrderFailed, Page: domain.Page{Limit: 3}}))(t)
 	require.Len(t, found, 1)
 	require.EqualValues(t, 5, found[0].ID)
 }
@@ -254,8 +249,7 @@ func TestTimesBecomeIDs(t *testing.T) {
 	to := from.Add(time.Hour)
 	const step = 10 * time.Minute
 
-	_, err := s.Find(t.Context(), SearchFilter{From: from, To: to, Page: domain.Page{Limit: 3}})
-	require.NoError(t, err)
+	env.Must(s.Find(t.Context(), SearchFilter{From: from, To: to, Page: domain.Page{Limit: 3}}))(t)
 	require.LessOrEqual(t, m.asked.FirstID, from.Add(-step).Unix())
 	require.Greater(t, m.asked.FirstID, from.Add(-time.Hour).Unix(), "other orders are skipped")
 	require.Greater(t, m.asked.LastID, to.Add(step).Unix())

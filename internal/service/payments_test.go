@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 func TestRefundBackoffDoublesUpToItsMaximum(t *testing.T) {
@@ -59,8 +60,7 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
 		closer := &Closer{Store: due, Returns: UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
-		n, err := closer.CloseDue(t.Context())
-		require.NoError(t, err)
+		n := env.Must(closer.CloseDue(t.Context()))(t)
 		require.Equal(t, 2*closeBatch+1, n)
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
 		require.Len(t, changed, n)

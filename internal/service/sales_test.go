@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // loader is a SaleLoader that counts its reads.
@@ -74,24 +75,20 @@ func TestSalesReadSurvivesItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := newSales(t, l)
 	l.load = func(ctx context.Context) (domain.Voucher, error) { cancel(); return openSale(5), ctx.Err() }
-	_, err := s.Get(ctx, 1)
-	require.NoError(t, err)
+	env.Must(s.Get(ctx, 1))(t)
 }
 
 func TestSalesSoldOutAndBack(t *testing.T) {
 	l := &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(5), nil }}
 	s := newSales(t, l)
 	s.MarkSoldOut(1) // not cached yet: no effect
-	first, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
+	first := env.Must(s.Get(t.Context(), 1))(t)
 	s.MarkSoldOut(1)
-	v, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
+	v := env.Must(s.Get(t.Context(), 1))(t)
 	require.Zero(t, v.Sale.Stock)
 	require.Equal(t, int64(5), first.Sale.Stock, "a voucher that was returned before does not change")
 	s.Forget(1)
-	v, err = s.Get(t.Context(), 1)
-	require.NoError(t, err)
+	v = env.Must(s.Get(t.Context(), 1))(t)
 	require.Equal(t, int64(5), v.Sale.Stock)
 }
 
@@ -110,14 +107,12 @@ func TestSalesExpire(t *testing.T) {
 		for range 20 {
 			changed.Store(false)
 			s.Forget(1)
-			_, err := s.Get(t.Context(), 1)
-			require.NoError(t, err)
+			env.Must(s.Get(t.Context(), 1))(t)
 			time.Sleep(rand.N(saleStale))
 
 			changed.Store(true)
 			time.Sleep(time.Second)
-			v, err := s.Get(t.Context(), 1)
-			require.NoError(t, err)
+			v := env.Must(s.Get(t.Context(), 1))(t)
 			require.Equal(t, testNow, v.Sale.EndAt)
 		}
 	})
@@ -154,19 +149,17 @@ func TestSalesWithoutDatabase(t *testing.T) {
 				return openSale(5), nil
 			}}
 			s := newSales(t, l)
-			_, err := s.Get(t.Context(), 1)
-			require.NoError(t, err)
+			env.Must(s.Get(t.Context(), 1))(t)
 			down.Store(true)
 			for range 1000 {
 				s.Forget(1)
 			}
 			for range 3 {
-				v, err := s.Get(t.Context(), 1)
-				require.NoError(t, err)
+				v := env.Must(s.Get(t.Context(), 1))(t)
 				require.Equal(t, int64(5), v.Sale.Stock)
 			}
 			if name == "fails" {
-				_, err = s.Get(t.Context(), 2)
+				_, err := s.Get(t.Context(), 2)
 				require.ErrorIs(t, err, domain.ErrUnavailable, "a sale without a snapshot")
 			}
 		})
@@ -188,8 +181,7 @@ func TestSalesChangedDuringRead(t *testing.T) {
 		first = false
 		return v, nil
 	}})
-	_, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
+	env.Must(s.Get(t.Context(), 1))(t)
 	s.Forget(1)
 	got := make(chan domain.Voucher)
 	go func() { v, _ := s.Get(context.Background(), 1); got <- v }()
@@ -213,12 +205,11 @@ func TestSalesDeletedVoucher(t *testing.T) {
 		}
 		return openSale(5), nil
 	}})
-	_, err := s.Get(t.Context(), 1)
-	require.NoError(t, err)
+	env.Must(s.Get(t.Context(), 1))(t)
 	gone.Store(true)
 	s.Forget(1)
 	for range 2 {
-		_, err = s.Get(t.Context(), 1)
+		_, err := s.Get(t.Context(), 1)
 		require.ErrorIs(t, err, domain.ErrNotFound)
 	}
 }
@@ -367,8 +358,7 @@ func TestBuyersAreKeptUpToDate(t *testing.T) {
 	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
 		sales := orders.cfg.Sales
 		may := func(user int64) (may, sure bool) {
-			_, err := sales.Get(t.Context(), 1)
-			require.NoError(t, err)
+			env.Must(sales.Get(t.Context(), 1))(t)
 			return sales.mayHaveOrder(t.Context(), orders.cfg.Store, 1, user)
 		}
 		got, sure := may(5000)

@@ -52,10 +52,8 @@ func TestConcurrentMigrateUp(t *testing.T) {
 			}
 
 			wg.Wait()
-			s, err := openOne()
-			require.NoError(t, err)
-			all, err := s.Migrations(t.Context())
-			require.NoError(t, err)
+			s := env.Must(openOne())(t)
+			all := env.Must(s.Migrations(t.Context()))(t)
 			require.NoError(t, s.Close())
 			require.Len(t, all, applied, "each migration is applied once")
 		}
@@ -82,18 +80,14 @@ func TestConcurrentMigrateUp(t *testing.T) {
 func TestInterruptedMigrationIsContinued(t *testing.T) {
 	env.Full(t)
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		cfg, err := mysqldriver.ParseDSN(kind.DSN(t))
-		require.NoError(t, err)
+		cfg := env.Must(mysqldriver.ParseDSN(kind.DSN(t)))(t)
 		name := cfg.DBName + strings.Repeat("x", 64-len(cfg.DBName))
-		dsn, err := servers.CreateDatabase(t.Context(), cfg, name)
-		require.NoError(t, err)
+		dsn := env.Must(servers.CreateDatabase(t.Context(), cfg, name))(t)
 		t.Cleanup(func() { require.NoError(t, servers.DropDatabase(cfg, name)) })
-		s, err := sqldb.OpenMySQL(dsn)
-		require.NoError(t, err)
+		s := env.Must(sqldb.OpenMySQL(dsn))(t)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		access := sqldb.Access{DB: s}
-		_, err = s.MigrateUp(t.Context())
-		require.NoError(t, err)
+		env.Must(s.MigrateUp(t.Context()))(t)
 
 		schema := func() (all []string) {
 			require.NoError(t, access.Writer(t.Context()).Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
@@ -101,8 +95,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 			return all
 		}
 		complete := schema()
-		files, err := fs.Glob(migrations.FS, "mysql/*.sql")
-		require.NoError(t, err)
+		files := env.Must(fs.Glob(migrations.FS, "mysql/*.sql"))(t)
 		newest := files[len(files)-1]
 		for _, file := range files {
 			up := upStatements(t, file)
@@ -111,8 +104,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 			}
 			for done := range len(up) + 1 {
 				for undone := ""; undone != file; {
-					m, err := s.MigrateDown(t.Context())
-					require.NoError(t, err)
+					m := env.Must(s.MigrateDown(t.Context()))(t)
 					undone = "mysql/" + m.Name
 				}
 				for _, stmt := range up[:done] {
@@ -126,11 +118,10 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		}
 
 		// A foreign table in a database without migrations is an error.
-		other, err := sqldb.OpenMySQL(kind.DSN(t))
-		require.NoError(t, err)
+		other := env.Must(sqldb.OpenMySQL(kind.DSN(t)))(t)
 		t.Cleanup(func() { require.NoError(t, other.Close()) })
 		require.NoError(t, sqldb.Access{DB: other}.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
-		_, err = other.MigrateUp(t.Context())
+		_, err := other.MigrateUp(t.Context())
 		require.ErrorContains(t, err, "users")
 	})
 }
@@ -139,20 +130,16 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 func TestMigrationsHaveNoIOTimeout(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	db, err := sqldb.OpenMySQL(env.OneKind(t).DSN(t))
-	require.NoError(t, err)
+	db := env.Must(sqldb.OpenMySQL(env.OneKind(t).DSN(t)))(t)
 	defer func() { require.NoError(t, db.Close()) }()
-	pool, err := db.OpenMigrations()
-	require.NoError(t, err)
+	pool := env.Must(db.OpenMigrations())(t)
 	defer func() { require.NoError(t, pool.Close()) }()
-	_, err = pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds())
-	require.NoError(t, err)
+	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()))(t)
 }
 
 // upStatements returns the statements of a migration.
 func upStatements(t *testing.T, file string) (all []string) {
-	text, err := fs.ReadFile(migrations.FS, file)
-	require.NoError(t, err)
+	text := env.Must(fs.ReadFile(migrations.FS, file))(t)
 	up, _, _ := strings.Cut(string(text), "-- +goose Down")
 	up = regexp.MustCompile("(?m)^ *--.*$").ReplaceAllString(up, "")
 	for stmt := range strings.SplitSeq(up, ";") {
@@ -198,15 +185,13 @@ const firstWithOrders = 10
 func TestMigrationsAreReversible(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		a := sqldb.Access{DB: db}
-		applied, err := a.Migrations(t.Context())
-		require.NoError(t, err)
+		applied := env.Must(a.Migrations(t.Context()))(t)
 		fill(t, a)
 		before := readColumns(t, a)
 		require.Len(t, before["voucher_orders.status"], filledRows)
 
 		for i := len(applied) - 1; i >= 0; i-- {
-			undone, err := a.MigrateDown(t.Context())
-			require.NoError(t, err)
+			undone := env.Must(a.MigrateDown(t.Context()))(t)
 			require.Equal(t, applied[i].Version, undone.Version)
 			if i == 0 {
 				break
@@ -218,20 +203,16 @@ func TestMigrationsAreReversible(t *testing.T) {
 				continue
 			}
 
-			again, err := a.MigrateUp(t.Context())
-			require.NoError(t, err)
+			again := env.Must(a.MigrateUp(t.Context()))(t)
 			require.Len(t, again, len(applied)-i)
 			requireKept(t, before, readColumns(t, a), "up")
 			for range again {
-				_, err := a.MigrateDown(t.Context())
-				require.NoError(t, err)
+				env.Must(a.MigrateDown(t.Context()))(t)
 			}
 		}
-		undone, err := a.MigrateDown(t.Context())
-		require.NoError(t, err)
+		undone := env.Must(a.MigrateDown(t.Context()))(t)
 		require.Nil(t, undone)
-		again, err := a.MigrateUp(t.Context())
-		require.NoError(t, err)
+		again := env.Must(a.MigrateUp(t.Context()))(t)
 		require.Len(t, again, len(applied))
 	})
 }

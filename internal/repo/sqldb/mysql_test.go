@@ -35,22 +35,19 @@ func TestSessionVariables(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
 		dsn := server.DSN(t)
-		cfg, err := mysqldriver.ParseDSN(dsn)
-		require.NoError(t, err)
+		cfg := env.Must(mysqldriver.ParseDSN(dsn))(t)
 		cfg.Params = map[string]string{"transaction_isolation": "'SERIALIZABLE'"}
 		if kind == env.MariaDB {
 			cfg.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"}
 		}
-		admin, err := sql.Open("mysql", dsn)
-		require.NoError(t, err)
+		admin := env.Must(sql.Open("mysql", dsn))(t)
 		t.Cleanup(func() { require.NoError(t, admin.Close()) })
 		for name, value := range wrongGlobals {
 			cfg.Params[name] = value
 		}
 
 		values := func(dsn string) map[string]string {
-			db, err := sqldb.OpenMySQL(dsn)
-			require.NoError(t, err)
+			db := env.Must(sqldb.OpenMySQL(dsn))(t)
 			defer func() { require.NoError(t, db.Close()) }()
 			found := map[string]string{}
 			for name, pool := range db.Pools() {
@@ -69,8 +66,7 @@ func TestSessionVariables(t *testing.T) {
 		right := values(dsn)
 		require.Equal(t, right, values(cfg.FormatDSN()), "wrong in the DSN")
 		for name, value := range wrongGlobals {
-			_, err := admin.ExecContext(t.Context(), "SET GLOBAL "+name+" = "+value)
-			require.NoError(t, err)
+			env.Must(admin.ExecContext(t.Context(), "SET GLOBAL "+name+" = "+value))(t)
 		}
 		require.Equal(t, right, values(dsn), "wrong on the server")
 		for _, pool := range []string{"write", "read"} {
@@ -79,14 +75,12 @@ func TestSessionVariables(t *testing.T) {
 			require.Equal(t, "+00:00", right[pool+".time_zone"])
 		}
 
-		conn, err := admin.Conn(t.Context())
-		require.NoError(t, err)
+		conn := env.Must(admin.Conn(t.Context()))(t)
 		defer func() { require.NoError(t, conn.Close()) }()
 		for _, stmt := range sqldb.SessionSettings() {
-			_, err := conn.ExecContext(t.Context(), stmt)
-			require.NoError(t, err)
+			env.Must(conn.ExecContext(t.Context(), stmt))(t)
 			var level, code, message string
-			err = conn.QueryRowContext(t.Context(), "SHOW WARNINGS").Scan(&level, &code, &message)
+			err := conn.QueryRowContext(t.Context(), "SHOW WARNINGS").Scan(&level, &code, &message)
 			require.ErrorIs(t, err, sql.ErrNoRows, "%s: %s %s", stmt, code, message)
 		}
 		require.Len(t, wrongGlobals, len(sqldb.SessionVariables()))
@@ -96,8 +90,7 @@ func TestSessionVariables(t *testing.T) {
 // A claim of an Idempotency-Key is one statement, which another connection sees at once.
 func TestStatementsAreCommittedAtOnce(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		db, err := sqldb.OpenMySQL(kind.DSN(t) + "?autocommit=0")
-		require.NoError(t, err)
+		db := env.Must(sqldb.OpenMySQL(kind.DSN(t) + "?autocommit=0"))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		a := sqldb.Access{DB: db}
 		require.NoError(t, a.Writer(t.Context()).Exec("CREATE TABLE claims (id INT PRIMARY KEY)").Error)
@@ -112,15 +105,12 @@ func TestStatementsAreCommittedAtOnce(t *testing.T) {
 func TestPingFindsReadOnlyServers(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
-		db, err := sqldb.OpenMySQL(server.DSN(t))
-		require.NoError(t, err)
+		db := env.Must(sqldb.OpenMySQL(server.DSN(t)))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		admin, err := sql.Open("mysql", "root@tcp("+server.Addr+")/")
-		require.NoError(t, err)
+		admin := env.Must(sql.Open("mysql", "root@tcp("+server.Addr+")/"))(t)
 		t.Cleanup(func() { require.NoError(t, admin.Close()) })
 		set := func(variable, value string) {
-			_, err := admin.ExecContext(t.Context(), "SET GLOBAL "+variable+" = "+value)
-			require.NoError(t, err)
+			env.Must(admin.ExecContext(t.Context(), "SET GLOBAL "+variable+" = "+value))(t)
 		}
 
 		transactions := map[env.Kind]string{env.MySQL: "transaction_read_only", env.MariaDB: "tx_read_only"}[kind]
@@ -141,15 +131,12 @@ func TestTLS(t *testing.T) {
 	env.Full(t)
 	server := env.MySQL.Start(t)
 	plain := "root@tcp(" + server.Addr + ")/mysql"
-	admin, err := sql.Open("mysql", plain)
-	require.NoError(t, err)
+	admin := env.Must(sql.Open("mysql", plain))(t)
 	t.Cleanup(func() { require.NoError(t, admin.Close()) })
-	_, err = admin.ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON")
-	require.NoError(t, err)
+	env.Must(admin.ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
 
 	ping := func(dsn string) error {
-		db, err := sqldb.OpenMySQL(dsn)
-		require.NoError(t, err)
+		db := env.Must(sqldb.OpenMySQL(dsn))(t)
 		defer func() { require.NoError(t, db.Close()) }()
 		return db.Ping(t.Context())
 	}
@@ -158,8 +145,7 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, ping(plain+"?tls=skip-verify"))
 	require.NoError(t, ping(plain+"?tls=preferred"))
 
-	db, err := sqldb.OpenMySQL(plain + "?tls=skip-verify")
-	require.NoError(t, err)
+	db := env.Must(sqldb.OpenMySQL(plain + "?tls=skip-verify"))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	var name, cipher string
 	require.NoError(t, sqldb.Access{DB: db}.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
@@ -172,8 +158,7 @@ func TestTLS(t *testing.T) {
 func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	db, err := sqldb.OpenMySQL(env.OneKind(t).DSN(t))
-	require.NoError(t, err)
+	db := env.Must(sqldb.OpenMySQL(env.OneKind(t).DSN(t)))(t)
 	defer func() { require.NoError(t, db.Close()) }()
 	a := sqldb.Access{DB: db}
 	slow := func(tx *gorm.DB) error {
@@ -188,8 +173,7 @@ func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 // openNodes opens the database of a DSN on each node.
 func openNodes(t *testing.T, dsn string, g *env.Galera) (all []*sqldb.DB) {
 	for _, n := range g.Nodes {
-		db, err := sqldb.OpenMySQL(strings.Replace(dsn, g.Nodes[0].Addr, n.Addr, 1))
-		require.NoError(t, err)
+		db := env.Must(sqldb.OpenMySQL(strings.Replace(dsn, g.Nodes[0].Addr, n.Addr, 1)))(t)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
 		all = append(all, db)
 	}
