@@ -224,34 +224,6 @@ func TestRefusedStatementIsRepeated(t *testing.T) {
 	})
 }
 
-// A move is repeated if the server is not the primary any more. A second wait for a lock would exceed the time of an
-// answer.
-func TestRefusedMoveIsRepeated(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 100, 1)
-		next, left := plant(t, s, "UPDATE")
-		id := int64(0)
-		cancel := func(code, times int) error {
-			id++
-			env.Must(placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1))(t)
-			next(code, times)
-			_, err := s.MoveOrder(t.Context(), domain.OrderMove{
-				OrderID: id, UserID: id, Move: domain.MoveCancel, At: now, By: domain.Actor{Kind: domain.ActorBuyer, ID: id},
-			})
-			return err
-		}
-		for code, times := range map[int]int{1213: 3, 3101: 3, 1047: 1, 1290: 1} {
-			require.NoError(t, cancel(code, times), code)
-			require.Zero(t, left(), code)
-		}
-		requireTotals(t, s, v.ID, 100, 0)
-		for code, times := range map[int]int{1205: 1, 1047: 2, 1290: 2} {
-			require.ErrorIs(t, cancel(code, times), domain.ErrUnavailable, code)
-		}
-		requireTotals(t, s, v.ID, 97, 3)
-	})
-}
-
 // An error of COMMIT does not always mean that nothing was stored. The order is stored once all the same.
 func TestRefusedCommitIsRepeated(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {

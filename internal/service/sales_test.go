@@ -166,36 +166,6 @@ func TestSalesWithoutDatabase(t *testing.T) {
 	}
 }
 
-// A read that began before a change does not count as a read after it.
-func TestSalesChangedDuringRead(t *testing.T) {
-	var stock atomic.Int64
-	stock.Store(1)
-	reading, release := make(chan struct{}), make(chan struct{})
-	first := true
-	s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
-		v := openSale(stock.Load())
-		if !first {
-			reading <- struct{}{}
-			<-release
-		}
-		first = false
-		return v, nil
-	}})
-	env.Must(s.Get(t.Context(), 1))(t)
-	s.Forget(1)
-	got := make(chan domain.Voucher)
-	go func() { v, _ := s.Get(context.Background(), 1); got <- v }()
-	<-reading
-	stock.Store(7)
-	s.Forget(1)
-	release <- struct{}{}
-	<-got
-	go func() { v, _ := s.Get(context.Background(), 1); got <- v }()
-	<-reading
-	release <- struct{}{}
-	require.Equal(t, int64(7), (<-got).Sale.Stock)
-}
-
 // A deleted voucher is not sold from its last snapshot.
 func TestSalesDeletedVoucher(t *testing.T) {
 	var gone atomic.Bool

@@ -13,7 +13,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// The unique indexes that an insert can violate, by the names that Duplicate compares.
+// Names of unique indexes, which Duplicate compares and ForceIndex forces.
 const (
 	PrimaryKey        = "PRIMARY"
 	UKUserVoucherSlot = "uk_user_voucher_slot"

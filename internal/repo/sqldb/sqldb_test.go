@@ -2,9 +2,11 @@ package sqldb
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
@@ -45,6 +47,32 @@ func TestTranslate(t *testing.T) {
 	syntax := &mysqldriver.MySQLError{Number: 1064}
 	require.Same(t, error(syntax), a.Translate(syntax), "an unknown error is returned unchanged")
 	require.NoError(t, a.Translate(nil))
+}
+
+// After an error that changed nothing, a transaction runs again: after deadlocks until it succeeds, and once if the server is not
+// the primary any more. A second wait for a lock would exceed the time of an answer.
+func TestRefusedTransactionsAreRepeated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		runs int
+	}{
+		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, maxTxTries},
+		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, maxTxTries},
+		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
+		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
+		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
+		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := Access{&DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}}
+				runs := 0
+				err := a.retry(t.Context(), func() error { runs++; return tc.err })
+				require.ErrorIs(t, err, domain.ErrUnavailable)
+				require.Equal(t, tc.runs, runs)
+			})
+		})
+	}
 }
 
 // A buyer's longest wait is the sum of the waits for the batch to begin, for a COMMIT without an answer, and for its

@@ -127,8 +127,6 @@ func sqliteFault(err error) fault {
 
 	code := e.Code()
 	switch {
-	case code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, code == sqlite3.SQLITE_CONSTRAINT_ROWID:
-		return fault{kind: faultDuplicate, index: PrimaryKey}
 	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
 		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
 	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED,
@@ -141,12 +139,9 @@ func sqliteFault(err error) fault {
 	return fault{}
 }
 
-// sqliteIndexes maps columns to unique indexes, because SQLite reports the columns.
+// sqliteIndexes maps columns to the unique indexes that Duplicate compares, because SQLite reports the columns.
 var sqliteIndexes = map[string]string{
-	"voucher_orders.user_id, voucher_orders.voucher_id, voucher_orders.slot": UKUserVoucherSlot,
 	"users.phone":           UKPhone,
-	"sessions.id":           PrimaryKey,
-	"voucher_orders.id":     PrimaryKey,
 	"payments.provider_ref": UKProviderRef,
 }
 
