@@ -53,11 +53,7 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE (")
 
-	for i, sale := range groupBySale(of) {
-		if i > 0 {
-			q.Add(" OR ")
-		}
-
+	for _, sale := range groupBySale(of) {
 		oldest := *sale.rows[0].row.EntryRound
 		users := make([]any, len(sale.rows))
 		for j, p := range sale.rows {
@@ -65,7 +61,7 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 			users[j] = p.row.UserID
 		}
 
-		q.Add("voucher_id = ? AND entry_round >= ? AND user_id", sale.voucherID, oldest)
+		q.Or("voucher_id = ? AND entry_round >= ? AND user_id", sale.voucherID, oldest)
 		q.In(users)
 	}
 

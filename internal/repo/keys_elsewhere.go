@@ -11,20 +11,17 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
-// elsewhereKeys returns those keys of the purchases that idempotency_keys has for another request. The query lists pairs of
-// user and key: with two IN lists MariaDB would look up every combination.
-func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchase) (map[keyID]bool, error) {
-	prints := make(map[keyID][]byte, len(purchases))
+// keysElsewhere returns those keys of the rows that idempotency_keys has for another request. The query lists pairs of user and
+// key: with two IN lists MariaDB would look up every combination.
+func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
+	prints := map[keyID][]byte{}
 	q := &sqldb.Statement{}
-	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
+	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 
-	for _, p := range purchases {
-		if p.Key.Name != "" {
-			if len(prints) > 0 {
-				q.Add(" OR ")
-			}
-			q.Add("user_id = ? AND idem_key = ?", p.UserID, []byte(p.Key.Name))
-			prints[keyID{p.UserID, p.Key.Name}] = p.Key.Request[:]
+	for _, p := range of {
+		if p.key != nil && p.key.Name != "" {
+			q.Or("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
+			prints[p.keyID()] = p.key.Request[:]
 		}
 	}
 
@@ -32,7 +29,7 @@ func elsewhereKeys(tx *gorm.DB, db sqldb.Access, purchases []domain.KeyedPurchas
 		return nil, nil
 	}
 
-	q.Add(") AND expires_at > " + db.Syntax().Now)
+	q.Add(") AND expires_at > " + s.db.Syntax().Now)
 	rows, err := sqldb.QueryRows[keyRow](tx, q)
 	used := make(map[keyID]bool, len(rows))
 	for _, r := range rows {

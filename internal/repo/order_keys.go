@@ -4,8 +4,6 @@ import (
 	"context"
 	"math"
 
-	"gorm.io/gorm"
-
 	"seckill/internal/domain"
 )
 
@@ -31,7 +29,7 @@ func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurc
 		return nil, s.db.Translate(err)
 	}
 
-	elsewhere, err := elsewhereKeys(db, s.db, purchases)
+	elsewhere, err := s.keysElsewhere(db, rows)
 	if err != nil {
 		return nil, s.db.Translate(err)
 	}
@@ -67,14 +65,4 @@ func (s *Store) addReplayedOffers(ctx context.Context, results []domain.Placed) 
 			*r = domain.Placed{Err: s.db.Translate(err)}
 		}
 	}
-}
-
-func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool, error) {
-	var purchases []domain.KeyedPurchase
-	for _, p := range of {
-		if p.key != nil {
-			purchases = append(purchases, domain.KeyedPurchase{UserID: p.row.UserID, Key: p.key})
-		}
-	}
-	return elsewhereKeys(tx, s.db, purchases)
 }

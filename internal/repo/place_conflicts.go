@@ -191,11 +191,8 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex(sqldb.UKUserVoucherSlot) + " WHERE slot IS NOT NULL AND (")
 
-	for i, p := range of {
-		if i > 0 {
-			q.Add(" OR ")
-		}
-		q.Add("user_id = ? AND voucher_id = ?", p.row.UserID, p.row.VoucherID)
+	for _, p := range of {
+		q.Or("user_id = ? AND voucher_id = ?", p.row.UserID, p.row.VoucherID)
 	}
 
 	q.Add(")")
@@ -208,21 +205,15 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of []*pendingInsert, known knownOrde
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("uk_user_idem_key") + " WHERE ")
 
-	keys := 0
+	keyed := false
 	for _, p := range of {
-		if p.key == nil {
-			continue
+		if p.key != nil {
+			q.Or("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
+			keyed = true
 		}
-
-		if keys > 0 {
-			q.Add(" OR ")
-		}
-
-		q.Add("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
-		keys++
 	}
 
-	if keys == 0 {
+	if !keyed {
 		return nil
 	}
 

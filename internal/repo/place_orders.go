@@ -192,18 +192,17 @@ func (b *batch) commit(tx *gorm.DB) error {
 func (b *batch) assign(tx *gorm.DB) error {
 	b.inserts = b.inserts[:0]
 	b.followers = b.followers[:0]
-	existing, err := b.storedOrders(tx)
-	if err != nil {
-		return err
-	}
-
 	known, err := b.readKnownOrders(tx)
 	if err != nil {
 		return err
 	}
 
+	var existing map[int64]orderRow
 	var elsewhere map[keyID]bool
 	if b.precheck {
+		if existing, err = ordersByID(tx, b.rows); err != nil {
+			return err
+		}
 		if elsewhere, err = b.store.keysElsewhere(tx, b.rows); err != nil {
 			return err
 		}
@@ -233,8 +232,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		of := known[p.row.UserID]
 		if of.has(p.row.ID) {
 			// It is this order, or another one with its id.
-			b.precheck = true
-			return errRetryBatch
+			return b.retryWithPrecheck()
 		}
 
 		if blocking := p.answerFrom(of); blocking != nil {
@@ -304,14 +302,6 @@ func sameOrder(stored, o *orderRow) bool {
 
 // identityColumns lists the id and the columns that sameOrder compares.
 var identityColumns = []string{"id", "user_id", "voucher_id", "created_at"}
-
-// storedOrders reads the stored orders with the ids of the batch, if precheck is set.
-func (b *batch) storedOrders(tx *gorm.DB) (map[int64]orderRow, error) {
-	if !b.precheck {
-		return nil, nil
-	}
-	return ordersByID(tx, b.rows)
-}
 
 // ordersByID reads the stored orders with the ids of the rows: the given columns, or all of them if none is given.
 func ordersByID(tx *gorm.DB, of []*pendingInsert, columns ...string) (map[int64]orderRow, error) {

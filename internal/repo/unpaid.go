@@ -30,11 +30,8 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 		users[u.VoucherID] = append(users[u.VoucherID], u.UserID)
 	}
 
-	for i, voucherID := range slices.Sorted(maps.Keys(users)) {
-		if i > 0 {
-			q.Add(" OR ")
-		}
-		q.Add("voucher_id = ? AND user_id", voucherID)
+	for _, voucherID := range slices.Sorted(maps.Keys(users)) {
+		q.Or("voucher_id = ? AND user_id", voucherID)
 		q.In(users[voucherID])
 	}
 

@@ -10,8 +10,9 @@ import (
 // Statement is SQL text with its arguments. Statements that run for every order are built this way, because gorm's
 // reflection over some hundred arguments costs more than executing them.
 type Statement struct {
-	sql  strings.Builder
-	args []any
+	sql    strings.Builder
+	args   []any
+	listed bool
 }
 
 // Add appends SQL text and its arguments.
@@ -19,6 +20,15 @@ func (q *Statement) Add(sql string, args ...any) *Statement {
 	q.sql.WriteString(sql)
 	q.args = append(q.args, args...)
 	return q
+}
+
+// Or appends a condition to the list of conditions of the statement, of which one must hold. A statement has one list.
+func (q *Statement) Or(sql string, args ...any) {
+	if q.listed {
+		q.Add(" OR ")
+	}
+	q.listed = true
+	q.Add(sql, args...)
 }
 
 // In appends an IN list. values must not be empty.
