@@ -67,23 +67,40 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 	})
 }
 
+// A token is exchanged once, and by its reuse the session ends. For a short time a browser may send the token that it has just
+// exchanged. Older tokens are never accepted.
 func TestRotateSession(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		login(t, s, "1", "a", now)
-		rotate := func(id string, generation int64, at time.Time) error { return rotate(s, id, generation, at, 0) }
-		require.ErrorIs(t, rotate("unknown", 1, now), domain.ErrUnauthenticated)
-		require.NoError(t, rotate("a", 1, now))
-		require.NoError(t, rotate("a", 2, now))
-		require.ErrorIs(t, rotate("a", 1, now), domain.ErrUnauthenticated, "reuse")
-		require.ErrorIs(t, rotate("a", 3, now), domain.ErrUnauthenticated, "the reuse revoked the session")
-		list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
-		require.Len(t, list, 1)
-		require.Equal(t, "a", list[0].SessionID)
-
-		login(t, s, "1", "b", now)
-		require.ErrorIs(t, rotate("b", 1, now.Add(time.Hour)), domain.ErrUnauthenticated, "the session has ended")
-	})
+	const grace = 10 * time.Second
+	type exchange struct {
+		generation   int64
+		after, grace time.Duration
+	}
+	for name, tc := range map[string]struct {
+		accepted, refused []exchange
+		revoked           bool
+	}{
+		"reuse":                {[]exchange{{1, 0, 0}, {2, 0, 0}}, []exchange{{1, 0, 0}, {3, 0, 0}}, true},
+		"an ended session":     {nil, []exchange{{1, time.Hour, 0}}, false},
+		"within the grace":     {[]exchange{{1, 0, grace}, {1, grace - time.Millisecond, grace}, {2, time.Minute, grace}, {2, time.Minute, grace}}, nil, false},
+		"after the grace":      {[]exchange{{1, 0, grace}}, []exchange{{1, grace, grace}, {2, grace, grace}}, true},
+		"two generations back": {[]exchange{{1, 0, grace}, {2, 0, grace}}, []exchange{{1, 0, grace}}, true},
+		"a clock behind":       {[]exchange{{1, 0, 0}}, []exchange{{1, -time.Second, 0}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, s *Store) {
+				login(t, s, "1", "a", now)
+				require.ErrorIs(t, rotate(s, "unknown", 1, now, 0), domain.ErrUnauthenticated)
+				for _, e := range tc.accepted {
+					require.NoError(t, rotate(s, "a", e.generation, now.Add(e.after), e.grace), "%+v", e)
+				}
+				for _, e := range tc.refused {
+					require.ErrorIs(t, rotate(s, "a", e.generation, now.Add(e.after), e.grace), domain.ErrUnauthenticated, "%+v", e)
+				}
+				revoked := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
+				require.Equal(t, tc.revoked, len(revoked) == 1 && revoked[0].SessionID == "a")
+			})
+		})
+	}
 }
 
 func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow time.Duration) error {
@@ -91,30 +108,6 @@ func rotate(s *Store, id string, generation int64, at time.Time, reuseWindow tim
 		SessionID: id, Generation: generation, Now: at, Expires: at.Add(time.Hour), KeepUntil: at.Add(24 * time.Hour), Grace: reuseWindow,
 	})
 	return err
-}
-
-// For a short time a browser may send the token that it has just exchanged. Older tokens are never accepted.
-func TestRotateSessionAcceptsRecentToken(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		login(t, s, "1", "a", now)
-		const reuseWindow = 10 * time.Second
-		require.NoError(t, rotate(s, "a", 1, now, reuseWindow))
-		require.NoError(t, rotate(s, "a", 1, now.Add(reuseWindow-time.Millisecond), reuseWindow))
-		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow), "the token of the first answer is still valid")
-		require.NoError(t, rotate(s, "a", 2, now.Add(time.Minute), reuseWindow))
-		require.ErrorIs(t, rotate(s, "a", 2, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "too late")
-		require.ErrorIs(t, rotate(s, "a", 3, now.Add(time.Minute+reuseWindow), reuseWindow), domain.ErrUnauthenticated, "revoked")
-
-		login(t, s, "1", "b", now)
-		for generation := range int64(2) {
-			require.NoError(t, rotate(s, "b", generation+1, now, reuseWindow))
-		}
-		require.ErrorIs(t, rotate(s, "b", 1, now, reuseWindow), domain.ErrUnauthenticated, "two generations back")
-
-		login(t, s, "1", "c", now)
-		require.NoError(t, rotate(s, "c", 1, now, 0))
-		require.ErrorIs(t, rotate(s, "c", 1, now.Add(-time.Second), 0), domain.ErrUnauthenticated, "no grace, and a clock that is behind")
-	})
 }
 
 // A session is bound to one device. Sessions from before this rule are bound by their next exchange, and no device may
@@ -258,18 +251,6 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 				require.NoError(t, r.Load(t.Context()))
 				clock = clock.Add(time.Minute)
 			}
-		}
-	})
-}
-
-func TestSeedUsersReusesUsers(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		first := env.Must(s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour)))(t)
-		require.Len(t, first, seedBatch+3)
-		again := env.Must(s.SeedUsers(t.Context(), seedBatch+3, now, now.Add(time.Hour)))(t)
-		for i := range first {
-			require.Equal(t, first[i].UserID, again[i].UserID)
-			require.NotEqual(t, first[i].SessionID, again[i].SessionID)
 		}
 	})
 }

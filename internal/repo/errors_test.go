@@ -37,39 +37,6 @@ func takeOne(tx *gorm.DB, voucherID int64) error {
 	return err
 }
 
-// Two transactions lock two rows in opposite order. The loser of the deadlock runs again.
-func TestDeadlockIsRetried(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
-		a, b := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
-		take := func(first, second int64, meet chan struct{}, runs *int) error {
-			return s.db.Write(t.Context(), func(tx *gorm.DB) error {
-				*runs++
-				if err := takeOne(tx, first); err != nil {
-					return err
-				}
-				if *runs == 1 { // in the first run, both lock one row before either needs the other row
-					select {
-					case meet <- struct{}{}:
-					case <-meet:
-					}
-				}
-				return takeOne(tx, second)
-			})
-		}
-		meet, done := make(chan struct{}), make(chan error, 2)
-		var runs [2]int
-		go func() { done <- take(a.ID, b.ID, meet, &runs[0]) }()
-		go func() { done <- take(b.ID, a.ID, meet, &runs[1]) }()
-		require.NoError(t, <-done)
-		require.NoError(t, <-done)
-		require.Equal(t, 3, runs[0]+runs[1], "one of them ran twice")
-		for _, v := range []domain.Voucher{a, b} {
-			v := env.Must(s.Voucher(t.Context(), v.ID))(t)
-			require.Equal(t, int64(8), v.Sale.Stock, "each unit was taken once")
-		}
-	})
-}
-
 // OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a
 // character set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {

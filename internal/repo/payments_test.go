@@ -178,20 +178,6 @@ func TestBacklogCountsDueRefunds(t *testing.T) {
 	})
 }
 
-// An order that an administrator marked as paid has no payment to wait for.
-func TestRefundWithoutPaymentEndsAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
-		o := newOrder(1, 1, v.ID)
-		place(t, s, o)
-		env.Must(s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MovePay, OrderID: o.ID, By: admin, At: now}))(t)
-		got := env.Must(s.BeginRefund(t.Context(), refundOf(o, now)))(t)
-		require.Equal(t, domain.OrderRefunded, got.Status)
-		require.Equal(t, []string{"admin pay", "buyer refund", "system refunded"}, auditTrail(t, s, o.ID))
-		requireTotals(t, s, v.ID, 10, 0)
-	})
-}
-
 // A reference belongs to one order and one provider, even if two notices with a new reference arrive at once.
 func TestReferenceBelongsToOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

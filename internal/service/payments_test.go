@@ -15,14 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-func TestRefundBackoffDoublesUpToItsMaximum(t *testing.T) {
-	require.Greater(t, refundBackoff(0), refundTimeout, "the lease must outlast the request")
-	require.Equal(t, 20*time.Second, refundBackoff(1))
-	for _, tries := range []int{6, 7, 60, 64, 1 << 30} {
-		require.Equal(t, maxRefundWait, refundBackoff(tries))
-	}
-}
-
 // hangingQueue is a Queue whose Redis does not answer.
 type hangingQueue struct {
 	ReservationStore
