@@ -62,8 +62,7 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		}
 		u := env.Must(s.User(t.Context(), users[0].ID))(t)
 		require.Equal(t, users[0], u)
-		_, err := s.User(t.Context(), 999)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.User(t.Context(), 999))(t, domain.ErrNotFound)
 	})
 }
 
@@ -322,8 +321,7 @@ func TestEraseUser(t *testing.T) {
 		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
 		sessions := env.Must(s.EraseUser(t.Context(), e))(t)
 		require.ElementsMatch(t, []string{"a", "c"}, sessions)
-		_, err := s.User(t.Context(), u.ID)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.User(t.Context(), u.ID))(t, domain.ErrNotFound)
 		phones := env.Must(s.Phones(t.Context(), []int64{u.ID, other.ID}))(t)
 		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
 		for _, id := range sessions {
@@ -333,10 +331,9 @@ func TestEraseUser(t *testing.T) {
 		}
 		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 2)
-		_, err = s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor)
-		require.ErrorIs(t, err, domain.ErrWrongCode, "the login code is gone")
+		env.Fails(s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor))(t, domain.ErrWrongCode, "the login code is gone")
 
-		sessions, err = s.EraseUser(t.Context(), e)
+		sessions, err := s.EraseUser(t.Context(), e)
 		require.NoError(t, err, "erasing twice is no error")
 		require.Empty(t, sessions)
 		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
@@ -420,8 +417,7 @@ func TestIdleUsers(t *testing.T) {
 			_, err := s.User(t.Context(), u.ID)
 			require.NoError(t, err, "a user who has come back or bought since the search is kept: %s", u.Phone)
 		}
-		_, err := s.User(t.Context(), idle.ID)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.User(t.Context(), idle.ID))(t, domain.ErrNotFound)
 		login(t, s, "5", "i", now) // an old login whose session lasts
 		require.Equal(t, []int64{six}, found())
 	})

@@ -217,8 +217,7 @@ func TestRefusedStatementIsRepeated(t *testing.T) {
 		}
 		requireTotals(t, s, v.ID, 100-id, id)
 		next(1047, 100)
-		_, err := placeOrder(t.Context(), s, newOrder(id+1, id+1, v.ID), 1)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
+		env.Fails(placeOrder(t.Context(), s, newOrder(id+1, id+1, v.ID), 1))(t, domain.ErrUnavailable)
 		require.Positive(t, left(), "the repetitions are bounded")
 		requireTotals(t, s, v.ID, 100-id, id)
 	})

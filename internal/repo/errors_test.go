@@ -147,9 +147,8 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 			require.NoError(t, conn.Close())
 		}
 
-		_, err := committing.Order(t.Context(), 2, 2)
-		require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open")
-		err = committing.db.Write(t.Context(), func(tx *gorm.DB) error {
+		env.Fails(committing.Order(t.Context(), 2, 2))(t, domain.ErrNotFound, "a connection for reads is open")
+		err := committing.db.Write(t.Context(), func(tx *gorm.DB) error {
 			defer execSQL(t, oldDSN, "SET GLOBAL read_only = 1")
 			return tx.Exec("UPDATE vouchers SET title = 'changed'").Error
 		})
@@ -159,12 +158,10 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 			require.ErrorIs(t, err, domain.ErrUnavailable)
 			require.ErrorContains(t, err, "read-only")
 		}
-		_, err = placeOrder(t.Context(), late, newOrder(2, 2, 1), 1)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
+		env.Fails(placeOrder(t.Context(), late, newOrder(2, 2, 1), 1))(t, domain.ErrUnavailable)
 		err = late.db.Write(t.Context(), func(*gorm.DB) error { return nil })
 		require.ErrorIs(t, err, domain.ErrUnavailable, "the old primary would commit a transaction without a change")
-		_, err = late.Order(t.Context(), 2, 2)
-		require.ErrorIs(t, err, domain.ErrNotFound, "a connection for reads is open, and idle from here on")
+		env.Fails(late.Order(t.Context(), 2, 2))(t, domain.ErrNotFound, "a connection for reads is open, and idle from here on")
 
 		alias.Lead(promoted.Addr)
 		env.Must(placeOrder(t.Context(), late, newOrder(2, 2, 1), 1))(t)

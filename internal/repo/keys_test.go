@@ -346,8 +346,7 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
 		}
 		s.ClaimKey(t.Context(), first)
-		_, err := cancelOnce(first, 2)
-		require.ErrorIs(t, err, domain.ErrNotFound, "an error does not mark the key as done")
+		env.Fails(cancelOnce(first, 2))(t, domain.ErrNotFound, "an error does not mark the key as done")
 		cancelled := env.Must(cancelOnce(first, 1))(t)
 		s.endLease(t, "cancel")
 		s.ClaimKey(t.Context(), second)

@@ -77,8 +77,7 @@ func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
 			require.Equal(t, []int{1, 2, 0}, []int{r.Attempts, r.AttemptsWithoutID, len(r.Hash)})
 		})
 		guess(t, s, two, func(r *auth.LoginRequest) { require.Zero(t, r.Attempts) })
-		_, err := s.User(t.Context(), 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.User(t.Context(), 1))(t, domain.ErrNotFound)
 	})
 }
 
@@ -218,7 +217,6 @@ func TestEnrollAndRemove(t *testing.T) {
 		open("after") // noFactor is called without a factor, too
 		list = env.Must(s.Admins(ctx, nil))(t)
 		require.Equal(t, []domain.Admin{{User: viewer}}, list)
-		_, err = s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour))
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour)))(t, domain.ErrNotFound)
 	})
 }

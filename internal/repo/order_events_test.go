@@ -47,13 +47,12 @@ func TestMovesAreRecorded(t *testing.T) {
 		}
 		require.Equal(t, []int64{1, 2, 3}, placed)
 		env.Must(cancel(ctx, s, 1, 1, now))(t)
-		_, err := cancel(ctx, s, 1, 1, now)
-		require.ErrorIs(t, err, domain.ErrInvalidState)
+		env.Fails(cancel(ctx, s, 1, 1, now))(t, domain.ErrInvalidState)
 		move := func(m domain.Move, id int64) {
 			env.Must(s.MoveOrder(ctx, domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
 		}
 		move(domain.MovePay, 2)
-		_, err = s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}) // without a payment there is nothing to wait for
+		_, err := s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}) // without a payment there is nothing to wait for
 		require.NoError(t, err)
 		env.Must(s.CloseExpired(ctx, 10))(t)
 		require.Equal(t, []string{

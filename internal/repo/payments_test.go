@@ -153,8 +153,7 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 		require.Equal(t, []string{
 			"provider pay", "provider return_money", "buyer refund", "provider money_returned", "provider refunded",
 		}, auditTrail(t, s, o.ID))
-		_, err := s.FinishRefund(t.Context(), 999, now)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.FinishRefund(t.Context(), 999, now))(t, domain.ErrNotFound)
 	})
 }
 
@@ -265,8 +264,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
 			none := notice(of, "none")
 			none.Result = domain.PaymentFailed
-			_, err = s.SettlePayment(t.Context(), "bank", none, now)
-			require.ErrorIs(t, err, domain.ErrNotFound)
+			env.Fails(s.SettlePayment(t.Context(), "bank", none, now))(t, domain.ErrNotFound)
 		}
 
 		stored := env.Must(s.Order(t.Context(), o.UserID, o.ID))(t)

@@ -152,8 +152,7 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		env.Must(cancel(ctx, s, 10, 1, now))(t)
 		level = env.Must(s.SaleLevel(ctx, c.ID))(t)
 		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
-		_, err := s.SaleLevel(ctx, 999)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.SaleLevel(ctx, 999))(t, domain.ErrNotFound)
 		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
 		}))), "all are sold out")
@@ -302,7 +301,6 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 		requireTotals(t, s, other.ID, 2, 1)
 		require.Equal(t, []error{domain.ErrSoldOut, domain.ErrGateReplaced}, place(ofGeneration(1, 7, v.ID), ofGeneration(0, 8, v.ID)))
 
-		_, err := s.GateGeneration(ctx, 404)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.GateGeneration(ctx, 404))(t, domain.ErrNotFound)
 	})
 }

@@ -122,20 +122,16 @@ func TestPlaceOrder(t *testing.T) {
 		require.ErrorAs(t, err, &dup)
 		require.Equal(t, int64(1), dup.OrderID)
 
-		_, err = placeOrder(ctx, s, newOrder(1, 11, v.ID), 1)
-		require.ErrorIs(t, err, domain.ErrIDTaken, "a taken id is not a repeated purchase")
+		env.Fails(placeOrder(ctx, s, newOrder(1, 11, v.ID), 1))(t, domain.ErrIDTaken, "a taken id is not a repeated purchase")
 
 		env.Must(placeOrder(ctx, s, newOrder(3, 11, v.ID), 1))(t)
-		_, err = placeOrder(ctx, s, newOrder(4, 12, v.ID), 1)
-		require.ErrorIs(t, err, domain.ErrSoldOut)
+		env.Fails(placeOrder(ctx, s, newOrder(4, 12, v.ID), 1))(t, domain.ErrSoldOut)
 		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
 		require.ErrorAs(t, err, &dup, "an existing order is reported even if the sale is sold out")
 		requireTotals(t, s, v.ID, 0, 2)
 
-		_, err = placeOrder(ctx, s, newOrder(6, 12, 999), 1)
-		require.ErrorIs(t, err, domain.ErrSoldOut, "a sale that does not exist has no unit")
-		_, err = s.Order(ctx, 12, 6)
-		require.ErrorIs(t, err, domain.ErrNotFound, "and the order was rolled back")
+		env.Fails(placeOrder(ctx, s, newOrder(6, 12, 999), 1))(t, domain.ErrSoldOut, "a sale that does not exist has no unit")
+		env.Fails(s.Order(ctx, 12, 6))(t, domain.ErrNotFound, "and the order was rolled back")
 	})
 }
 
@@ -200,8 +196,7 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
 		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
-		_, err := cancel(ctx, s, 11, 1, now)
-		require.ErrorIs(t, err, domain.ErrNotFound, "the order of another user")
+		env.Fails(cancel(ctx, s, 11, 1, now))(t, domain.ErrNotFound, "the order of another user")
 		requireTotals(t, s, v.ID, 0, 1)
 
 		// Of many concurrent cancellations, one succeeds and returns the unit.
@@ -226,7 +221,7 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 		require.Zero(t, o.Slot)
 		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
 
-		_, err = placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
+		_, err := placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
 		require.NoError(t, err, "the user may buy again")
 		requireTotals(t, s, v.ID, 0, 1)
 	})

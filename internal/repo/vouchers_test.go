@@ -31,8 +31,7 @@ func TestVoucher(t *testing.T) {
 		require.Equal(t, normal, stored)
 		require.Nil(t, stored.Sale)
 
-		_, err := s.Voucher(ctx, 999)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.Voucher(ctx, 999))(t, domain.ErrNotFound)
 	})
 }
 
@@ -54,15 +53,13 @@ func TestEntryOfSale(t *testing.T) {
 		require.Zero(t, stored.Sale.PayTimeout)
 		require.Nil(t, stored.Sale.UnpaidLimit)
 		require.Equal(t, 1, stored.Sale.Segments)
-		_, err := s.ChangeRoom(ctx, nil, v.ID, admin, now, domain.RoomChange{Revoke: true})
-		require.ErrorIs(t, err, domain.ErrInvalidState)
-		_, err = s.ChangeRoom(ctx, nil, 999, admin, now, domain.RoomChange{Revoke: true})
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.ChangeRoom(ctx, nil, v.ID, admin, now, domain.RoomChange{Revoke: true}))(t, domain.ErrInvalidState)
+		env.Fails(s.ChangeRoom(ctx, nil, 999, admin, now, domain.RoomChange{Revoke: true}))(t, domain.ErrNotFound)
 
 		want := domain.Entry{
 			Mode: domain.EntryRoom, Challenge: true, PassTTL: time.Minute, OpensAt: now.Add(-time.Hour), Rate: 7,
 		}
-		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) {
+		_, err := s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) {
 			v.Sale.Entry, v.Sale.Segments = want, 16
 			return "", nil
 		})
@@ -98,12 +95,10 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 		require.Equal(t, changed, stored)
 
 		refuse := errors.New("refused")
-		_, err = s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Title = "x"; return "", refuse })
-		require.ErrorIs(t, err, refuse)
+		env.Fails(s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Title = "x"; return "", refuse }))(t, refuse)
 		again := env.Must(s.Voucher(ctx, v.ID))(t)
 		require.Equal(t, stored, again)
-		_, err = s.ChangeVoucher(ctx, 999, admin, func(*domain.Voucher) (string, error) { return "", nil })
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.ChangeVoucher(ctx, 999, admin, func(*domain.Voucher) (string, error) { return "", nil }))(t, domain.ErrNotFound)
 	})
 }
 
@@ -117,8 +112,7 @@ func TestDeleteDraft(t *testing.T) {
 		draft := func(v *domain.Voucher) (string, error) { v.Status = domain.VoucherDraft; return "", nil }
 		env.Must(s.ChangeVoucher(ctx, v.ID, admin, draft))(t)
 		require.NoError(t, s.DeleteDraft(ctx, v.ID, admin, now))
-		_, err := s.Voucher(ctx, v.ID)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.Voucher(ctx, v.ID))(t, domain.ErrNotFound)
 		require.ErrorIs(t, s.DeleteDraft(ctx, v.ID, admin, now), domain.ErrNotFound)
 		require.Greater(t, newSale(t, s, 5, 1).ID, v.ID)
 
@@ -395,7 +389,6 @@ func TestListShops(t *testing.T) {
 
 		one := env.Must(s.Shop(ctx, shops[0].ID))(t)
 		require.Equal(t, shops[0], one)
-		_, err := s.Shop(ctx, 999)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.Shop(ctx, 999))(t, domain.ErrNotFound)
 	})
 }

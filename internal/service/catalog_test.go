@@ -207,8 +207,7 @@ func TestCatalogIsBounded(t *testing.T) {
 		for range maxDeep {
 			vouchers.deep <- struct{}{}
 		}
-		_, err := vouchers.Older(t.Context(), f, time.Now())
-		require.ErrorIs(t, err, domain.ErrOverloaded)
+		env.Fails(vouchers.Older(t.Context(), f, time.Now()))(t, domain.ErrOverloaded)
 	})
 }
 

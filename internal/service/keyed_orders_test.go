@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // orderKeyStore is a store with one result for all keys. It counts the lookups by key.
@@ -143,8 +144,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 		buyers = append(buyers, 3)
 		time.Sleep(buyersMaxAge)
-		_, err = orders.Place(t.Context(), 7, 1, 0)
-		require.ErrorIs(t, err, domain.ErrSoldOut)
+		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 		synctest.Wait()
 		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
 		require.NoError(t, err)
@@ -281,8 +281,7 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 						require.Equal(t, errLane, err)
 					}
 					if name == "on a list" {
-						_, err := orders.Place(t.Context(), 8, 1, 0)
-						require.ErrorIs(t, err, domain.ErrSoldOut)
+						env.Fails(orders.Place(t.Context(), 8, 1, 0))(t, domain.ErrSoldOut)
 					}
 					orders.cfg.Sales.Close()
 				})

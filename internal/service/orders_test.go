@@ -63,8 +63,7 @@ func TestSoldOutIsCached(t *testing.T) {
 		return domain.Order{}, domain.ErrSoldOut
 	})
 	for range 3 {
-		_, err := orders.Place(t.Context(), 7, 1, 0)
-		require.ErrorIs(t, err, domain.ErrSoldOut)
+		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 	}
 	require.Equal(t, 1, calls)
 }
@@ -185,9 +184,8 @@ func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (domain
 func TestGetQueuedOrder(t *testing.T) {
 	db := &failingOrderStore{err: domain.ErrUnavailable}
 	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
-	_, err := s.Get(t.Context(), 7, 1)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
-	_, err = s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
+	env.Fails(s.Get(t.Context(), 7, 1))(t, domain.ErrUnavailable)
+	_, err := s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 	db.err, db.reads = domain.ErrNotFound, 0
 	o := env.Must(s.Get(t.Context(), 7, 1))(t)

@@ -111,8 +111,7 @@ func TestStockChangeIgnoresEndOfRequest(t *testing.T) {
 		vouchers := NewVouchers(VouchersConfig{
 			Store: stockStore{disconnect: disconnect, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
 		})
-		_, err := vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted")
-		require.ErrorIs(t, err, tc.err)
+		env.Fails(vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted"))(t, tc.err)
 		require.Equal(t, tc.gate, gate.level, "%+v", tc)
 	}
 }
@@ -175,8 +174,7 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 			run := func(again bool) (domain.Voucher, error) {
 				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, -6, "counted")
 			}
-			_, err := run(false)
-			require.ErrorIs(t, err, tc.first)
+			env.Fails(run(false))(t, tc.first)
 			v, err := run(true)
 			require.ErrorIs(t, err, tc.second)
 			if err == nil {
@@ -208,8 +206,7 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00",
 		strings.Repeat("0", 1<<20), strings.ToLower(code)[1:] + code[:1],
 	} {
-		_, err := codes.Parse(wrong)
-		require.ErrorIs(t, err, domain.ErrUnknownCode, "%.50q", wrong)
+		env.Fails(codes.Parse(wrong))(t, domain.ErrUnknownCode, "%.50q", wrong)
 	}
 	for i := range code { // a change of any character makes the code invalid
 		if code[i] == '-' {
@@ -217,8 +214,7 @@ func TestRedeemCodesRoundTrip(t *testing.T) {
 		}
 		for _, c := range []byte("0Z") {
 			if other := code[:i] + string(c) + code[i+1:]; c != code[i] {
-				_, err := codes.Parse(other)
-				require.ErrorIs(t, err, domain.ErrUnknownCode, other)
+				env.Fails(codes.Parse(other))(t, domain.ErrUnknownCode, other)
 			}
 		}
 	}

@@ -122,9 +122,8 @@ func TestSalesErrors(t *testing.T) {
 	for _, want := range []error{domain.ErrNotFound, domain.ErrUnavailable} {
 		l := &loader{load: func(context.Context) (domain.Voucher, error) { return domain.Voucher{}, want }}
 		s := newSales(t, l)
+		env.Fails(s.Get(t.Context(), 1))(t, want)
 		_, err := s.Get(t.Context(), 1)
-		require.ErrorIs(t, err, want)
-		_, err = s.Get(t.Context(), 1)
 		require.ErrorIs(t, err, want)
 		require.Equal(t, int64(2), l.reads.Load(), "errors are not cached")
 	}
@@ -159,8 +158,7 @@ func TestSalesWithoutDatabase(t *testing.T) {
 				require.Equal(t, int64(5), v.Sale.Stock)
 			}
 			if name == "fails" {
-				_, err := s.Get(t.Context(), 2)
-				require.ErrorIs(t, err, domain.ErrUnavailable, "a sale without a snapshot")
+				env.Fails(s.Get(t.Context(), 2))(t, domain.ErrUnavailable, "a sale without a snapshot")
 			}
 		})
 	}
@@ -179,8 +177,7 @@ func TestSalesDeletedVoucher(t *testing.T) {
 	gone.Store(true)
 	s.Forget(1)
 	for range 2 {
-		_, err := s.Get(t.Context(), 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(s.Get(t.Context(), 1))(t, domain.ErrNotFound)
 	}
 }
 
@@ -249,8 +246,7 @@ func TestSoldOutWithoutList(t *testing.T) {
 		}
 		synctest.Wait()
 		require.EqualValues(t, maxLookups, queries.Load())
-		_, err := orders.Place(t.Context(), 7, 1, 0)
-		require.ErrorIs(t, err, domain.ErrSoldOut, "too many lookups are running")
+		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut, "too many lookups are running")
 		all.Wait()
 	})
 
@@ -258,8 +254,7 @@ func TestSoldOutWithoutList(t *testing.T) {
 		users:  func() ([]int64, error) { return nil, domain.ErrUnavailable },
 		active: func() (int, int64, error) { return 0, 0, domain.ErrUnavailable },
 	})
-	_, err := orders.Place(t.Context(), 7, 1, 0)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrUnavailable)
 }
 
 // testBuyers runs a test in a synctest bubble with a sold-out sale of 1,000 buyers. reads counts the reads of the list

@@ -14,3 +14,12 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 		return v
 	}
 }
+
+// Fails returns a function that fails its test unless err is the wanted error:
+// env.Fails(s.Order(ctx, another, id))(t, domain.ErrNotFound).
+func Fails[T any](_ T, err error) func(t testing.TB, want error, why ...any) {
+	return func(t testing.TB, want error, why ...any) {
+		t.Helper()
+		require.ErrorIs(t, err, want, why...)
+	}
+}
