@@ -25,8 +25,9 @@ type DB struct {
 	// The generation of the connections of all pools on MySQL, see leaveServer.
 	generation *atomic.Int64
 	// The generation that settle began.
-	settled   atomic.Int64
-	longLived longLivedPool
+	settled atomic.Int64
+	// Without I/O timeouts, for reads of whole sales; nil on SQLite.
+	longPool *sql.DB
 }
 
 // dialect is what differs between the databases.
@@ -40,8 +41,6 @@ type dialect struct {
 	ping func(ctx context.Context, pool *sql.DB) error
 	// writable returns nil if the server of a connection accepts writes. It is called only if servers were left.
 	writable func(ctx context.Context, conn gorm.ConnPool) error
-	// openLongLived opens a pool without I/O timeouts, for schema changes and reads of whole sales.
-	openLongLived func() (*sql.DB, error)
 	// migrations opens a pool without I/O timeouts. While skipApplied is true, DDL that is in effect already is
 	// skipped.
 	migrations func(skipApplied *atomic.Bool) (*sql.DB, error)
@@ -155,9 +154,12 @@ func (db *DB) Pools() map[string]*sql.DB {
 
 // Close closes the connections. The database rolls back the open transactions.
 func (db *DB) Close() error {
-	errs := []error{db.longLived.close()}
+	var errs []error
 	for _, pool := range db.Pools() {
 		errs = append(errs, pool.Close())
+	}
+	if db.longPool != nil {
+		errs = append(errs, db.longPool.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -108,17 +108,25 @@ func OpenMySQL(dsn string) (*DB, error) {
 
 	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
 
+	longPool, err := open(sessionConnector{generation: generation})
+	if err != nil {
+		return nil, errors.Join(err, closeGorm(writePool), closeGorm(readPool))
+	}
+
+	longPool.SetMaxOpenConns(LongLivedConns)
+	longPool.SetConnMaxIdleTime(longLivedIdle)
+
 	return &DB{
 		writePool:  writePool,
 		readPool:   readPool,
+		longPool:   longPool,
 		generation: generation,
 		dialect: dialect{
-			name:          "mysql",
-			sql:           mysqlSyntax,
-			translate:     mysqlFault,
-			ping:          pingMySQL,
-			writable:      writableMySQL,
-			openLongLived: func() (*sql.DB, error) { return open(sessionConnector{generation: generation}) },
+			name:      "mysql",
+			sql:       mysqlSyntax,
+			translate: mysqlFault,
+			ping:      pingMySQL,
+			writable:  writableMySQL,
 			migrations: func(skipApplied *atomic.Bool) (*sql.DB, error) {
 				return open(sessionConnector{skipApplied: skipApplied})
 			},

@@ -61,7 +61,6 @@ func OpenSQLite(file string) (_ *DB, err error) {
 				// Scan releases the connection.
 				return pool.QueryRowContext(ctx, "SELECT 1").Scan(new(int))
 			},
-			openLongLived: func() (*sql.DB, error) { return sqlitePool(write) },
 			// Each migration is a transaction, so there is nothing to skip.
 			migrations: func(*atomic.Bool) (*sql.DB, error) { return sqlitePool(write) },
 			lockSchema: func(ctx context.Context) (func() error, error) { return lockFile(ctx, file+".migrate-lock") },
