@@ -1,10 +1,10 @@
 // Package repo stores what the program keeps in MySQL, MariaDB or SQLite: a file per table or subject, and one Store.
 //
-//	accounts, login_requests, sessions, second_factors, erase   users and their logins
+//	accounts, sessions, second_factors, erase                   users and their logins
 //	catalog, shops, vouchers, images, offers                    what is sold; here an admin changes the stock of a sale
 //	place_orders, stock, order_moves, order_search, unpaid      orders
 //	payments, unread_notices                                    payments and what providers report
-//	keys, keys_elsewhere, answers, effects, order_keys          Idempotency-Keys and the answers to their requests
+//	keys, effects, order_keys                                   Idempotency-Keys and the answers to their requests
 //	ledger, sale_facts, totals, sale_count                      reads of whole sales: reconciler, invariants, cold gates, statistics
 //	rooms, entry_rounds                                         waiting rooms
 //	audit, order_events                                         the audit log, and the outbox of events
