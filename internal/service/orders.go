@@ -251,7 +251,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	p.At = domain.Moment(now)
 	if err := v.CheckOpen(p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
-		mayRepeat := p.Key != nil && !errors.Is(err, domain.ErrSaleNotStarted)
+		mayRepeat := !errors.Is(err, domain.ErrSaleNotStarted)
 		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(&v).Add(domain.KeyLife))) {
 			return s.replayOr(ctx, &p, err)
 		}
@@ -268,7 +268,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	if v.Sale.Entry.Mode != domain.EntryOpen {
 		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
 		// A request without a pass causes no search.
-		if p.Key != nil && errors.Is(err, domain.ErrPassExpired) {
+		if errors.Is(err, domain.ErrPassExpired) {
 			return s.replayOr(ctx, &p, err)
 		}
 		if err != nil {
@@ -284,10 +284,7 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	}
 
 	if err := s.cfg.Unpaid.MayOrder(&p, &v); err != nil {
-		if p.Key != nil {
-			return s.replayOr(ctx, &p, err)
-		}
-		return domain.Order{}, false, err
+		return s.replayOr(ctx, &p, err)
 	}
 
 	return s.place(ctx, p, &v)
@@ -409,11 +406,9 @@ func limited(sale *domain.Sale) bool {
 
 // answerListed is answerSoldOut for a user on the list of buyers.
 func (s *Orders) answerListed(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	if p.Key != nil {
-		o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
-		if !errors.Is(err, domain.ErrSoldOut) {
-			return o, replayed, err
-		}
+	o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
+	if !errors.Is(err, domain.ErrSoldOut) {
+		return o, replayed, err
 	}
 
 	if err := s.checkLimit(ctx, p, v); err != nil {
@@ -473,17 +468,22 @@ func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain
 	return domain.Order{}, false, nil
 }
 
-// replayOr answers a purchase with a key that is refused now: with the order of an earlier request with the key, or
-// else with the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
+// replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with
+// the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
 func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (domain.Order, bool, error) {
+	if p.Key == nil {
+		return domain.Order{}, false, refusal
+	}
 	if !s.startLookup(firstBuyersWait) {
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
 	defer s.endLookup()
+
 	o, err := s.findByKey(ctx, p)
 	if errors.Is(err, domain.ErrNotFound) {
 		err = refusal
 	}
+
 	return o, err == nil, err
 }
 

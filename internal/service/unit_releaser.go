@@ -22,12 +22,9 @@ type UnitReleaser struct {
 	Moved func(orderID int64)
 }
 
-func (r UnitReleaser) moved(orderIDs ...int64) {
-	if r.Moved == nil {
-		return
-	}
-	for _, id := range orderIDs {
-		r.Moved(id)
+func (r UnitReleaser) moved(orderID int64) {
+	if r.Moved != nil {
+		r.Moved(orderID)
 	}
 }
 
