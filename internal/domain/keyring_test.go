@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,38 @@ func TestKeyIDs(t *testing.T) {
 	derived := ring.Derive("purpose")
 	require.Equal(t, DeriveSecret([]byte("new"), "purpose"), derived.Signer())
 	require.NotEqual(t, ring[0].ID, derived[0].ID, "a key id reveals nothing about other keys")
+}
+
+// A code is accepted as people type it (TestTyped), in any case and with lookalikes. A change of any character makes it invalid.
+func TestRedeemCodes(t *testing.T) {
+	codes, others := NewRedeemCodes(NewKeyring([]byte("one"))), NewRedeemCodes(NewKeyring([]byte("two")))
+	const id = 3368803458027454465
+	code := codes.Of(id)
+	require.Regexp(t, `^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$`, code)
+	require.NotEqual(t, code, codes.Of(id+1))
+	for _, typed := range []string{
+		code, strings.ToLower(code), " " + strings.ReplaceAll(code, "-", "\u00a0") + "\r\n", strings.NewReplacer("0", "o", "1", "l").Replace(code),
+		strings.NewReplacer("0", "O", "1", "I").Replace(code),
+	} {
+		got, err := codes.Parse(typed)
+		require.NoError(t, err, typed)
+		require.EqualValues(t, id, got)
+	}
+	wrong := []string{
+		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00", strings.Repeat("0", 1<<20),
+		strings.ToLower(code)[1:] + code[:1],
+	}
+	for i, c := range code {
+		for _, other := range "0Z" {
+			if c != '-' && c != other {
+				wrong = append(wrong, code[:i]+string(other)+code[i+1:])
+			}
+		}
+	}
+	for _, w := range wrong {
+		_, err := codes.Parse(w)
+		require.ErrorIs(t, err, ErrUnknownCode, "%.50q", w)
+	}
 }
 
 // TestRedeemCodesAfterChangeOfSecret: codes shown before the change stay valid while the old secret is listed.

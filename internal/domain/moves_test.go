@@ -79,3 +79,18 @@ func TestMovesInDocs(t *testing.T) {
 		require.Contains(t, tail, "\n| `"+m.Name+"` | ", "the table describes every move")
 	}
 }
+
+// The invariants require that no move starts from an inactive status and that a unit returns exactly when its order
+// becomes inactive.
+func TestMovesKeepTheInvariants(t *testing.T) {
+	at := time.Unix(1794398400, 0)
+	for _, m := range Moves() {
+		require.True(t, m.From.Active(), "%s: no move starts from an order that has ended", m.Name)
+		require.Equal(t, !m.To.Active(), m.ReturnsUnit(), m.Name)
+
+		o := Order{Status: m.From, Slot: 3, PaidAt: &at, RedeemedAt: &at}
+		m.Apply(&o, at)
+		require.Equal(t, m.To, o.Status)
+		require.Equal(t, m.To.Active(), o.Slot != 0, m.Name)
+	}
+}

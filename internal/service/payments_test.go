@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -182,55 +181,5 @@ func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
 			}
 			require.Equal(t, tc.left, gate.units)
 		})
-	}
-}
-
-func TestRedeemCodesRoundTrip(t *testing.T) {
-	codes, others := domain.NewRedeemCodes(domain.NewKeyring([]byte("one"))), domain.NewRedeemCodes(domain.NewKeyring([]byte("two")))
-	const id = 3368803458027454465
-	code := codes.Of(id)
-	require.Regexp(t, `^([0-9A-HJKMNP-TV-Z]{4}-){5}[0-9A-HJKMNP-TV-Z]{4}$`, code)
-	require.NotEqual(t, code, others.Of(id))
-	require.NotEqual(t, code, codes.Of(id+1))
-	asTyped := []string{
-		code, strings.ToLower(code), strings.ReplaceAll(code, "-", ""), " " + strings.ReplaceAll(code, "-", " ") + " ",
-		code + "\r\n", code[:9] + "\n" + code[9:], strings.ReplaceAll(code, "-", "—"), strings.ReplaceAll(code, "-", "\u00a0"), "\u200e" + code,
-		strings.NewReplacer("0", "o", "1", "l").Replace(code), strings.NewReplacer("0", "O", "1", "I").Replace(code),
-	}
-	for _, typed := range asTyped {
-		got, err := codes.Parse(typed)
-		require.NoError(t, err, typed)
-		require.EqualValues(t, id, got)
-	}
-	for _, wrong := range []string{
-		"", "-", code[:len(code)-1], code + "0", others.Of(id), strings.Repeat("U", 24), strings.Repeat("0", 24), "\x00",
-		strings.Repeat("0", 1<<20), strings.ToLower(code)[1:] + code[:1],
-	} {
-		env.Fails(codes.Parse(wrong))(t, domain.ErrUnknownCode, "%.50q", wrong)
-	}
-	for i := range code { // a change of any character makes the code invalid
-		if code[i] == '-' {
-			continue
-		}
-		for _, c := range []byte("0Z") {
-			if other := code[:i] + string(c) + code[i+1:]; c != code[i] {
-				env.Fails(codes.Parse(other))(t, domain.ErrUnknownCode, other)
-			}
-		}
-	}
-}
-
-// The invariants require that no move starts from an inactive status and that a unit returns exactly when its order
-// becomes inactive.
-func TestMovesKeepTheInvariants(t *testing.T) {
-	at := time.Unix(1794398400, 0)
-	for _, m := range domain.Moves() {
-		require.True(t, m.From.Active(), "%s: no move starts from an order that has ended", m.Name)
-		require.Equal(t, !m.To.Active(), m.ReturnsUnit(), m.Name)
-
-		o := domain.Order{Status: m.From, Slot: 3, PaidAt: &at, RedeemedAt: &at}
-		m.Apply(&o, at)
-		require.Equal(t, m.To, o.Status)
-		require.Equal(t, m.To.Active(), o.Slot != 0, m.Name)
 	}
 }
