@@ -9,7 +9,7 @@ import (
 	"seckill/internal/ops/salestats"
 )
 
-// outcomeKey is the context key under which classify stores the outcome of an error.
+// outcomeKey is the context key under which classify stores the code of an error.
 const outcomeKey = "outcome"
 
 // countAnswers returns a middleware that counts the answers to buyers by voucher and outcome for the live statistics.
@@ -27,20 +27,17 @@ func countAnswers(counters *salestats.Counters) gin.HandlerFunc {
 	}
 }
 
-// replayedAnswer is the outcome of a replay, which is not another order.
-var replayedAnswer = salestats.OutcomeOf("replayed")
-
-func answerOf(c *gin.Context) salestats.Outcome {
+func answerOf(c *gin.Context) string {
 	if c.Writer.Header()[replayedHeader] != nil {
-		return replayedAnswer
+		return salestats.OutcomeReplayed
 	}
-	if a, ok := c.Get(outcomeKey); ok {
-		return a.(salestats.Outcome)
+	if code := c.GetString(outcomeKey); code != "" {
+		return code
 	}
 
 	// Not from classify: a panic.
 	if c.Writer.Status() >= http.StatusBadRequest {
-		return salestats.OutcomeInternal
+		return "internal"
 	}
-	return 0
+	return salestats.OutcomeOK
 }

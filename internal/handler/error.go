@@ -15,7 +15,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"seckill/internal/domain"
-	"seckill/internal/ops/salestats"
 )
 
 type outcome struct {
@@ -265,7 +264,7 @@ func (e *errorWriter) classify(c *gin.Context, err error) (problem, time.Duratio
 		return p, 0, false
 	}
 
-	c.Set(outcomeKey, salestats.OutcomeOf(p.Code))
+	c.Set(outcomeKey, p.Code)
 	switch p.Status {
 	case http.StatusInternalServerError:
 		e.log.Error("internal error", "err", err, "request_id", requestIDOf(c), "method", c.Request.Method, "route", c.FullPath())

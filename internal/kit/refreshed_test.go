@@ -59,6 +59,14 @@ func TestRefreshedByAge(t *testing.T) {
 		get(2, 0)
 		time.Sleep(time.Second)
 		get(3, c.takes)
+
+		r.Pause = 10
+		time.Sleep(10*c.takes - time.Millisecond)
+		get(3, 0)
+		synctest.Wait()
+		require.Equal(t, 3, c.reads, "the pause is ten times the duration of the read")
+		time.Sleep(time.Millisecond)
+		get(4, c.takes)
 	})
 }
 

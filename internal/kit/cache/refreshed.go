@@ -19,6 +19,8 @@ type Refreshed[T any] struct {
 	Fresh time.Duration
 	// The age from which callers wait for that read.
 	Stale time.Duration
+	// A value is neither read again nor stale before this multiple of the duration of its read.
+	Pause int
 	// Bounds one read.
 	Timeout time.Duration
 
@@ -58,7 +60,15 @@ func (r *Refreshed[T]) Set(value T, began time.Time) {
 func (r *Refreshed[T]) Last() *Reading[T] { return r.current.Load() }
 
 func (r *Refreshed[T]) stale(v *Reading[T]) bool {
-	return v == nil || v.outdated || time.Since(v.Began) >= r.Stale
+	return v == nil || v.outdated || time.Since(v.Began) >= r.Stale && !r.pauses(v)
+}
+
+func (r *Refreshed[T]) fresh(v *Reading[T]) bool {
+	return time.Since(v.Ended) < r.Fresh || r.pauses(v)
+}
+
+func (r *Refreshed[T]) pauses(v *Reading[T]) bool {
+	return time.Since(v.Ended) < time.Duration(r.Pause)*v.Ended.Sub(v.Began)
 }
 
 // Get returns the value with every change that was reported by Outdate or Change before the call. It waits for a read if
@@ -70,7 +80,7 @@ func (r *Refreshed[T]) Get(ctx context.Context) (T, error) {
 	for range 2 {
 		v := r.current.Load()
 		stale := r.stale(v)
-		if !stale && time.Since(v.Ended) < r.Fresh {
+		if !stale && r.fresh(v) {
 			break
 		}
 
@@ -104,7 +114,7 @@ func (r *Refreshed[T]) lastErr() error {
 func (r *Refreshed[T]) Kept(ctx context.Context, most time.Duration) *Reading[T] {
 	v := r.current.Load()
 	stale := r.stale(v)
-	if !stale && time.Since(v.Ended) < r.Fresh {
+	if !stale && r.fresh(v) {
 		return v
 	}
 

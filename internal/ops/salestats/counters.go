@@ -2,7 +2,6 @@
 package salestats
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,54 +11,25 @@ import (
 )
 
 const (
-	// maxSales bounds the vouchers that are counted, at 1.5 KiB each.
+	// maxSales bounds the vouchers that are counted, at a few KiB each.
 	maxSales = 256
 	// uncountedAfter is the time after the last count at which a voucher is no longer counted, so that another one can be.
 	uncountedAfter = time.Minute
 )
 
-var (
-	// outcomeNames are the names of the outcomes of a purchase, in the order of their numbers.
-	outcomeNames = [...]string{
-		"ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "unpaid_limit", "entry_required", "order_in_progress", "rate_limited", "overloaded",
-		"unavailable", "replayed", "invalid_request", "invalid_state", "idempotency_mismatch", "unauthenticated", "token_expired",
-		"not_found", "internal",
-	}
-	// settledNames are the names of the ends of an admission, in the order of their counters.
-	settledNames = [...]string{
-		"ok", domain.ReasonSoldOut, domain.ReasonDuplicate, domain.ReasonMismatch, domain.ReasonPassUsed, domain.ReasonInternal, "dead_letter",
-	}
+// The outcomes of a purchase that are no error codes of the API.
+const (
+	OutcomeOK       = "ok"
+	OutcomeReplayed = "replayed"
 )
 
-// Outcome is the number of the outcome of a purchase. 0 is "ok".
-type Outcome uint8
-
-// OutcomeInternal is the outcome "internal", which stands for unknown ones too.
-const OutcomeInternal = Outcome(len(outcomeNames) - 1)
-
 // provesExistence reports whether a request with an invented voucher ID cannot have this outcome.
-func (o Outcome) provesExistence() bool {
-	switch outcomeNames[o] {
-	case "ok", "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "unpaid_limit", "entry_required":
+func provesExistence(outcome string) bool {
+	switch outcome {
+	case OutcomeOK, "sold_out", "duplicate_order", "sale_not_started", "sale_ended", "unpaid_limit", "entry_required":
 		return true
 	}
 	return false
-}
-
-var outcomesByName = func() map[string]Outcome {
-	m := make(map[string]Outcome, len(outcomeNames))
-	for i, name := range outcomeNames {
-		m[name] = Outcome(i) //nolint:gosec // a handful
-	}
-	return m
-}()
-
-// OutcomeOf returns the number of an error code of the API, or OutcomeInternal for an unknown code.
-func OutcomeOf(code string) Outcome {
-	if o, ok := outcomesByName[code]; ok {
-		return o
-	}
-	return OutcomeInternal
 }
 
 // Counters count what happens to the sales on this process. A voucher is counted only after an answer that proves that it
@@ -73,7 +43,7 @@ type Counters struct {
 
 // counted are the counts of a voucher since they were last taken.
 type counted struct {
-	counts
+	Counts
 
 	// When there were counts.
 	last time.Time
@@ -85,28 +55,24 @@ func NewCounters(stored bool) *Counters {
 	return &Counters{stored: stored, sales: map[int64]*counted{}}
 }
 
-// CountAnswer counts one answer to a buyer and its latency.
-func (c *Counters) CountAnswer(voucherID int64, outcome Outcome, took time.Duration) {
-	c.count(voucherID, outcome.provesExistence(), func(n *counts) {
-		n.answers[outcome]++
+// CountAnswer counts one answer to a buyer and its latency. The outcome is an error code of the API, OutcomeOK or
+// OutcomeReplayed.
+func (c *Counters) CountAnswer(voucherID int64, outcome string, took time.Duration) {
+	c.count(voucherID, provesExistence(outcome), func(n *Counts) {
+		n.Answers[outcome]++
 		n.latency[latencyBucket(took)]++
-		if c.stored && outcome == 0 {
-			n.settled[0]++
+		if c.stored && outcome == OutcomeOK {
+			n.Settled[OutcomeOK]++
 		}
 	})
 }
 
 // CountSettled counts a settled admission. reason is empty for a stored order, else the reason why there is none.
-// Unknown reasons are not counted.
 func (c *Counters) CountSettled(voucherID int64, reason string) {
 	if reason == "" {
-		reason = "ok"
+		reason = OutcomeOK
 	}
-	i := slices.Index(settledNames[:], reason)
-	if i < 0 {
-		return
-	}
-	c.count(voucherID, true, func(n *counts) { n.settled[i]++ })
+	c.count(voucherID, true, func(n *Counts) { n.Settled[reason]++ })
 }
 
 // CountBatch counts a transaction that committed rows orders of a voucher. A transaction that committed none is not
@@ -115,13 +81,13 @@ func (c *Counters) CountBatch(voucherID int64, rows int) {
 	if rows == 0 {
 		return
 	}
-	c.count(voucherID, true, func(n *counts) {
-		n.batches++
-		n.rows += uint64(rows) //nolint:gosec // hundreds
+	c.count(voucherID, true, func(n *Counts) {
+		n.Batches++
+		n.Rows += int64(rows)
 	})
 }
 
-func (c *Counters) count(voucherID int64, exists bool, add func(*counts)) {
+func (c *Counters) count(voucherID int64, exists bool, add func(*Counts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -130,107 +96,30 @@ func (c *Counters) count(voucherID int64, exists bool, add func(*counts)) {
 		if !exists || len(c.sales) >= maxSales {
 			return
 		}
-		n = &counted{}
+		n = &counted{Counts: newCounts()}
 		c.sales[voucherID] = n
 	}
 
-	add(&n.counts)
+	add(&n.Counts)
 }
 
 // take returns the counts since the last call, by voucher.
-func (c *Counters) take(now time.Time) map[int64]*counts {
+func (c *Counters) take(now time.Time) map[int64]Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	taken := map[int64]*counts{}
+	taken := map[int64]Counts{}
 	for id, n := range c.sales {
 		switch {
-		case n.counts != (counts{}):
-			all := n.counts
-			taken[id] = &all
-			*n = counted{last: now}
+		case !n.empty():
+			taken[id] = n.Counts
+			*n = counted{Counts: newCounts(), last: now}
 		case now.Sub(n.last) > uncountedAfter:
 			delete(c.sales, id)
 		}
 	}
 
 	return taken
-}
-
-// counts is what happened to a voucher in some time, on one process or on all.
-type counts struct {
-	answers       [len(outcomeNames)]uint64
-	settled       [len(settledNames)]uint64
-	batches, rows uint64
-	latency       [latencyBuckets]uint64
-}
-
-// The names of counts in Redis. Those of answers, settled admissions and latencies have a suffix.
-const (
-	answersPrefix = "answer:"
-	settledPrefix = "settled:"
-	latencyPrefix = "latency:"
-	batchesName   = "batches"
-	rowsName      = "rows"
-)
-
-// each calls f for each positive count, with its name in Redis.
-func (c *counts) each(f func(name string, n uint64)) {
-	add := func(name string, n uint64) {
-		if n > 0 {
-			f(name, n)
-		}
-	}
-
-	for i, n := range c.answers {
-		add(answersPrefix+outcomeNames[i], n)
-	}
-
-	for i, n := range c.settled {
-		add(settledPrefix+settledNames[i], n)
-	}
-
-	for i, n := range c.latency {
-		add(latencyPrefix+strconv.Itoa(i), n)
-	}
-
-	add(batchesName, c.batches)
-	add(rowsName, c.rows)
-}
-
-// add adds a count with a name in Redis. It ignores names that this version does not have.
-func (c *counts) add(name, value string) {
-	n, err := strconv.ParseUint(value, 10, 64)
-	if err != nil {
-		return
-	}
-
-	switch name {
-	case batchesName:
-		c.batches += n
-		return
-	case rowsName:
-		c.rows += n
-		return
-	}
-
-	if answer, found := strings.CutPrefix(name, answersPrefix); found {
-		if i := slices.Index(outcomeNames[:], answer); i >= 0 {
-			c.answers[i] += n
-		}
-	}
-
-	if reason, found := strings.CutPrefix(name, settledPrefix); found {
-		if i := slices.Index(settledNames[:], reason); i >= 0 {
-			c.settled[i] += n
-		}
-	}
-
-	if bucket, found := strings.CutPrefix(name, latencyPrefix); found {
-		if i, err := strconv.Atoi(bucket); err == nil && i >= 0 && i < latencyBuckets {
-			c.latency[i] += n
-		}
-	}
 }
 
 // Totals is what happened to a voucher since a time.
@@ -257,35 +146,6 @@ type Period struct {
 	Stock *int64 `json:"stock"`
 }
 
-// refused returns the number of answers and admissions that are no orders.
-func (c *counts) refused() uint64 {
-	var n uint64
-	for i, name := range outcomeNames {
-		if name != "ok" && name != "replayed" {
-			n += c.answers[i]
-		}
-	}
-	for _, settled := range c.settled[1:] {
-		n += settled
-	}
-	return n
-}
-
-// Counts are the counters of all processes for some time.
-type Counts struct {
-	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".
-	Answers map[string]uint64 `json:"outcomes"`
-	// "ok" is a stored order, in every lane; other reasons occur in lane queue only.
-	Settled map[string]uint64 `json:"settled"`
-	// Transactions of the lanes batch and queue that committed orders.
-	Batches uint64 `json:"batches"`
-	// Orders that these transactions committed.
-	Rows uint64 `json:"batch_rows"`
-	// Latency of the responses, within 10 %; 0 without responses.
-	P50 domain.Milliseconds `json:"p50_ms"`
-	P99 domain.Milliseconds `json:"p99_ms"`
-}
-
 // Level is what was left at the end of a second: units in the database, units in the gate, and QueueLag.Unsettled.
 // Unknown values are nil.
 type Level struct {
@@ -294,41 +154,119 @@ type Level struct {
 	Lag   *int64 `json:"lag"`
 }
 
-func (c *counts) named() Counts {
+// Counts are what happened to a voucher in some time, on one process or on all.
+type Counts struct {
+	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".
+	Answers map[string]int64 `json:"outcomes"`
+	// "ok" is a stored order, in every lane; other reasons occur in lane queue only.
+	Settled map[string]int64 `json:"settled"`
+	// Transactions of the lanes batch and queue that committed orders.
+	Batches int64 `json:"batches"`
+	// Orders that these transactions committed.
+	Rows int64 `json:"batch_rows"`
+	// Latency of the responses, within 10 %; 0 without responses. Set in what Redis had.
+	P50 domain.Milliseconds `json:"p50_ms"`
+	P99 domain.Milliseconds `json:"p99_ms"`
+
+	// Responses by latencyBucket.
+	latency map[int]int64
+}
+
+func newCounts() Counts {
 	return Counts{
-		Answers: byName(outcomeNames[:], c.answers[:]),
-		Settled: byName(settledNames[:], c.settled[:]),
-		Batches: c.batches,
-		Rows:    c.rows,
-		P50:     domain.Milliseconds(c.quantile(0.5)),
-		P99:     domain.Milliseconds(c.quantile(0.99)),
+		Answers: map[string]int64{},
+		Settled: map[string]int64{},
+		latency: map[int]int64{},
 	}
 }
 
-// byName returns the positive counts.
-func byName(names []string, counts []uint64) map[string]uint64 {
-	m := map[string]uint64{}
-	for i, n := range counts {
-		if n > 0 {
-			m[names[i]] = n
-		}
+func (c *Counts) empty() bool { return len(c.Answers) == 0 && len(c.Settled) == 0 && c.Batches == 0 }
+
+// refused returns the number of answers and admissions that are no orders.
+func (c *Counts) refused() int64 {
+	return sum(c.Answers) - c.Answers[OutcomeOK] - c.Answers[OutcomeReplayed] + sum(c.Settled) - c.Settled[OutcomeOK]
+}
+
+func sum[K comparable](counts map[K]int64) int64 {
+	var all int64
+	for _, n := range counts {
+		all += n
 	}
-	return m
+	return all
 }
 
 // quantile returns the latency that the given part of the responses did not exceed, or 0 if there were none.
-func (c *counts) quantile(part float64) time.Duration {
-	var all, seen uint64
-	for _, n := range c.latency {
-		all += n
+func (c *Counts) quantile(part float64) domain.Milliseconds {
+	limit := part * float64(sum(c.latency))
+	var seen int64
+	for i := range latencyBuckets {
+		seen += c.latency[i]
+		if seen > 0 && float64(seen) >= limit {
+			return domain.Milliseconds(latencyOf(i))
+		}
+	}
+	return 0
+}
+
+// The names of counts in Redis. Those of answers, settled admissions and latencies have a suffix after a colon.
+const (
+	answersName = "answer"
+	settledName = "settled"
+	latencyName = "latency"
+	batchesName = "batches"
+	rowsName    = "rows"
+)
+
+// named returns the counts by their names in Redis.
+func (c *Counts) named() map[string]int64 {
+	all := map[string]int64{}
+	for outcome, n := range c.Answers {
+		all[answersName+":"+outcome] = n
 	}
 
-	for i, n := range c.latency {
-		seen += n
-		if n > 0 && float64(seen) >= part*float64(all) {
-			return latencyOf(i)
+	for reason, n := range c.Settled {
+		all[settledName+":"+reason] = n
+	}
+
+	for bucket, n := range c.latency {
+		all[latencyName+":"+strconv.Itoa(bucket)] = n
+	}
+
+	if c.Batches > 0 {
+		all[batchesName] = c.Batches
+		all[rowsName] = c.Rows
+	}
+
+	return all
+}
+
+// parseCounts returns the counts in a hash of Redis. It ignores fields that are none.
+func parseCounts(hash map[string]string) Counts {
+	c := newCounts()
+	for name, text := range hash {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			continue
+		}
+
+		kind, of, _ := strings.Cut(name, ":")
+		switch kind {
+		case answersName:
+			c.Answers[of] = n
+		case settledName:
+			c.Settled[of] = n
+		case latencyName:
+			if bucket, err := strconv.Atoi(of); err == nil {
+				c.latency[bucket] = n
+			}
+		case batchesName:
+			c.Batches = n
+		case rowsName:
+			c.Rows = n
 		}
 	}
 
-	return 0
+	c.P50 = c.quantile(0.5)
+	c.P99 = c.quantile(0.99)
+	return c
 }

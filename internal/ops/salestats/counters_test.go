@@ -15,19 +15,19 @@ import (
 func TestCountedVouchersAreBounded(t *testing.T) {
 	c := NewCounters(true)
 	for _, code := range []string{"not_found", "rate_limited", "unavailable", "invalid_request", "unauthenticated", "overloaded", "unknown"} {
-		c.CountAnswer(7, OutcomeOf(code), 0)
+		c.CountAnswer(7, code, 0)
 	}
 	now := time.Now()
 	require.Empty(t, c.take(now))
 
 	for id := range int64(2 * maxSales) {
-		c.CountAnswer(id, OutcomeOf("sold_out"), 0)
+		c.CountAnswer(id, "sold_out", 0)
 	}
 	require.Len(t, c.take(now), maxSales)
-	c.CountAnswer(9999, OutcomeOf("ok"), 0)
+	c.CountAnswer(9999, "ok", 0)
 	require.Empty(t, c.take(now))
 	c.take(now.Add(uncountedAfter + time.Second))
-	c.CountAnswer(9999, OutcomeOf("ok"), 0)
+	c.CountAnswer(9999, "ok", 0)
 	require.Contains(t, c.take(now), int64(9999))
 }
 
@@ -39,7 +39,7 @@ func TestQuantilesAreWithinTenPercent(t *testing.T) {
 		"far":    func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(40*time.Millisecond)) },
 		"few":    func() time.Duration { return []time.Duration{time.Millisecond, time.Second}[rand.N(2)] },
 	} {
-		var c counts
+		c := newCounts()
 		all := make([]time.Duration, 20_001)
 		for i := range all {
 			all[i] = latency()
@@ -48,7 +48,7 @@ func TestQuantilesAreWithinTenPercent(t *testing.T) {
 		slices.Sort(all)
 		for _, q := range []float64{0.5, 0.99} {
 			want := all[int(q*float64(len(all)))]
-			require.InEpsilon(t, want, c.quantile(q), 0.1, "%s %v", name, q)
+			require.InEpsilon(t, want, time.Duration(c.quantile(q)), 0.1, "%s %v", name, q)
 		}
 	}
 	for d := 33 * time.Microsecond; d < 16*time.Second; d += d / 50 {
@@ -56,14 +56,7 @@ func TestQuantilesAreWithinTenPercent(t *testing.T) {
 	}
 	require.Equal(t, latencyBuckets-1, latencyBucket(time.Hour))
 	require.Zero(t, latencyBucket(-1))
-	require.Zero(t, (&counts{}).quantile(0.5))
-}
-
-func TestEachOutcomeHasItsNumber(t *testing.T) {
-	for i, name := range outcomeNames {
-		require.Equal(t, Outcome(i), OutcomeOf(name)) //nolint:gosec // a handful
-	}
-	require.Equal(t, OutcomeInternal, OutcomeOf("unknown"))
+	require.Zero(t, new(Counts).quantile(0.5))
 }
 
 // BenchmarkCountAnswer measures the cost of counting one answer, on all processors at once, for one voucher or several.
@@ -75,7 +68,7 @@ func BenchmarkCountAnswer(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				for i := n.Add(1); pb.Next(); i++ {
-					c.CountAnswer(i%vouchers+1, Outcome(i&1), time.Duration(i%4096)*time.Microsecond) //nolint:gosec // 0 or 1
+					c.CountAnswer(i%vouchers+1, "sold_out", time.Duration(i%4096)*time.Microsecond)
 				}
 			})
 		})

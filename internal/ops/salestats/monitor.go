@@ -2,34 +2,27 @@ package salestats
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/cache"
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
 )
 
-// stockSchedule and orderSchedule are the schedules of a watched sale. The stock's maxPause is short, because reads of
-// the stock are slow in a rush, when they matter most. A count of five million orders takes seconds, and the maxPause
-// of the orders is the pause after the longest count.
-var (
-	stockSchedule = pollSchedule{
-		minPause: 700 * time.Millisecond,
-		maxPause: time.Second,
-		timeout:  2 * time.Second,
-	}
-	orderSchedule = pollSchedule{
-		minPause: time.Second,
-		maxPause: pollTimeFactor * countTimeout,
-		timeout:  countTimeout,
-	}
-)
-
 const (
+	// stockFresh is short, because reads of the stock are slow in a rush, when they matter most.
+	stockFresh       = 700 * time.Millisecond
+	stockReadTimeout = 2 * time.Second
+	// A count of five million orders takes seconds: between two counts is at least countPause times the duration of one.
+	countFresh   = time.Second
+	countPause   = 10
 	countTimeout = 2 * time.Minute
+	// countStale is the age from which a request waits for the next count.
+	countStale   = 3 * time.Second
 	redisTimeout = 300 * time.Millisecond
 	// stockTimeout bounds the reads of the stock of all sales without viewers.
 	stockTimeout = 300 * time.Millisecond
@@ -37,15 +30,15 @@ const (
 	historyTimeout = 2 * time.Second
 	// staleAfter is the age up to which the last stock is shown while newer reads fail.
 	staleAfter = 5 * time.Second
-	// firstCountWait bounds the wait of a new subscriber for the first count of the orders.
-	firstCountWait = 2 * time.Second
-	// watchedFor is how long a sale counts as watched after a request for it.
-	watchedFor = 3 * time.Second
+	// countWait bounds that wait.
+	countWait = 2 * time.Second
+	// keptIdle is how long the last readings of a sale are kept after a request for it.
+	keptIdle = time.Minute
 	// levelMaxAge is the age up to which a stock is recorded as that of the current second.
 	levelMaxAge = 2500 * time.Millisecond
-	// maxMonitored bounds the sales with pollers.
+	// maxMonitored bounds the sales whose readings are kept.
 	maxMonitored = 64
-	// reportMissingAfter is the number of polls in a row that must find units missing at the gate before they are
+	// reportMissingAfter is the number of readings in a row that must find units missing at the gate before they are
 	// reported.
 	reportMissingAfter = 4
 )
@@ -98,32 +91,23 @@ type MonitorConfig struct {
 	Log   *slog.Logger
 }
 
-// Monitor provides the current statistics of sales, with the counts of all processes. For each watched sale one goroutine per process polls the database,
-// whatever the number of subscribers. Sales that are not watched are not polled. It is safe for concurrent use.
+// Monitor provides the current statistics of sales, with the counts of all processes. Whatever the number of their
+// subscribers, a process reads each sale once at a time, and only while there are requests for it. It is safe for concurrent
+// use.
 type Monitor struct {
 	cfg MonitorConfig
-	// The ctx of the polls.
-	ctx   context.Context
-	stop  context.CancelFunc
-	polls sync.WaitGroup
-
 	// The sales that the last report counted. Only report uses it.
 	counted []int64
-
-	mu      sync.Mutex
-	stopped bool
-	sales   map[int64]*monitoredSale
+	sales   *cache.Cache[int64, *monitoredSale]
 }
 
-// monitoredSale contains the pollers of a sale.
+// monitoredSale contains the readings of a sale.
 type monitoredSale struct {
-	// The last call of Stats.
-	requested time.Time
-	stock     poller[stockSnapshot]
-	orders    poller[SaleCount]
+	stock  cache.Refreshed[stockSnapshot]
+	orders cache.Refreshed[SaleCount]
 }
 
-// stockSnapshot is the result of a poll of the stock.
+// stockSnapshot is a reading of the stock.
 type stockSnapshot struct {
 	voucher domain.Voucher
 	// Nil: there is no gate, it is cold, or Redis does not answer.
@@ -133,8 +117,8 @@ type stockSnapshot struct {
 
 	// The units of gate and database.
 	units reconcile.Comparison
-	// The number of polls in a row that found units missing at the gate, without a change on either side.
-	missingPolls int
+	// The number of readings in a row that found units missing at the gate, without a change on either side.
+	missing int
 }
 
 // gate returns the units that the gate may admit, or nil if that is unknown.
@@ -146,7 +130,7 @@ func (s *stockSnapshot) gate() *int64 {
 }
 
 // compareGate compares the gate with the database. The two reads are not simultaneous, and a returned unit reaches the
-// database first, so units count as missing only if consecutive polls find the same state.
+// database first, so units count as missing only if consecutive readings find the same state.
 func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 	if s.level == nil || s.voucher.Sale == nil {
 		return
@@ -158,11 +142,11 @@ func (s *stockSnapshot) compareGate(before *stockSnapshot) {
 		return
 	}
 
-	s.missingPolls = 1
+	s.missing = 1
 	l := before.level
 	if l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
 		l.Stock == s.level.Stock && l.Queued == s.level.Queued && l.Version == s.level.Version {
-		s.missingPolls += before.missingPolls
+		s.missing += before.missing
 	}
 }
 
@@ -204,14 +188,14 @@ type Stock struct {
 
 // NewMonitor returns a Monitor, which works while Run does.
 func NewMonitor(cfg MonitorConfig) *Monitor {
-	m := &Monitor{cfg: cfg, sales: map[int64]*monitoredSale{}}
-	m.ctx, m.stop = context.WithCancel(context.Background())
-	return m
+	return &Monitor{
+		cfg:   cfg,
+		sales: cache.New[int64](cache.Options[*monitoredSale]{MaxEntries: maxMonitored, IdleTTL: keptIdle}),
+	}
 }
 
-// Run works until ctx ends, and returns when no poll runs. Once a second it reports the counts of this process and, at
-// another time of the second, starts the polls that are due and notifies the subscribers. So a delay of either does not
-// move counts to another second.
+// Run works until ctx ends. Once a second it reports the counts of this process and, at another time of the second,
+// notifies the subscribers. So a delay of either does not move counts to another second.
 func (m *Monitor) Run(ctx context.Context) {
 	var reports sync.WaitGroup
 	reports.Go(func() {
@@ -221,17 +205,11 @@ func (m *Monitor) Run(ctx context.Context) {
 	})
 
 	for waitForPart(ctx, notifyAt) {
-		m.pollWatched()
 		m.cfg.Subscribers.NotifyAll()
 	}
 
-	m.mu.Lock()
-	m.stopped = true
-	m.mu.Unlock()
-
-	m.stop()
-	m.polls.Wait()
 	reports.Wait()
+	m.sales.Close()
 }
 
 // When in a second something happens.
@@ -253,7 +231,6 @@ func waitForPart(ctx context.Context, part time.Duration) bool {
 // report reports what this process has counted since the last report, and what is left of the watched sales. What cannot
 // be stored is not reported again, since it may be stored already.
 func (m *Monitor) report(ctx context.Context) {
-	now := time.Now()
 	reports := map[int64]*report{}
 
 	// Once more, for the stock after the last purchase.
@@ -262,8 +239,8 @@ func (m *Monitor) report(ctx context.Context) {
 	}
 	m.counted = m.counted[:0]
 
-	for id, c := range m.cfg.Counters.take(now) {
-		reports[id] = &report{counts: *c}
+	for id, c := range m.cfg.Counters.take(time.Now()) {
+		reports[id] = &report{counts: c}
 		m.counted = append(m.counted, id)
 	}
 
@@ -279,7 +256,7 @@ func (m *Monitor) report(ctx context.Context) {
 
 	m.addStocks(ctx, reports)
 
-	if err := m.cfg.History.add(ctx, reports, now); err != nil {
+	if err := m.cfg.History.add(ctx, reports, time.Now()); err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot report sale statistics", slog.Any("err", err))
 	}
 }
@@ -303,37 +280,18 @@ func (m *Monitor) addStocks(ctx context.Context, reports map[int64]*report) {
 	}
 }
 
-// pollWatched starts the polls of the watched sales that are due, and drops sales that were not watched for a minute.
-func (m *Monitor) pollWatched() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-
-	for id, s := range m.sales {
-		unused := time.Since(s.requested)
-		switch {
-		case unused < watchedFor:
-			m.startPolls(id, s)
-		case unused > time.Minute && s.idle():
-			delete(m.sales, id)
-		}
-	}
-}
-
-// levels returns what is left of the watched sales, as far as a recent poll read it.
+// levels returns what is left of the sales that are shown, as far as it was read lately.
 func (m *Monitor) levels() map[int64]Level {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-
 	levels := map[int64]Level{}
-	for id, s := range m.sales {
-		stock, at, err := s.stock.last()
-		if err != nil || time.Since(at) > levelMaxAge || stock.voucher.Sale == nil {
+	for id, s := range m.sales.All() {
+		stock := s.stock.Last()
+		if stock == nil || time.Since(stock.Began) > levelMaxAge || stock.Value.voucher.Sale == nil {
 			continue
 		}
 
-		l := Level{Stock: &stock.voucher.Sale.Stock, Gate: stock.gate()}
-		if stock.lag != nil {
-			l.Lag = &stock.lag.Unsettled
+		l := Level{Stock: &stock.Value.voucher.Sale.Stock, Gate: stock.Value.gate()}
+		if stock.Value.lag != nil {
+			l.Lag = &stock.Value.lag.Unsettled
 		}
 
 		levels[id] = l
@@ -342,41 +300,20 @@ func (m *Monitor) levels() map[int64]Level {
 	return levels
 }
 
-// Stats returns the statistics of a sale, with the seconds later than after, and marks the sale as watched. If after is
-// zero, it waits for a new poll unless the sale was watched already. Otherwise it returns the results of the last
-// polls.
-// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable, ErrOverloaded (too many watched
-// sales, or the process stops).
+// Stats returns the statistics of a sale, with the seconds later than after. If the last readings are old it waits for new
+// ones; for a count of the orders only a short time, and only if after is zero.
+// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable.
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
-	s, stockRead, ordersCounted := m.watch(voucherID)
-	if s == nil {
-		return SaleStats{}, domain.ErrOverloaded
-	}
+	s := m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) })
 
-	if after.IsZero() {
-		if err := await(ctx, stockRead); err != nil {
-			return SaleStats{}, err
-		}
-	}
-
-	stock, at, err := s.stock.last()
-	if err != nil && (stock.voucher.ID == 0 || errors.Is(err, domain.ErrNotFound)) {
-		m.drop(voucherID, err)
+	stock, err := s.stock.Get(ctx)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return SaleStats{}, fmt.Errorf("%w: %w", domain.ErrUnavailable, err)
+	case err != nil:
 		return SaleStats{}, err
-	}
-
-	if err != nil && time.Since(at) > staleAfter {
-		return SaleStats{}, err
-	}
-	if stock.voucher.Sale == nil {
+	case stock.voucher.Sale == nil:
 		return SaleStats{}, domain.ErrInvalidState
-	}
-
-	if after.IsZero() {
-		waitCtx, cancel := context.WithTimeout(ctx, firstCountWait)
-		defer cancel()
-		// Without a count the statistics report that it runs.
-		_ = await(waitCtx, ordersCounted)
 	}
 
 	stats := SaleStats{
@@ -393,7 +330,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 		Seconds: []Second{},
 	}
 
-	stats.checkOrders(s.orders.last())
+	m.readOrders(ctx, &stats, s, after.IsZero())
 	if m.cfg.Level != nil {
 		stats.checkGate(&stock)
 	}
@@ -413,7 +350,7 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 	r, err := m.cfg.History.read(ctx, s.Voucher.ID, after, now)
 	if err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot read the counters of a sale", slog.Any("err", err))
-		r.total = Totals{s.At, new(counts).named()}
+		r.total = Totals{s.At, newCounts()}
 	}
 
 	s.Instances = max(r.instances, 1)
@@ -435,65 +372,26 @@ func (m *Monitor) Hour(ctx context.Context, voucherID int64) []Period {
 	return hour
 }
 
-// watch marks a sale as watched and starts the polls that are due. It returns the channels on which to wait for polls
-// of a sale that was not watched before, else nil channels. It returns a nil sale if too many are watched or the
-// process stops.
-func (m *Monitor) watch(voucherID int64) (s *monitoredSale, stockRead, ordersCounted <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-
-	s = m.sales[voucherID]
-	if s == nil {
-		if m.stopped || len(m.sales) >= maxMonitored && !m.evict() {
-			return nil, nil, nil
+func (m *Monitor) newSale(voucherID int64) *monitoredSale {
+	s := &monitoredSale{}
+	s.stock.Fresh = stockFresh
+	s.stock.Stale = staleAfter
+	s.stock.Timeout = stockReadTimeout
+	s.stock.Read = func(ctx context.Context) (stockSnapshot, error) {
+		var before stockSnapshot
+		if last := s.stock.Last(); last != nil {
+			before = last.Value
 		}
-		s = &monitoredSale{}
-		m.sales[voucherID] = s
-	}
-
-	if time.Since(s.requested) > watchedFor {
-		s.stock.expire()
-		s.orders.expire()
-	}
-
-	s.requested = time.Now()
-	m.startPolls(voucherID, s)
-	return s, s.stock.pending(), s.orders.pending()
-}
-
-// evict drops a sale that is no longer watched. It returns false if there is none. The caller holds the lock.
-func (m *Monitor) evict() bool {
-	for id, s := range m.sales {
-		if time.Since(s.requested) > watchedFor && s.idle() {
-			delete(m.sales, id)
-			return true
-		}
-	}
-	return false
-}
-
-// idle reports whether the sale can be dropped: no poll runs, and a new poller would not poll earlier than the present
-// one.
-func (s *monitoredSale) idle() bool { return s.stock.idle() && s.orders.idle() }
-
-// drop removes the sale of a voucher that does not exist, because it may be created at any time.
-func (m *Monitor) drop(voucherID int64, err error) {
-	if errors.Is(err, domain.ErrNotFound) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.sales, voucherID)
-	}
-}
-
-// startPolls starts the polls that are due. The caller holds the lock.
-func (m *Monitor) startPolls(voucherID int64, s *monitoredSale) {
-	s.orders.start(m, orderSchedule, func(ctx context.Context) (SaleCount, error) {
-		return m.cfg.Store.CountSale(ctx, voucherID)
-	})
-	s.stock.start(m, stockSchedule, func(ctx context.Context) (stockSnapshot, error) {
-		before, _, _ := s.stock.last()
 		return m.readStock(ctx, voucherID, &before)
-	})
+	}
+
+	s.orders.Fresh = countFresh
+	s.orders.Pause = countPause
+	s.orders.Stale = countStale
+	s.orders.Timeout = countTimeout
+	s.orders.Read = func(ctx context.Context) (SaleCount, error) { return m.cfg.Store.CountSale(ctx, voucherID) }
+
+	return s
 }
 
 // readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
@@ -524,29 +422,45 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 	return s, nil
 }
 
-// checkOrders fills in the counted orders and the invariants.
-func (s *SaleStats) checkOrders(c SaleCount, at time.Time, err error) {
-	if !at.IsZero() && c.ByStatus != nil {
-		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
-			s.Orders[status] = c.ByStatus[status]
-		}
-
-		at = domain.Moment(at)
-		s.CheckedAt = &at
-		s.Figures = &c.Figures
+// readOrders fills in the counted orders and the invariants. With wait it waits a short time for a new count.
+func (m *Monitor) readOrders(ctx context.Context, stats *SaleStats, s *monitoredSale, wait bool) {
+	var most time.Duration
+	if wait {
+		most = countWait
 	}
 
-	for _, i := range c.Totals.Invariants() {
-		switch {
-		case err != nil:
-			i.OK = nil
-			i.Detail = "the database could not be read"
-		case s.CheckedAt == nil:
-			i.OK = nil
-			i.Detail = "the orders are being counted"
-		}
+	unknown := ""
+	if s.orders.Last() == nil {
+		first, cancel := context.WithTimeout(ctx, most)
+		defer cancel()
 
-		s.Invariants = append(s.Invariants, i)
+		unknown = "the orders are being counted"
+		if _, err := s.orders.Get(first); err != nil && first.Err() == nil {
+			unknown = "the database could not be read"
+			m.cfg.Log.DebugContext(ctx, "cannot count the orders of a sale", slog.Any("err", err))
+		}
+	}
+
+	var count SaleCount
+	if s.orders.Last() != nil {
+		reading := s.orders.Kept(ctx, most)
+		count = reading.Value
+		unknown = ""
+
+		at := domain.Moment(reading.Began)
+		stats.CheckedAt = &at
+		stats.Figures = &count.Figures
+		for status := domain.OrderPendingPayment; status <= domain.OrderRefunded; status++ {
+			stats.Orders[status] = count.ByStatus[status]
+		}
+	}
+
+	for _, i := range count.Totals.Invariants() {
+		if unknown != "" {
+			i.OK = nil
+			i.Detail = unknown
+		}
+		stats.Invariants = append(stats.Invariants, i)
 	}
 }
 
@@ -559,7 +473,7 @@ func (s *SaleStats) checkGate(stock *stockSnapshot) {
 		case stock.level == nil:
 			v.OK = nil
 			v.Detail = "the gate is not loaded, or Redis does not answer"
-		case stock.missingPolls >= reportMissingAfter:
+		case stock.missing >= reportMissingAfter:
 			v.OK = new(bool)
 			v.Detail = stock.units.String()
 		}
