@@ -9,7 +9,6 @@ import (
 
 	"seckill/internal/app/demo"
 	"seckill/internal/domain"
-	"seckill/internal/ops/rush"
 )
 
 // demoStart is when the demo of the tests starts for the first time.
@@ -31,7 +30,7 @@ func TestContentIsInOneLanguage(t *testing.T) {
 		}
 	}
 	t.Setenv("LC_ALL", "zh")
-	require.Regexp(t, `\p{Han}`, rush.SaleTitle(7), "LC_ALL comes first")
+	require.Regexp(t, `\p{Han}`, demo.RushTitle(7), "LC_ALL comes first")
 }
 
 func TestContentHasOneSalePerState(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"seckill/internal/app/demo"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
@@ -170,7 +171,7 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 	actual := int64(200)
 	begin := now.Add(-time.Minute)
 	end := now.Add(rushWindow)
-	title := rush.SaleTitle(stock)
+	title := demo.RushTitle(stock)
 
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{

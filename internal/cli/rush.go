@@ -9,14 +9,13 @@ import (
 	"io"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"seckill/internal/app"
-	"seckill/internal/auth"
+	"seckill/internal/app/demo"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 )
@@ -51,7 +50,12 @@ func (r rushCmd) Run(e *app.Env) error {
 		return fmt.Errorf("no server answers at %s; start one with \"seckill serve\", or name another one with --url: %w", url, err)
 	}
 
-	admin, tokens, err := r.credentials(e, client)
+	admin, err := r.adminToken(e, client)
+	if err != nil {
+		return err
+	}
+
+	tokens, err := r.buyerTokens(e, admin)
 	if err != nil {
 		return err
 	}
@@ -59,7 +63,7 @@ func (r rushCmd) Run(e *app.Env) error {
 		return r.runOnServer(e, client, admin)
 	}
 
-	sale, err := client.CreateSale(e.Ctx, admin, r.Stock)
+	sale, err := client.CreateSale(e.Ctx, admin, demo.RushTitle(r.Stock), r.Stock)
 	if err != nil {
 		return fmt.Errorf("create the sale: %w", err)
 	}
@@ -192,120 +196,70 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 	return printVerdicts(e.Out, result.Verdicts)
 }
 
-// credentials returns access tokens of an admin and of the buyers from the first source that works: the flags, or users
-// seeded in the server's database if this configuration is that of the server. Without a source, the admin logs in
-// through the server's demo mode, and the buyers have no tokens.
-func (r rushCmd) credentials(e *app.Env, client *rush.Client) (string, []string, error) {
-	admin := r.AdminToken
-	var tokens []string
+// adminToken returns the token of the flag, or that of an admin who logs in through the server's demo mode.
+func (r rushCmd) adminToken(e *app.Env, client *rush.Client) (string, error) {
+	if r.AdminToken != "" {
+		return r.AdminToken, nil
+	}
+
+	phone := app.DemoAdmin
+	if len(e.Config.AdminPhones) > 0 {
+		phone = e.Config.AdminPhones[0]
+	}
+
+	token, err := client.Login(e.Ctx, phone)
+	if err != nil {
+		return "", fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
+	}
+	return token, nil
+}
+
+// buyerTokens returns the buyers' tokens in the file of the flag, or those of buyers that it seeds in the server's database.
+// It returns none if this configuration is not that of the server.
+func (r rushCmd) buyerTokens(e *app.Env, admin string) ([]string, error) {
 	if r.Tokens != "" {
-		var err error
-		if tokens, err = readTokens(r.Tokens, r.Buyers); err != nil {
-			return "", nil, err
-		}
+		return readTokens(r.Tokens, r.Buyers)
 	}
 
-	if admin == "" || tokens == nil {
-		seededAdmin, seeded, err := r.seed(e, client)
-		if err != nil {
-			e.Log.Debug("cannot seed the buyers", "err", err)
-		}
-
-		admin = cmp.Or(admin, seededAdmin)
-		if tokens == nil {
-			tokens = seeded
-		}
+	tokens, err := r.seed(e, admin)
+	if err != nil {
+		e.Log.Debug("cannot seed the buyers", "err", err)
 	}
-
-	if admin == "" {
-		phone := adminPhone(e.Config)
-		var err error
-		if admin, err = client.Login(e.Ctx, phone); err != nil {
-			return "", nil, fmt.Errorf("log in as admin %s (alternative: --admin-token): %w", phone, err)
-		}
-	}
-
-	return admin, tokens, nil
+	return tokens, nil
 }
 
-func adminPhone(cfg app.Config) string {
-	if len(cfg.AdminPhones) > 0 {
-		return cfg.AdminPhones[0]
-	}
-	return app.DemoAdmin
-}
-
-// errOtherServer reports that this configuration is not that of the server.
-var errOtherServer = errors.New("the server does not accept tokens that are signed with the configured secret")
-
-// seed stores the buyers in the server's database and signs an admin's token with the server's secret; the token is empty
-// if the admin has never logged in. As for the seed command, demo mode is required. Nothing is written before the server
-// has accepted a token signed with the secret.
-func (r rushCmd) seed(e *app.Env, client *rush.Client) (admin string, tokens []string, err error) {
+// seed stores the buyers in the database of this configuration. As for the seed command, demo mode is required. Nothing is
+// written unless the admin's token has the configured signature and its session is in the database: then they are the
+// server's.
+func (r rushCmd) seed(e *app.Env, admin string) (tokens []string, err error) {
 	if !e.Config.IsDemo() {
-		return "", nil, errNoSeeding
+		return nil, errNoSeeding
 	}
 
-	if e.Config.JWTSecret == "" {
-		if _, err := os.Stat(filepath.Join(e.Config.DataDir, app.SecretFile)); err != nil {
-			// The server is elsewhere: create no data directory.
-			return "", nil, err
-		}
-	}
-
-	signer, err := app.NewSigner(e.Config)
+	store, err := existingStore(e)
 	if err != nil {
-		return "", nil, err
-	}
-
-	probe, err := signer.Access(auth.Identity{
-		UserID:    1,
-		SessionID: auth.NewSessionID(),
-		Role:      domain.RoleBuyer,
-	}, auth.AccessTTL)
-	if err != nil {
-		return "", nil, err
-	}
-	if !client.Accepts(e.Ctx, probe) {
-		return "", nil, errOtherServer
-	}
-
-	store, err := app.OpenStore(e.Config)
-	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	buyers, err := app.SeedBuyers(e.Ctx, store, signer, r.Buyers)
+	signer, err := app.NewSigner(e.Config)
 	if err != nil {
-		return "", nil, err
+		return nil, err
 	}
 
+	id, err := signer.Verify(admin)
+	if err != nil {
+		return nil, err
+	}
+	if _, _, err := store.SessionUser(e.Ctx, id.SessionID); err != nil {
+		return nil, err
+	}
+
+	buyers, err := app.SeedBuyers(e.Ctx, store, signer, r.Buyers)
 	for _, b := range buyers {
 		tokens = append(tokens, b.Token)
 	}
-
-	if !client.HasUser(e.Ctx, tokens[0]) {
-		// Same secret, other database.
-		return "", nil, errOtherServer
-	}
-
-	u, err := store.UserByPhone(e.Ctx, adminPhone(e.Config))
-	switch {
-	case errors.Is(err, domain.ErrNotFound):
-		return "", tokens, nil
-	case err != nil:
-		return "", nil, err
-	}
-
-	// The session need not be stored: servers check only whether it was revoked.
-	admin, err = signer.Access(auth.Identity{
-		UserID:    u.ID,
-		SessionID: auth.NewSessionID(),
-		Role:      domain.RoleAdmin,
-	}, auth.AccessTTL)
-
-	return admin, tokens, err
+	return tokens, err
 }
 
 // readTokens reads n lines of user_id,access_token. Fewer lines are an error.

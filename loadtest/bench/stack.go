@@ -256,7 +256,7 @@ func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]st
 
 	ids := make([]string, n)
 	for i := range ids {
-		v, err := client.CreateSale(ctx, admin, stock)
+		v, err := client.CreateSale(ctx, admin, "Benchmark", stock)
 		if err != nil {
 			return nil, fmt.Errorf("create a sale: %w", err)
 		}

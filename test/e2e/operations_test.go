@@ -446,7 +446,7 @@ func TestReadmeDeployment(t *testing.T) {
 			deployed.Env = regexp.MustCompile(`(?m)^SECKILL_\w+=.*$`).FindAllString(printed, -1)
 			p := deployed.Spawn(t, "")
 			admin, _ := codes.LoginWith(t, p, phone, printed)["access_token"].(string)
-			_, err := p.CreateSale(t.Context(), admin, 1)
+			_, err := p.CreateSale(t.Context(), admin, "Rush", 1)
 			require.NoError(t, err)
 		})
 	}

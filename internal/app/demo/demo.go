@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/locale"
 	"seckill/internal/kit/picture"
 )
 
@@ -79,13 +78,13 @@ func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher,
 	now = domain.Moment(now)
 	shops := []domain.Shop{
 		{
-			ID: 1, Name: locale.Text("Osmanthus Tea House", "桂花茶餐厅"), TypeID: 1, X: 120.149192, Y: 30.316078,
-			Area: locale.Text("Daguan", "大关"), Address: locale.Text("29 Jinhua Road", "金华路 29 号"),
+			ID: 1, Name: text("Osmanthus Tea House", "桂花茶餐厅"), TypeID: 1, X: 120.149192, Y: 30.316078,
+			Area: text("Daguan", "大关"), Address: text("29 Jinhua Road", "金华路 29 号"),
 			AvgPrice: 8000, Sold: 4215, Comments: 3035, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now, UpdatedAt: now,
 		},
 		{
-			ID: 2, Name: locale.Text("Riverside Hot Pot", "江畔火锅"), TypeID: 1, X: 120.151505, Y: 30.333422,
-			Area: locale.Text("Gongchen Bridge", "拱宸桥"), Address: locale.Text("66 Lishui Road", "丽水路 66 号"),
+			ID: 2, Name: text("Riverside Hot Pot", "江畔火锅"), TypeID: 1, X: 120.151505, Y: 30.333422,
+			Area: text("Gongchen Bridge", "拱宸桥"), Address: text("66 Lishui Road", "丽水路 66 号"),
 			AvgPrice: 6500, Sold: 2160, Comments: 1460, Score: 46, OpenHours: "11:30-23:00", CreatedAt: now, UpdatedAt: now,
 		},
 	}
@@ -140,19 +139,19 @@ func Content(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher,
 		return v
 	}
 
-	daily := locale.Text("Valid on any day", "任意一天可用")
-	rules := locale.Text("One per person. Show the code in the shop within its opening hours.", "每人限购一份，营业时间内到店出示核销码。")
-	menu := locale.Text("For the whole menu", "全场通用")
+	daily := text("Valid on any day", "任意一天可用")
+	rules := text("One per person. Show the code in the shop within its opening hours.", "每人限购一份，营业时间内到店出示核销码。")
+	menu := text("For the whole menu", "全场通用")
 
-	ended := sale(voucher(1, tea, locale.Text("Afternoon tea for two", "双人下午茶"), daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
+	ended := sale(voucher(1, tea, text("Afternoon tea for two", "双人下午茶"), daily, rules, 4900, 9800), 20, -2*24*time.Hour, -24*time.Hour)
 
 	// The doctor reports sales that were over when they were published.
 	ended.CreatedAt = ended.Sale.BeginAt
 
 	return shops, images, []domain.Voucher{
-		voucher(1, tea, locale.Text("¥50 voucher", "50 元代金券"), menu, locale.Text("No change is given.", "不找零。"), 4750, 5000),
-		sale(voucher(1, steamer, locale.Text(dimSum, dimSumZH), daily, rules, 8000, 16000), 100, -window/2, window/2),
-		sale(voucher(2, pot, locale.Text(hotPot, hotPotZH), daily, rules, 9900, 19800), 50, window/2, window/2+window),
+		voucher(1, tea, text("¥50 voucher", "50 元代金券"), menu, text("No change is given.", "不找零。"), 4750, 5000),
+		sale(voucher(1, steamer, text(dimSum, dimSumZH), daily, rules, 8000, 16000), 100, -window/2, window/2),
+		sale(voucher(2, pot, text(hotPot, hotPotZH), daily, rules, 9900, 19800), 50, window/2, window/2+window),
 		ended,
 	}, nil
 }

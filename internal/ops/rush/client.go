@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/kit/locale"
 	"seckill/internal/kit/loop"
 	"seckill/internal/kit/version"
 )
@@ -218,18 +217,6 @@ func retryOn(ctx context.Context, codes []string, f func() error) error {
 	}
 }
 
-// Accepts reports whether the server accepts the signature of the token, whether or not its user exists.
-func (c *Client) Accepts(ctx context.Context, token string) bool {
-	_, err := c.Orders(ctx, token)
-	return err == nil
-}
-
-// HasUser reports whether the server accepts the token and its user exists.
-func (c *Client) HasUser(ctx context.Context, token string) bool {
-	_, err := c.do(ctx, http.MethodGet, "/api/v1/me", token, nil, nil)
-	return err == nil
-}
-
 // Voucher is the public view of a sale.
 type Voucher struct {
 	ID    string `json:"id"`
@@ -237,18 +224,13 @@ type Voucher struct {
 	State string `json:"state"`
 }
 
-// SaleTitle returns the title of a load simulation's sale.
-func SaleTitle(stock int64) string {
-	return fmt.Sprintf(locale.Text("Load simulation of %d units", "模拟抢购 %d 份"), stock)
-}
-
 // CreateSale publishes a seckill voucher with stock units. Its sale is open for an hour from now.
-func (c *Client) CreateSale(ctx context.Context, adminToken string, stock int64) (Voucher, error) {
+func (c *Client) CreateSale(ctx context.Context, adminToken, title string, stock int64) (Voucher, error) {
 	now := time.Now().UTC()
 	var v Voucher
 	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/vouchers", adminToken, map[string]any{
 		"shop_id":      "1",
-		"title":        SaleTitle(stock),
+		"title":        title,
 		"pay_value":    100,
 		"actual_value": 200,
 		"force":        true,
