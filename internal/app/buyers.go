@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -10,29 +9,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/repo"
 )
-
-// OpenForSeeding opens the database, brings its schema up to date, and returns it with the signer of access tokens. The
-// caller closes the store.
-func OpenForSeeding(e *Env) (*repo.Store, *auth.Tokens, error) {
-	signer, err := NewSigner(e.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	store, err := OpenStore(e.Config)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	if err := WaitFor(e, "the database", store.Ping); err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	if err := PrepareDatabase(e, store); err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-
-	return store, signer, nil
-}
 
 // NewSigner returns a signer with the same secrets as a server of this configuration.
 func NewSigner(cfg Config) (*auth.Tokens, error) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +45,23 @@ func openStore(cfg Config) (*repo.Store, error) {
 	}
 
 	return repo.OpenSQLite(file)
+}
+
+// OpenPrepared is OpenStore, and brings the schema up to date. A server may be running.
+func OpenPrepared(e *Env) (*repo.Store, error) {
+	store, err := OpenStore(e.Config)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := WaitFor(e, "the database", store.Ping); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if err := prepareDatabase(e, store); err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+
+	return store, nil
 }
 
 // WaitFor calls ping every 500 ms until it succeeds. It returns an error after startTimeout.

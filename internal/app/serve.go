@@ -148,7 +148,7 @@ func Serve(e *Env) error {
 	if err := WaitFor(e, locks.what, locks.ping); err != nil {
 		return err
 	}
-	if err := PrepareDatabase(e, store); err != nil {
+	if err := prepareDatabase(e, store); err != nil {
 		return err
 	}
 
@@ -196,12 +196,12 @@ func serverRedis(cfg Config) (redis.UniversalClient, func(), error) {
 	return rdb, func() { _ = rdb.Close(); embedded.close() }, nil
 }
 
-// PrepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data. If the
-// database becomes unavailable meanwhile, PrepareDatabase begins again, as WaitFor does.
-func PrepareDatabase(e *Env, store *repo.Store) error {
+// prepareDatabase brings the schema up to date and, in demo mode, fills an empty database with sample data. If the
+// database becomes unavailable meanwhile, prepareDatabase begins again, as WaitFor does.
+func prepareDatabase(e *Env, store *repo.Store) error {
 	var failed error
 	err := WaitFor(e, "the database schema", func(context.Context) error {
-		failed = prepareDatabase(e, store) //nolint:contextcheck // the schema changes have their own timeout
+		failed = migrateAndSeed(e, store) //nolint:contextcheck // the schema changes have their own timeout
 		if errors.Is(failed, domain.ErrUnavailable) {
 			return failed
 		}
@@ -210,7 +210,7 @@ func PrepareDatabase(e *Env, store *repo.Store) error {
 	return cmp.Or(err, failed)
 }
 
-func prepareDatabase(e *Env, store *repo.Store) error {
+func migrateAndSeed(e *Env, store *repo.Store) error {
 	ctx, cancel := context.WithTimeout(e.Ctx, migrateTimeout)
 	defer cancel()
 

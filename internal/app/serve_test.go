@@ -117,7 +117,7 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	require.NoError(t, store.Ping(t.Context()))
 	db.Kill()
 	done := make(chan error, 1)
-	go func() { done <- PrepareDatabase(e, store) }()
+	go func() { done <- prepareDatabase(e, store) }()
 	<-waits
 	require.Empty(t, done)
 	require.NoError(t, db.Restart())
@@ -131,7 +131,7 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, foreign.Close()) })
 	_, err = foreign.Pools()["write"].ExecContext(t.Context(), "CREATE TABLE users (id INT)")
 	require.NoError(t, err)
-	require.ErrorContains(t, PrepareDatabase(e, foreign), "users")
+	require.ErrorContains(t, prepareDatabase(e, foreign), "users")
 }
 
 // TestDrainServesAndClosesConnections: during the drain the check fails, idle and new connections are served, and every

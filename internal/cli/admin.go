@@ -190,18 +190,11 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 		return fmt.Errorf("--sms-countries: %w", err)
 	}
 
-	store, err := app.OpenStore(e.Config)
+	store, err := app.OpenPrepared(e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-
-	if err := app.WaitFor(e, "the database", store.Ping); err != nil {
-		return err
-	}
-	if err := app.PrepareDatabase(e, store); err != nil {
-		return err
-	}
 
 	return do(store, &auth.Admins{
 		Store:         store,

@@ -304,9 +304,6 @@ func (x *examination) salesGroup() doctor.Group {
 	if x.store != nil {
 		voucher = x.store.Voucher
 		s.Store = x.store
-		s.Pool = x.store.Pools()["write"]
-		s.Dialect = x.store.Dialect()
-		s.Migrations = knownMigrations(s.Dialect)
 	}
 
 	if x.shared != nil {

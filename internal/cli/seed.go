@@ -32,7 +32,12 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 		return errNoSeeding
 	}
 
-	store, tokens, err := app.OpenForSeeding(e)
+	signer, err := app.NewSigner(e.Config)
+	if err != nil {
+		return err
+	}
+
+	store, err := app.OpenPrepared(e)
 	if err != nil {
 		return err
 	}
@@ -40,7 +45,7 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 
 	var buyers []app.Buyer
 	seed := func() error {
-		buyers, err = app.SeedBuyers(e.Ctx, store, tokens, s.Users)
+		buyers, err = app.SeedBuyers(e.Ctx, store, signer, s.Users)
 		return err
 	}
 

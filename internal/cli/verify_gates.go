@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
-	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/sale/admission"
@@ -25,34 +23,32 @@ const (
 	gatePollInterval = 500 * time.Millisecond
 )
 
-type gateChecker struct {
-	rdb        redis.UniversalClient
-	gate       app.Gate
-	store      *repo.Store
-	reconciler *reconcile.Reconciler
-}
-
-// checkGates compares the gate of every sale with the database. Admissions and cancellations in progress cause
-// differences that disappear by themselves, so checkGates repeats the comparison; see settle.
-//
-// A remaining difference is a violation only if it affects buyers: a server in lane queue is running, which should have
-// repaired it, and the sale has not ended. Without such a server the gate is not used, and the next server repairs it.
+// checkGates compares the gate of every sale with the database. A difference that lasts is a violation only if it affects
+// buyers: a server in lane queue is running, which should have repaired it, and the sale has not ended. Without such a server
+// the gate is not used, and the next server repairs it.
 func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals []domain.SaleTotals, r *report) error {
 	gate := app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log)
-	c := gateChecker{
-		rdb:        rdb,
-		gate:       gate,
-		store:      store,
-		reconciler: app.NewReconciler(e, gate, store, reconcile.Config{Queue: true, Now: time.Now}),
-	}
+	reconciler := app.NewReconciler(e, gate, store, reconcile.Config{Queue: true, Now: time.Now})
 
 	lag, err := app.ReadLag(e.Ctx, rdb)
 	if err != nil {
 		return err
 	}
 
-	r.gates = map[int64]reconcile.Comparison{}
-	served, err := c.settle(e, totals, r.gates)
+	served, err := queueServerRuns(e.Ctx, rdb)
+	if err != nil {
+		return err
+	}
+
+	ids := make([]int64, len(totals))
+	for i, b := range totals {
+		ids[i] = b.VoucherID
+	}
+
+	deadline := time.Now().Add(differingRounds * reconciler.Every())
+	r.gates, err = reconcile.CompareAll(e.Ctx, gate, store, ids, gatePollInterval, func() bool {
+		return served && time.Now().Before(deadline)
+	})
 	if err != nil {
 		return err
 	}
@@ -63,20 +59,20 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	}
 	r.note("queue: %d orders waiting, %d dead letters, %s", lag.Unsettled, lag.Dead, servers)
 
-	for _, b := range totals {
-		d, loaded := r.gates[b.VoucherID]
+	for _, id := range ids {
+		d, loaded := r.gates[id]
 		if !loaded || d.Matches() {
 			continue
 		}
 
-		v, err := store.Voucher(e.Ctx, b.VoucherID)
+		v, err := store.Voucher(e.Ctx, id)
 		if err != nil {
 			return err
 		}
 
 		ended := v.State(time.Now()) == domain.StateEnded
 		if d.Blocks() && !ended && served {
-			r.violation(b.VoucherID, "I5", d.String()+c.orders(e, b.VoucherID, r))
+			r.violation(id, "I5", d.String()+ordersOfGate(e, reconciler, id, r))
 			continue
 		}
 
@@ -89,15 +85,15 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 		default:
 			reason = ": the next server in lane queue rebuilds the gate"
 		}
-		r.note("note: voucher %d: %s%s", b.VoucherID, d, reason)
+		r.note("note: voucher %d: %s%s", id, d, reason)
 	}
 
 	return nil
 }
 
-// orders lists the orders in which the gate differs from the database. If they cannot be determined, it notes why.
-func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
-	reports, err := c.reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
+// ordersOfGate lists the orders in which the gate differs from the database. If they cannot be determined, it notes why.
+func ordersOfGate(e *app.Env, reconciler *reconcile.Reconciler, voucherID int64, r *report) string {
+	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
 	if err != nil {
 		r.note("note: voucher %d: could not list the orders of the gate: %v", voucherID, err)
 		return ""
@@ -111,42 +107,6 @@ func (c *gateChecker) orders(e *app.Env, voucherID int64, r *report) string {
 	}
 
 	return orders
-}
-
-// settle stores the differences of the loaded gates in diffs. It compares gates that differ again until they match, no
-// server in lane queue is running that would repair them, or differingRounds have passed. It reports whether such a
-// server is running.
-func (c *gateChecker) settle(e *app.Env, sales []domain.SaleTotals, diffs map[int64]reconcile.Comparison) (bool, error) {
-	deadline := time.Now().Add(differingRounds * c.reconciler.Every())
-	for {
-		var differing []domain.SaleTotals
-		for _, b := range sales {
-			d, err := reconcile.Compare(e.Ctx, c.gate, c.store, b.VoucherID)
-			switch {
-			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound):
-				// No gate, or no sale.
-				delete(diffs, b.VoucherID)
-				continue
-			case err != nil:
-				return false, err
-			}
-
-			diffs[b.VoucherID] = d
-			if !d.Matches() {
-				differing = append(differing, b)
-			}
-		}
-
-		served, err := queueServerRuns(e.Ctx, c.rdb)
-		if err != nil || len(differing) == 0 || !served || time.Now().After(deadline) {
-			return served, err
-		}
-
-		sales = differing
-		if err := loop.Sleep(e.Ctx, gatePollInterval); err != nil {
-			return served, err
-		}
-	}
 }
 
 // queueServerRuns reports whether a server in lane queue is running, which subscribes to the outcomes of its buyers.

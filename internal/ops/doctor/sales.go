@@ -2,15 +2,14 @@ package doctor
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
 )
 
@@ -38,11 +37,6 @@ type SalesStore interface {
 type Sales struct {
 	// Nil: the database cannot be opened.
 	Store SalesStore
-	Pool  *sql.DB // of Store
-	// The dialect of Store: mysql or sqlite.
-	Dialect string
-	// The versions that the program contains.
-	Migrations []int64
 	// Nil: Redis is unreachable.
 	Redis SalesRedis
 	Lane  string
@@ -72,7 +66,6 @@ func (s Sales) Group() Group {
 	return Group{
 		Reach: Check{Name: "sales.upcoming", Run: s.checkUpcoming},
 		Checks: []Check{
-			{Name: "sales.schema", Run: s.checkSchema},
 			{Name: "sales.windows", Run: s.checkWindows},
 			{Name: "sales.books", Run: s.checkTotals, Deadline: totalsTimeout},
 			{Name: "sales.gates", Run: s.checkGates, Deadline: gatesTimeout},
@@ -114,26 +107,6 @@ func (s *Sales) readUpcoming(ctx context.Context, now time.Time) error {
 	s.upcoming = slices.DeleteFunc(s.upcoming, func(v domain.Voucher) bool { return v.Sale == nil || v.Sale.BeginAt.Sub(now) > upcomingWithin })
 	slices.SortFunc(s.upcoming, func(a, b domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
 	return nil
-}
-
-// checkSchema warns if migrations are pending before a sale: a server that starts during the sale would change its
-// tables.
-func (s *Sales) checkSchema(ctx context.Context) Result {
-	if len(s.upcoming) == 0 {
-		return Good("no sale begins soon")
-	}
-
-	applied, err := appliedMigrations(ctx, s.Pool, s.Dialect)
-	if err != nil {
-		return Unanswered(err, "see database.schema")
-	}
-
-	if pending := without(s.Migrations, applied); len(pending) > 0 {
-		return Bad(Warn, "seckill migrate up, before the sale: large tables take a while",
-			"voucher %d begins in %s and migration %d is pending", s.upcoming[0].ID, time.Until(s.upcoming[0].Sale.BeginAt).Round(time.Second), pending[0])
-	}
-
-	return Good("no migration is pending")
 }
 
 func (s *Sales) checkWindows(context.Context) Result {
@@ -196,8 +169,9 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 	return Good("sales whose totals are consistent: %d", len(totals))
 }
 
-// checkGates checks that each gate is loaded and matches the database, or can be loaded by the first buyer.
+// checkGates checks that each loaded gate matches the database. The first buyer loads any other.
 func (s *Sales) checkGates(ctx context.Context) Result {
+	const change = "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate"
 	switch {
 	case s.Lane != "queue":
 		return Result{Status: Skipped, Found: "lane " + s.Lane + " uses no gate"}
@@ -205,51 +179,37 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 		return redisUnreachable
 	}
 
-	loaded := 0
+	ids := make([]int64, len(s.upcoming))
+	for i, v := range s.upcoming {
+		ids[i] = v.ID
+	}
+
+	// Twice: operations in progress cause short differences.
+	compared := false
+	gates, err := reconcile.CompareAll(ctx, s.Redis, s.Store, ids, comparePause, func() bool {
+		again := !compared
+		compared = true
+		return again
+	})
+	switch {
+	case errors.Is(err, domain.ErrGateBroken):
+		return Bad(Warn, change, "%v: its keys hold other data", err)
+	case err != nil:
+		return Unanswered(err, "see redis.reachable and database.reachable")
+	}
+
 	var wrong []string
-	for _, v := range s.upcoming {
-		diff, cold, err := s.compareGate(ctx, v.ID)
-		switch {
-		case errors.Is(err, domain.ErrGateBroken):
-			wrong = append(wrong, fmt.Sprintf("voucher %d: the keys of its gate hold other data", v.ID))
-		case err != nil:
-			return Unanswered(err, "see redis.reachable and database.reachable")
-		case cold:
-		case !diff.Matches():
-			wrong = append(wrong, fmt.Sprintf("voucher %d: %s", v.ID, diff))
-		default:
-			loaded++
+	for _, id := range slices.Sorted(maps.Keys(gates)) {
+		if diff := gates[id]; !diff.Matches() {
+			wrong = append(wrong, fmt.Sprintf("voucher %d: %s", id, diff))
 		}
 	}
 
 	if len(wrong) > 0 {
-		return Bad(Warn, "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate", "%s", shorten(wrong))
+		return Bad(Warn, change, "%s", shorten(wrong))
 	}
 
-	return Good("%d of %d gates are loaded and match the database; the others can be loaded", loaded, len(s.upcoming))
-}
-
-// compareGate compares a gate with the database. It compares a second time if they differ, because operations in
-// progress cause short differences. For a cold gate it returns an error if the data to load it cannot be read.
-func (s *Sales) compareGate(ctx context.Context, voucherID int64) (reconcile.Comparison, bool, error) {
-	var diff reconcile.Comparison
-	for range 2 {
-		var err error
-		diff, err = reconcile.Compare(ctx, s.Redis, s.Store, voucherID)
-		if errors.Is(err, domain.ErrGateCold) {
-			_, err = s.Store.SaleLevel(ctx, voucherID)
-			return diff, true, err
-		}
-
-		if err != nil || diff.Matches() {
-			return diff, false, err
-		}
-		if err := loop.Sleep(ctx, comparePause); err != nil {
-			return diff, false, err
-		}
-	}
-
-	return diff, false, nil
+	return Good("%d of %d gates are loaded and match the database; the others can be loaded", len(gates), len(ids))
 }
 
 func (s *Sales) checkQueue(ctx context.Context) Result {

@@ -3,9 +3,13 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"strings"
+	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // drift is the value of each counter of a gate minus its value by the database.
@@ -94,6 +98,42 @@ func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries
 	}
 
 	return c, nil
+}
+
+// CompareAll compares the gates of vouchers with the database. It compares those that differ again, each time after a pause,
+// until they match or again returns false: operations in progress cause differences that disappear by themselves. Gates that
+// are not loaded are left out, and so are vouchers without a sale. Errors: domain.ErrGateBroken, ErrUnavailable.
+func CompareAll(
+	ctx context.Context, gate Gate, store Store, ids []int64, pause time.Duration, again func() bool,
+) (map[int64]Comparison, error) {
+	all := map[int64]Comparison{}
+	for {
+		var differing []int64
+		for _, id := range ids {
+			c, err := Compare(ctx, gate, store, id)
+			switch {
+			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound):
+				delete(all, id)
+				continue
+			case err != nil:
+				return nil, fmt.Errorf("voucher %d: %w", id, err)
+			}
+
+			all[id] = c
+			if !c.Matches() {
+				differing = append(differing, id)
+			}
+		}
+
+		if len(differing) == 0 || !again() {
+			return all, nil
+		}
+
+		ids = differing
+		if err := loop.Sleep(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // CompareStock compares only the units of a gate, with those left in the database.
