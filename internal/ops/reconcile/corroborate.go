@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,18 +35,25 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 
 // gateDiffers returns the finding that counters or buyers of the gate differ from the database, or none.
 func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
-	drift, total := lastingDrift(a, b)
-	words := drift.words()
-	if total != 0 && len(words) == 0 {
-		words = append(words, fmt.Sprintf("units and orders of the gate are off by %+d together", total))
+	missing := intersect(a.missing, b.missing)
+	surplus := intersect(a.surplus, b.surplus)
+
+	lasting := drift{
+		stock:  ifEqual(a.drift.stock, b.drift.stock),
+		held:   ifEqual(a.drift.held, b.drift.held),
+		sum:    ifEqual(a.drift.sum, b.drift.sum),
+		queued: ifEqual(a.drift.queued, b.drift.queued),
+	}
+	if len(missing)+len(surplus) > 0 {
+		// These orders are what the counters differ in.
+		lasting.held = 0
+		lasting.sum = 0
 	}
 
-	missing := intersect(a.missing, b.missing)
+	words := lasting.words()
 	if len(missing) > 0 {
 		words = append(words, "the gate does not have orders of the database: it may admit their users again, and the database then refuses them")
 	}
-
-	surplus := intersect(a.surplus, b.surplus)
 	if len(surplus) > 0 {
 		words = append(words, "the gate holds orders that have ended or do not exist: their users cannot buy")
 	}
@@ -58,7 +64,7 @@ func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 
 	f := r.newFinding(KindGateDiffers, strings.Join(words, "; "), domain.NewNamed(sorted(slices.Concat(missing, surplus))))
 	if f.Count == 0 {
-		f.Count = cmp.Or(drift.size(), max(total, -total))
+		f.Count = lasting.size()
 	}
 
 	return []Finding{f}
@@ -83,56 +89,6 @@ func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
 
 	orders := domain.NewNamed(sorted(slices.Concat(stray, ticketless)))
 	return []Finding{r.newFinding(KindQueueDiffers, strings.Join(words, "; "), orders)}
-}
-
-// plusOrders returns the drift of the same gate after it drops the extra orders and adds the unknown ones: each extra
-// order counts as one order too many and one unit too few.
-func (d drift) plusOrders(unknown, extra []domain.Holder) drift {
-	for _, h := range extra {
-		d.stock++
-		d.held--
-		d.sum -= h.OrderID % domain.LevelDigits
-	}
-
-	for _, h := range unknown {
-		d.stock--
-		d.held++
-		d.sum += h.OrderID % domain.LevelDigits
-	}
-
-	return d
-}
-
-// lastingDrift returns the drift of each counter that is present, with the same value, in both snapshots, and that of
-// units and orders together, which is all that is known if the gate changed during the reads.
-//
-// A cancellation that is committed and not yet released at the gate shows as drift too, and there may be as many of them
-// in each snapshot. Orders that differ in only one snapshot are therefore subtracted first.
-func lastingDrift(a, b *snapshot) (drift, int64) {
-	var total int64
-	if a.hasCounters() && b.hasCounters() {
-		total = ifEqual(a.total, b.total)
-	}
-
-	if !a.exact || !b.exact {
-		return drift{}, total
-	}
-
-	unknown := intersect(a.unknown, b.unknown)
-	extra := intersect(a.extra, b.extra)
-	steady := func(s *snapshot) drift {
-		return s.drift.plusOrders(subtract(s.unknown, unknown), subtract(s.extra, extra))
-	}
-
-	was := steady(a)
-	is := steady(b)
-
-	return drift{
-		stock:  ifEqual(was.stock, is.stock),
-		held:   ifEqual(was.held, is.held),
-		sum:    ifEqual(was.sum, is.sum),
-		queued: ifEqual(was.queued, is.queued),
-	}, 0
 }
 
 func ifEqual(a, b int64) int64 {

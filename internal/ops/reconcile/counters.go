@@ -12,7 +12,7 @@ import (
 	"seckill/internal/kit/loop"
 )
 
-// drift is the value of each counter of a gate minus its value by the database.
+// drift is the value of each counter of a gate minus what it should be.
 type drift struct{ stock, held, sum, queued int64 }
 
 // driftOf compares the counters of a gate with the database. Up to open of the gate's admissions may be orders in the

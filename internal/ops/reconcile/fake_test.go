@@ -217,6 +217,14 @@ var gateDamage = map[string]struct {
 	"unreadable": {KindGateBroken, nil, 0, func(w *fakeSale) { w.view.Unreadable = 2 }},
 }
 
+// admit adds an order to the gate.
+func (w *fakeSale) admit(h domain.Holder) {
+	w.view.Buyers = append(w.view.Buyers, h)
+	w.view.Level.Stock--
+	w.view.Level.Held++
+	w.view.Level.Sum += h.OrderID
+}
+
 func (w *fakeSale) remove(order int64) {
 	w.view.Buyers = slices.DeleteFunc(w.view.Buyers, func(h domain.Holder) bool { return h.OrderID == order })
 }

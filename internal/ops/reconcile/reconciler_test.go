@@ -87,10 +87,10 @@ func TestDifferenceInOneSnapshotIsIgnored(t *testing.T) {
 	})
 }
 
-// TestOrdersInProgressExplainDrift: each snapshot has a different order that is cancelled and not yet released, that the
-// database does not have, or that another lane sold, so the counters of a quiet gate drift by the same number in both.
+// TestOrdersInProgressAreNoDrift: each snapshot has a different order that is cancelled and not yet released, that the
+// database does not have, or that another lane sold, so a quiet gate differs from the database by the same number in both.
 // The orders are young or old.
-func TestOrdersInProgressExplainDrift(t *testing.T) {
+func TestOrdersInProgressAreNoDrift(t *testing.T) {
 	for _, first := range []int64{1, 300} {
 		for _, kind := range []string{"cancelled", "not stored", "sold elsewhere"} {
 			w := newFakeSale(t)
@@ -114,7 +114,6 @@ func TestOrdersInProgressExplainDrift(t *testing.T) {
 				w.facts.Active, w.facts.Sum = base.Active+1, base.Sum+h.OrderID
 			}
 			require.Empty(t, w.report(w.reconciler(), true).Findings, "from %d, %s", first, kind)
-			require.Equal(t, 2, w.snapshots)
 			require.Zero(t, w.loads)
 		}
 	}
@@ -140,7 +139,7 @@ func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 	for _, age := range []int64{young, old, future} {
 		w := newFakeSale(t)
 		h := domain.Holder{OrderID: age, UserID: 1}
-		w.view.Buyers = append(w.view.Buyers, h)
+		w.admit(h)
 		w.view.Tickets = append(w.view.Tickets, h)
 		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: age, UserID: 2})
 		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 2, future: 2}[age], "%d s", age)
@@ -159,7 +158,7 @@ func TestOrderCommittedDuringReadsIsNoFinding(t *testing.T) {
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 
 	w = newFakeSale(t)
-	w.view.Buyers = append(w.view.Buyers, held(300, 1300))
+	w.admit(held(300, 1300))
 	w.orderFacts = []domain.OrderFact{{Holder: held(300, 1300), Active: true}}
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 }

@@ -29,20 +29,15 @@ type snapshot struct {
 	// Whether the gate did not change during the reads, and no order was left out.
 	exact bool
 
-	// Drift of units and orders together; valid even if the snapshot is not exact.
-	total int64
-	// The drift of each counter; zero unless the snapshot is exact.
+	// Its stock is that of units and orders together, against the database. The other counters are compared with the buyers
+	// and the queue of the gate, if the snapshot is exact; otherwise they are zero.
 	drift drift
 
 	// Whether the gate is not loaded although it should be.
 	cold bool
-	// Active or queued orders that the gate does not have, of any age.
-	unknown []domain.Holder
-	// Orders in the gate that are neither active nor queued, of any age.
-	extra []domain.Holder
-	// The unknown orders older than MinAge.
+	// Active or queued orders older than MinAge that the gate does not have.
 	missing []domain.Holder
-	// The extra orders older than MinAge that have ended or do not exist in the database.
+	// Orders in the gate older than MinAge that have ended or do not exist in the database.
 	surplus []domain.Holder
 	// Tickets older than MinAge without a stream entry.
 	stray []domain.Holder
@@ -52,7 +47,7 @@ type snapshot struct {
 
 // suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
 func (s *snapshot) suspect() bool {
-	return s.cold || s.broken() || s.total != 0 || s.drift != drift{} ||
+	return s.cold || s.broken() || s.drift != drift{} ||
 		len(s.missing)+len(s.surplus)+len(s.stray)+len(s.ticketless) > 0
 }
 
@@ -99,12 +94,11 @@ func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (*snapsh
 		s.serving = state == domain.StateOnSale || state == domain.StateSoldOut
 	}
 
-	queued := s.queuedOrders()
 	if s.hasCounters() {
-		if err := r.compareCounters(ctx, s, queued); err != nil {
+		if err := r.compareCounters(ctx, s); err != nil {
 			return nil, err
 		}
-		if err := r.compareBuyers(ctx, s, queued); err != nil {
+		if err := r.compareBuyers(ctx, s); err != nil {
 			return nil, err
 		}
 	}
@@ -135,49 +129,38 @@ func (s *snapshot) queuedOrders() []domain.Holder {
 	return queued
 }
 
-func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot, queued []domain.Holder) error {
+func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot) error {
 	after, err := r.cfg.Gate.Level(ctx, s.facts.VoucherID)
 	if err != nil && !errors.Is(err, domain.ErrGateCold) && !errors.Is(err, domain.ErrGateBroken) {
 		return err
 	}
 
 	before := s.gate.Level
-	n := int64(len(queued))
-
-	// As if they were committed.
-	sale := SaleLevel{
-		Stock:  s.facts.Voucher.Sale.Stock - n,
-		Active: s.facts.Active + n,
-		Sum:    s.facts.Sum,
-	}
-
-	for _, h := range queued {
-		sale.Sum += h.OrderID % domain.LevelDigits
-	}
-
 	s.exact = err == nil && after.Version == before.Version && !s.gate.TooMany && !s.facts.TooMany
-	s.total = totalDrift(before, sale)
+	s.drift.stock = totalDrift(before, SaleLevel{Stock: s.facts.Voucher.Sale.Stock, Active: s.facts.Active})
 
 	if s.exact {
-		s.drift = driftOf(before, sale, 0)
-		s.drift.queued -= int64(len(s.gate.Queue))
+		s.drift.held = before.Held - int64(len(s.gate.Buyers))
+		s.drift.queued = before.Queued - int64(len(s.gate.Queue))
+		s.drift.sum = before.Sum
+		for _, h := range s.gate.Buyers {
+			s.drift.sum -= h.OrderID % domain.LevelDigits
+		}
 	}
 
 	return nil
 }
 
-func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot, queued []domain.Holder) error {
+func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot) error {
 	if s.gate.TooMany || s.facts.TooMany {
 		return nil
 	}
 
 	have := sorted(s.gate.Buyers)
-	want := sorted(append(queued, s.facts.Holders...))
-	s.unknown = subtract(want, have)
-	s.extra = subtract(have, want)
-	s.missing = r.old(s, s.unknown)
+	want := sorted(append(s.queuedOrders(), s.facts.Holders...))
+	s.missing = r.old(s, subtract(want, have))
 
-	extra := r.old(s, s.extra)
+	extra := r.old(s, subtract(have, want))
 	if len(extra) == 0 {
 		return nil
 	}
