@@ -54,10 +54,7 @@ func NewGate(
 func (g Gate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 // newWorkers returns the workers that commit queued orders. They call moved with the id of each order that is settled.
-func newWorkers(
-	e *Env, rdb redis.UniversalClient, gate Gate, sales domain.GateStore, commit queue.CommitFunc, m *metrics, stats *saleStats,
-	moved func(orderID int64),
-) *queue.Workers {
+func (w *wiring) newWorkers(gate Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
 	settled := func(p domain.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
@@ -67,38 +64,36 @@ func newWorkers(
 		}
 	}
 
-	load := func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, sales) }
-
-	cfg := queue.Config{
-		Redis:       rdb,
-		Streams:     admission.Streams(),
-		Tickets:     admission.QueuedTickets(),
-		DeadStreams: admission.DeadStreams(),
-		LoadGate:    load,
-		Group:       admission.Group,
-		Consumer:    gate.Instance(),
-		Gate:        gate,
-		Commit:      commit,
-		Observe:     m.workerBatch,
-		Settled:     settled,
-		Log:         e.Log,
-	}
-	if e.Parts.Workers != nil {
-		e.Parts.Workers(&cfg)
+	cfg := queueConfig(w.rdb)
+	cfg.LoadGate = func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, w.store) }
+	cfg.Group = admission.Group
+	cfg.Consumer = gate.Instance()
+	cfg.Gate = gate
+	cfg.Commit = commit
+	cfg.Observe = w.metrics.workerBatch
+	cfg.Settled = settled
+	cfg.Log = w.log
+	if w.env.Parts.Workers != nil {
+		w.env.Parts.Workers(&cfg)
 	}
 
 	cfg.Commit = stats.commit(cfg.Commit)
 	return queue.New(cfg)
 }
 
-// ReadLag returns how far the workers are behind. It runs no workers.
-func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
-	return queue.New(queue.Config{
+// queueConfig has what is known of the queue without a server.
+func queueConfig(rdb redis.UniversalClient) queue.Config {
+	return queue.Config{
 		Redis:       rdb,
 		Streams:     admission.Streams(),
 		Tickets:     admission.QueuedTickets(),
 		DeadStreams: admission.DeadStreams(),
-	}).Lag(ctx)
+	}
+}
+
+// ReadLag returns how far the workers are behind. It runs no workers.
+func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
+	return queue.New(queueConfig(rdb)).Lag(ctx)
 }
 
 // warnOfQueuedOrders logs a warning if orders wait in the queue, which servers in lane do not confirm.

@@ -2,30 +2,30 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"math"
 
 	"seckill/internal/domain"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/queue"
-	"seckill/internal/service"
 )
 
 // saleStats counts what this server does per sale.
 type saleStats struct{ counters *salestats.Counters }
 
-// newSaleMonitor returns the monitor that shows live sales to admins. Gate and queue are polled in lane queue only.
-func newSaleMonitor(
-	lane string, stats *saleStats, history *salestats.RedisHistory, subscribers *salestats.Subscribers, store salestats.MonitorStore,
-	sales *service.Sales, gate Gate, workers *queue.Workers, log *slog.Logger,
-) *salestats.Monitor {
+// newSaleMonitor returns the monitor that shows live sales to admins. Gate and queue are read in lane queue only.
+func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers, workers *queue.Workers) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
-		Store: store, Counters: stats.counters, History: history, Subscribers: subscribers, Stock: sales.Stock, Lane: lane, Log: log,
+		Store:       w.store,
+		Counters:    l.stats.counters,
+		History:     &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()},
+		Subscribers: subscribers,
+		Stock:       l.sales.Stock,
+		Lane:        w.cfg.OrderLane,
+		Log:         w.log,
 	}
 
-	if lane == "queue" {
-		cfg.Level = gate.Level
-
+	if w.cfg.OrderLane == "queue" {
+		cfg.Level = l.gate.Level
 		cfg.Lag = func(ctx context.Context) (salestats.QueueLag, error) {
 			lag, err := workers.Lag(ctx)
 			return salestats.QueueLag{
@@ -40,12 +40,12 @@ func newSaleMonitor(
 }
 
 // batch counts the orders that one batch of lane batch or lock stored.
-func (s *saleStats) batch(purchases []domain.Purchase, placed []domain.Placed) {
+func (s saleStats) batch(purchases []domain.Purchase, placed []domain.Placed) {
 	s.transaction(len(purchases), func(i int) (int64, error) { return purchases[i].VoucherID, placed[i].Err })
 }
 
 // commit wraps the commit of the queue's workers and counts the orders that it stores.
-func (s *saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
+func (s saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
 	return func(ctx context.Context, as []domain.Admission) []error {
 		errs := commit(ctx, as)
 		s.transaction(len(errs), func(i int) (int64, error) { return as[i].VoucherID, errs[i] })
@@ -54,7 +54,7 @@ func (s *saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
 }
 
 // transaction counts the orders per voucher that one transaction of n purchases stored.
-func (s *saleStats) transaction(n int, outcome func(i int) (voucherID int64, err error)) {
+func (s saleStats) transaction(n int, outcome func(i int) (voucherID int64, err error)) {
 	rows := map[int64]int{}
 	for i := range n {
 		if voucher, err := outcome(i); err == nil {
@@ -66,7 +66,7 @@ func (s *saleStats) transaction(n int, outcome func(i int) (voucherID int64, err
 	}
 }
 
-func (s *saleStats) settled(p domain.StreamEntry) {
+func (s saleStats) settled(p domain.StreamEntry) {
 	for i, end := range p.Ends {
 		switch {
 		case end.Again:

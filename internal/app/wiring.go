@@ -74,7 +74,7 @@ func newServer(e *Env, b backends) (*server, error) {
 	lanes := w.newLanes(t)
 	shop := w.newShop(t, lanes)
 	money := w.newMoney(t, lanes)
-	keys := newIdempotency(e, b.store, w.metrics)
+	keys := w.newIdempotency()
 	draining := new(drain)
 
 	api, err := w.newAPI(people, t, lanes, shop, money, keys, draining)
@@ -182,7 +182,7 @@ func (w *wiring) newPeople() (*people, error) {
 		Phones:        p.phones,
 		Tokens:        p.tokens,
 		Revoked:       p.revoked,
-		Sender:        w.newSender(),
+		Sender:        newCodeSender(w.cfg, w.now, w.log),
 		AdminPhones:   w.cfg.AdminPhones,
 		DemoRoles:     roles,
 		Quota:         w.newQuota(p.limits),
@@ -201,16 +201,6 @@ func (w *wiring) newQuota(shared *ratelimit.Shared) *ratelimit.Quota {
 		return nil
 	}
 	return ratelimit.NewQuota("logins", w.now, shared)
-}
-
-func (w *wiring) newSender() auth.CodeSender {
-	return newCodeSender(codeSenderConfig{
-		URL:     w.cfg.CodeURL,
-		Secrets: domain.ParseKeyring(w.cfg.EventsSecret),
-		Demo:    w.cfg.IsDemo(),
-		Now:     w.now,
-		Log:     w.log,
-	})
 }
 
 // topics are the changes that all servers publish to each other, and the streams of clients that wait for changes.
@@ -233,7 +223,7 @@ func newTopics(rdb redis.UniversalClient, log *slog.Logger) *topics {
 type lanes struct {
 	sales   *service.Sales
 	gate    Gate
-	stats   *saleStats
+	stats   saleStats
 	monitor *salestats.Monitor
 	mode    orderLane
 }
@@ -243,7 +233,7 @@ func (w *wiring) newLanes(t *topics) *lanes {
 
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
 	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, l.sales.Get, w.log)
-	l.stats = &saleStats{salestats.NewCounters(w.cfg.OrderLane != "queue")}
+	l.stats = saleStats{salestats.NewCounters(w.cfg.OrderLane != "queue")}
 
 	committer := &lane.Committer{
 		Orders:     w.tracer.Orders(w.store),
@@ -252,11 +242,10 @@ func (w *wiring) newLanes(t *topics) *lanes {
 		PayTimeout: w.cfg.PayTimeout,
 	}
 
-	workers := newWorkers(w.env, w.rdb, l.gate, w.store, committer.Commit, w.metrics, l.stats, t.movedOrders.publish)
+	workers := w.newWorkers(l.gate, committer.Commit, l.stats, t.movedOrders.publish)
 	w.metrics.registry.MustRegister(lagCollector(workers))
-	history := &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()}
-	l.monitor = newSaleMonitor(w.cfg.OrderLane, l.stats, history, t.saleSubscribers, w.store, l.sales, l.gate, workers, w.log)
-	l.mode = newLane(w.env, w.backends, w.ids, l.gate, workers, w.metrics, l.stats)
+	l.monitor = w.newSaleMonitor(l, t.saleSubscribers, workers)
+	l.mode = w.newLane(l.gate, workers, l.stats)
 
 	if w.cfg.OrderLane != "queue" {
 		warnOfQueuedOrders(w.env.Ctx, workers, w.cfg.OrderLane, w.log)
@@ -345,7 +334,7 @@ func (w *wiring) newMoney(t *topics, l *lanes) *money {
 		Moved: t.movedOrders.publish,
 	}
 
-	m := &money{provider: newProvider(w.cfg, paymentSecrets(w.cfg, w.secrets), w.now, w.log)}
+	m := &money{provider: w.newProvider()}
 	m.payments = service.NewPayments(service.PaymentsConfig{
 		Store:     w.store,
 		Providers: map[string]domain.PaymentProvider{m.provider.name: m.provider},
@@ -533,7 +522,14 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 	}
 
 	if w.cfg.EventsURL != "" {
-		all = append(all, newOutbox(w.cfg, w.store, w.now, w.log).Run)
+		outbox := webhook.NewOutbox(webhook.OutboxConfig{
+			Store:  w.store,
+			Encode: handler.EncodeEvent,
+			Post:   newReceiver(w.cfg, w.cfg.EventsURL, webhook.DeliveryTimeout, w.now).Post,
+			Now:    w.now,
+			Log:    w.log,
+		})
+		all = append(all, outbox.Run)
 	}
 	if w.cfg.AlertURL != "" {
 		all = append(all, w.newReporter(l, m).Run)
@@ -550,27 +546,14 @@ func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
 		Failures:    w.store,
 	}
 
-	receiver := webhook.Client{
-		URL:    w.cfg.AlertURL,
-		Secret: domain.ParseKeyring(w.cfg.EventsSecret).Signer(),
-		Now:    w.now,
-		HTTP:   webhook.NewHTTPClient(webhook.DeliveryTimeout),
-	}
-
 	return &alerts.Reporter{
 		Read:     present.Read,
+		Post:     newReceiver(w.cfg, w.cfg.AlertURL, webhook.DeliveryTimeout, w.now).Send,
 		Watch:    m.reconciler.Watch,
 		Redis:    w.rdb,
 		Instance: l.gate.Instance(),
 		Now:      w.now,
 		Log:      w.log,
-		Post: func(ctx context.Context, body []byte) error {
-			answer, err := receiver.Post(ctx, body)
-			if err == nil {
-				err = answer.Err()
-			}
-			return err
-		},
 	}
 }
 
@@ -617,11 +600,9 @@ type orderLane struct {
 	stock func(context.Context, int64) (int64, error)
 }
 
-func newLane(
-	e *Env, b backends, ids lane.IDs, gate Gate, workers *queue.Workers, m *metrics, stats *saleStats,
-) orderLane {
-	if e.Config.OrderLane == "queue" {
-		orders := lane.NewQueue(b.tracer.Gate(gate), ids, b.store, m.batch)
+func (w *wiring) newLane(gate Gate, workers *queue.Workers, stats saleStats) orderLane {
+	if w.cfg.OrderLane == "queue" {
+		orders := lane.NewQueue(w.tracer.Gate(gate), w.ids, w.store, w.metrics.batch)
 
 		stock := func(ctx context.Context, voucherID int64) (int64, error) {
 			level, err := gate.Level(ctx, voucherID)
@@ -642,39 +623,22 @@ func newLane(
 		}
 	}
 
-	batch := lane.NewBatch(ids, b.tracer.Orders(b.store), func(purchases []domain.Purchase, placed []domain.Placed) {
-		m.batch(len(purchases))
+	batch := lane.NewBatch(w.ids, w.tracer.Orders(w.store), func(purchases []domain.Purchase, placed []domain.Placed) {
+		w.metrics.batch(len(purchases))
 		stats.batch(purchases, placed)
 	})
 
-	if e.Config.OrderLane == "batch" {
+	if w.cfg.OrderLane == "batch" {
 		return orderLane{orders: batch}
 	}
 
-	locks := e.Parts.Locks
+	locks := w.env.Parts.Locks
 	if locks == nil {
-		b.locks.observe = m.lockEvent
-		locks = b.locks
+		w.locks.observe = w.metrics.lockEvent
+		locks = w.locks
 	}
 
-	return orderLane{orders: lane.NewLock(b.tracer.Locks(locks), batch)}
-}
-
-func newOutbox(cfg Config, store domain.EventStore, now func() time.Time, log *slog.Logger) *webhook.Outbox {
-	receiver := webhook.Client{
-		URL:    cfg.EventsURL,
-		Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(),
-		Now:    now,
-		HTTP:   webhook.NewHTTPClient(webhook.DeliveryTimeout),
-	}
-
-	return webhook.NewOutbox(webhook.OutboxConfig{
-		Store:  store,
-		Encode: handler.EncodeEvent,
-		Post:   receiver.Post,
-		Now:    now,
-		Log:    log,
-	})
+	return orderLane{orders: lane.NewLock(w.tracer.Locks(locks), batch)}
 }
 
 // provider is the configured payment provider: one of sandbox and remote is not nil.
@@ -686,43 +650,41 @@ type provider struct {
 }
 
 // newProvider returns the provider at SECKILL_PAYMENT_URL, or the sandbox.
-func newProvider(cfg Config, secrets domain.Keyring, now func() time.Time, log *slog.Logger) provider {
-	if cfg.PaymentURL != "" {
+func (w *wiring) newProvider() provider {
+	secrets := w.secrets.Derive("payment notices")
+	if w.cfg.PaymentSecret != "" {
+		secrets = domain.ParseKeyring(w.cfg.PaymentSecret)
+	}
+
+	if w.cfg.PaymentURL != "" {
 		remote := payment.NewHTTP(payment.HTTPConfig{
-			URL:     cfg.PaymentURL,
+			URL:     w.cfg.PaymentURL,
 			Secrets: secrets,
-			Now:     now,
+			Now:     w.now,
 		})
 		return provider{remote, payment.HTTPName, nil, remote}
 	}
 
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
 		Secrets: secrets,
-		Now:     now,
-		Log:     log,
-		Faults:  cfg.Sandbox,
+		Now:     w.now,
+		Log:     w.log,
+		Faults:  w.cfg.Sandbox,
 	})
 
 	return provider{sandbox, payment.SandboxName, sandbox, nil}
 }
 
-// paymentSecrets returns the keys of payment notices: the configured ones, or those derived from secrets.
-func paymentSecrets(cfg Config, secrets domain.Keyring) domain.Keyring {
-	if cfg.PaymentSecret != "" {
-		return domain.ParseKeyring(cfg.PaymentSecret)
-	}
-	return secrets.Derive("payment notices")
-}
-
 // newIdempotency returns the service that stores the answers to requests with an Idempotency-Key.
-func newIdempotency(e *Env, store service.KeyStore, m *metrics) *service.Idempotency {
-	if e.Parts.Keys != nil {
-		store = e.Parts.Keys(store)
+func (w *wiring) newIdempotency() *service.Idempotency {
+	var store service.KeyStore = w.store
+	if w.env.Parts.Keys != nil {
+		store = w.env.Parts.Keys(store)
 	}
 	return service.NewIdempotency(service.IdempotencyConfig{
 		Store:   store,
-		Observe: m.keyed,
-		Log:     e.Log,
+		Observe: w.metrics.keyed,
+		Log:     w.log,
 	})
 }
 

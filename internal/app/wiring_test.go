@@ -169,8 +169,8 @@ func TestCodesAreSentToURL(t *testing.T) {
 	defer server.Close()
 	url = server.URL
 	send := func() error {
-		cfg := codeSenderConfig{URL: url, Secrets: domain.NewKeyring(secret, []byte("an older secret")), Now: func() time.Time { return now }}
-		return newCodeSender(cfg).SendCode(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
+		cfg := Config{CodeURL: url, EventsSecret: string(secret) + ",an older secret"}
+		return newCodeSender(cfg, func() time.Time { return now }, nil)(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
 	}
 	require.NoError(t, send())
 	status = http.StatusTemporaryRedirect
@@ -190,8 +190,12 @@ func TestCodesAreSentToURL(t *testing.T) {
 func TestCodesWithoutReceiver(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	require.ErrorIs(t, newCodeSender(codeSenderConfig{}).SendCode(t.Context(), "13800000001", "123456", time.Now()), errNoSender)
-	require.NoError(t, newCodeSender(codeSenderConfig{Demo: true, Log: slog.New(slog.NewTextHandler(&log, nil))}).SendCode(t.Context(), "13800000001", "123456", time.Now()))
+	send := func(demo bool) error {
+		return newCodeSender(Config{Demo: &demo}, time.Now, slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), "13800000001", "123456", time.Now())
+	}
+	require.ErrorIs(t, send(false), errNoSender)
+	require.Empty(t, log.String())
+	require.NoError(t, send(true))
 	require.Contains(t, log.String(), "phone=13800000001 code=123456")
 }
 

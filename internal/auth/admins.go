@@ -25,19 +25,11 @@ type AdminStore interface {
 	Admins(ctx context.Context, phones []string) ([]domain.Admin, error)
 }
 
-// AdminNumbers parses the phone numbers of admins.
-type AdminNumbers interface {
-	PhoneNumbers
-	// Canonical returns the canonical form of any number, even of a country that is no longer accepted. Error:
-	// *domain.InvalidError.
-	Canonical(text string) (string, error)
-}
-
 // Admins changes the roles of users. It is safe for concurrent use.
 type Admins struct {
 	Store         AdminStore
 	SecondFactors *SecondFactors
-	Numbers       AdminNumbers
+	Numbers       *Phones
 	// As in Config.AdminPhones.
 	Phones []string
 	// The name of the shop in authenticator apps; empty: seckill.

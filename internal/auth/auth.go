@@ -112,7 +112,7 @@ type ConfirmFunc func(u domain.User, f *SecondFactor) (confirmed bool, err error
 // Config configures a Service.
 type Config struct {
 	Store   Store
-	Phones  PhoneNumbers
+	Phones  *Phones
 	Tokens  *Tokens
 	Revoked *Revocations
 	Sender  CodeSender

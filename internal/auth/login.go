@@ -25,17 +25,8 @@ const (
 	resendAfter = time.Minute
 )
 
-// PhoneNumbers parses the phone numbers to which codes may be sent.
-type PhoneNumbers interface {
-	// Parse returns the canonical form of a mobile number, and its ISO country. Error: *domain.InvalidError.
-	Parse(text string) (phone, country string, err error)
-}
-
-// CodeSender delivers login codes, for example by SMS.
-type CodeSender interface {
-	// SendCode delivers a code, which is valid until expires. After an error the code is void.
-	SendCode(ctx context.Context, phone, code string, expires time.Time) error
-}
+// CodeSender delivers a login code, for example by SMS, which is valid until expires. After an error the code is void.
+type CodeSender func(ctx context.Context, phone, code string, expires time.Time) error
 
 // LoginRequest is one request for a login code. A phone can have several at a time: the code of each is valid only for
 // the client that made it, so a stranger can neither use up nor replace the code of the phone's owner.
@@ -112,7 +103,7 @@ func (a *Service) SendCode(ctx context.Context, phone string, from Asker) (SentC
 	}
 
 	// A client that disconnects neither stops the message nor gets its quota back.
-	err = a.cfg.Sender.SendCode(context.WithoutCancel(ctx), phone, code, r.ExpiresAt)
+	err = a.cfg.Sender(context.WithoutCancel(ctx), phone, code, r.ExpiresAt)
 	var slow net.Error
 	switch {
 	case errors.As(err, &slow) && slow.Timeout():

@@ -266,12 +266,12 @@ func TestFailedCodeCanBeRetried(t *testing.T) {
 	e := newEnv(t, func(s *setup) {
 		s.limits = true
 		s.sender = func(inner auth.CodeSender) auth.CodeSender {
-			return senderFunc(func(ctx context.Context, phone, code string, expires time.Time) error {
+			return func(ctx context.Context, phone, code string, expires time.Time) error {
 				if broken.Load() {
 					return errors.New("the provider answered 500 for +49123")
 				}
-				return inner.SendCode(ctx, phone, code, expires)
-			})
+				return inner(ctx, phone, code, expires)
+			}
 		}
 	})
 	a := e.sendCode(phone)
@@ -289,14 +289,6 @@ func TestFailedCodeCanBeRetried(t *testing.T) {
 	assert.Contains(t, e.dumpOf("login_codes"), phone)
 }
 
-// senderFunc is a CodeSender.
-type senderFunc func(ctx context.Context, phone, code string, expires time.Time) error
-
-// SendCode implements auth.CodeSender.
-func (f senderFunc) SendCode(ctx context.Context, phone, code string, expires time.Time) error {
-	return f(ctx, phone, code, expires)
-}
-
 // TestMessageOnItsWayCostsQuota: a client that disconnects while its code is sent, and a provider that is too slow, give
 // no quota back, because the message may arrive.
 func TestMessageOnItsWayCostsQuota(t *testing.T) {
@@ -309,7 +301,7 @@ func TestMessageOnItsWayCostsQuota(t *testing.T) {
 		e := newEnv(t, func(s *setup) {
 			s.limits = true
 			s.sender = func(auth.CodeSender) auth.CodeSender {
-				return senderFunc(func(ctx context.Context, _, _ string, _ time.Time) error { return outcome(ctx, disconnect) })
+				return func(ctx context.Context, _, _ string, _ time.Time) error { return outcome(ctx, disconnect) }
 			}
 		})
 		sent := 0

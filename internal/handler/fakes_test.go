@@ -103,7 +103,7 @@ type outbox struct {
 	codes map[string]string
 }
 
-// SendCode implements service.CodeSender.
+// SendCode is an auth.CodeSender.
 func (o *outbox) SendCode(_ context.Context, phone, code string, _ time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -177,7 +177,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	if !s.factors {
 		factors = nil
 	}
-	var sender auth.CodeSender = e.outbox
+	var sender auth.CodeSender = e.outbox.SendCode
 	if s.sender != nil {
 		sender = s.sender(sender)
 	}

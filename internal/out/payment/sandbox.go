@@ -199,10 +199,5 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 		HTTP:   s.client,
 	}
 
-	answer, err := hook.Post(ctx, body)
-	if err != nil {
-		return err
-	}
-
-	return answer.Err()
+	return hook.Send(ctx, body)
 }

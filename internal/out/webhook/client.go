@@ -77,6 +77,15 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 	return answer, errors.Join(err, res.Body.Close())
 }
 
+// Send is Post for a receiver whose answer tells only whether it has accepted the body.
+func (c Client) Send(ctx context.Context, body []byte) error {
+	answer, err := c.Post(ctx, body)
+	if err != nil {
+		return err
+	}
+	return answer.Err()
+}
+
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
