@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/ops/rush"
 	"seckill/internal/sale/entry"
 	"seckill/test/env"
 )
@@ -151,7 +150,7 @@ func (a answer) demanded(detail string) answer {
 // solved returns a solution of the challenge of an answer.
 func (a answer) solved() map[string]any {
 	a.t.Helper()
-	solution, err := rush.Solve(decode[struct{ Challenge json.RawMessage }](a).Challenge)
+	solution, err := env.SolveChallenge(decode[struct{ Challenge json.RawMessage }](a).Challenge)
 	require.NoError(a.t, err)
 	return map[string]any{"solution": solution}
 }

@@ -4,7 +4,6 @@ package ops_test
 
 import (
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -262,49 +261,10 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 	client, err := rush.NewClient(srv.URL, 1)
 	require.NoError(t, err)
 	defer client.Close()
-	_, err = client.Place(t.Context(), "t", "1")
+	_, err = client.Place(t.Context(), "t", "1", "", "")
 	var p *rush.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)
 	require.Equal(t, 3*time.Second, p.RetryAfter)
 	require.Equal(t, version.UserAgent(), userAgent)
-}
-
-// A buyer of a sale with a waiting room waits for the turn and then buys with the pass.
-func TestPlaceWaitsForTurn(t *testing.T) {
-	polls := 0
-	mux := http.NewServeMux()
-	answer := func(w http.ResponseWriter, status int, body string) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-	mux.HandleFunc("POST /api/v1/vouchers/5/orders", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-Entry-Pass") != "the pass" {
-			answer(w, http.StatusForbidden, `{"code":"entry_required"}`)
-			return
-		}
-		answer(w, http.StatusCreated, `{"id":"9"}`)
-	})
-	mux.HandleFunc("POST /api/v1/vouchers/5/entry", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusAccepted, `{"state":"lobby","ticket":"the ticket","poll_after_ms":1}`)
-	})
-	mux.HandleFunc("GET /api/v1/vouchers/5/entry", func(w http.ResponseWriter, r *http.Request) {
-		switch polls++; {
-		case r.Header.Get("X-Entry-Ticket") != "the ticket":
-			answer(w, http.StatusForbidden, `{"code":"entry_required"}`)
-		case polls < 3:
-			answer(w, http.StatusAccepted, `{"state":"waiting","ticket":"the ticket","poll_after_ms":1}`)
-		default:
-			answer(w, http.StatusOK, `{"state":"admitted","ticket":"the ticket","pass":"the pass"}`)
-		}
-	})
-	srv := httptest.NewServer(mux)
-	defer srv.Close()
-	c, err := rush.NewClient(srv.URL, 1)
-	require.NoError(t, err)
-	defer c.Close()
-	o, err := c.Place(t.Context(), "token", "5")
-	require.NoError(t, err)
-	require.Equal(t, "9", o.ID)
-	require.Equal(t, 3, polls)
 }

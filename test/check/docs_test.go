@@ -108,7 +108,7 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	sale, token := p.Sale(t, 5), p.LoginToken(t, rig.NewPhone())
 	order := p.MustPlace(t, token, sale)
 	p.Must(t, rig.Pay(order.ID, token))
-	_, err := p.Place(t.Context(), token, sale)
+	_, err := p.Place(t.Context(), token, sale, "", "")
 	require.Error(t, err, "the second order of a user")
 	p.Scrape(t)
 

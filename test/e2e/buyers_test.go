@@ -32,6 +32,16 @@ func buyersOf(sale string, stock int64, tokens []string, servers ...*rig.Server)
 	return c
 }
 
+// withPasses gives each buyer a new pass, as far as there are units, and returns the buyers.
+func withPasses(t *testing.T, c *rush.Buyers, p *rig.Server) *rush.Buyers {
+	t.Helper()
+	c.Passes = make([]string, len(c.Tokens))
+	for i, token := range c.Tokens {
+		c.Passes[i] = mustEntry(t, p, http.MethodPost, token, c.VoucherID, "").Pass
+	}
+	return c
+}
+
 // requireInvariants verifies the invariants in the buyers' answers and in the database.
 func requireInvariants(t *testing.T, s *rig.Stack, c *rush.Buyers, r *rush.Report) {
 	t.Helper()
@@ -87,7 +97,7 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
 
 	var wg sync.WaitGroup
 	for i := range clicks {
-		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale) })
+		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale, "", "") })
 	}
 	wg.Wait()
 

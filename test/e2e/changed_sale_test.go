@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,7 +44,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		for i := range 16 {
 			buyers.Go(func() {
 				for n := i; ctx.Err() == nil; n += 16 {
-					_, err := servers[n/16%2].Place(ctx, tokens[n%stock], sale)
+					err := enterAndBuy(ctx, servers[n/16%2], tokens[n%stock], sale)
 					var problem *rush.Problem
 					if errors.As(err, &problem) && problem.Code == "internal" {
 						refused.Add(1)
@@ -107,6 +108,29 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		}
 		s.Verify(t)
 	})
+}
+
+// enterAndBuy orders one unit, if the sale asks for it with a pass.
+func enterAndBuy(ctx context.Context, p *rig.Server, token, sale string) error {
+	_, err := p.Place(ctx, token, sale, "", "")
+	var problem *rush.Problem
+	if !errors.As(err, &problem) || problem.Code != "entry_required" {
+		return err
+	}
+
+	a, err := askEntry(ctx, p, http.MethodPost, token, sale, "")
+	for ticket := a.Ticket; err == nil && a.Pass == "" && a.Code == ""; {
+		if err := rig.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
+			return err
+		}
+		a, err = askEntry(ctx, p, http.MethodGet, token, sale, ticket)
+	}
+	if err != nil || a.Pass == "" {
+		return err
+	}
+
+	_, err = p.Place(ctx, token, sale, "", a.Pass)
+	return err
 }
 
 // soldUnder counts the orders of a sale by their terms.

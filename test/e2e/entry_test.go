@@ -21,13 +21,13 @@ func TestPasses(t *testing.T) {
 		sale := a.Sale(t, 90)
 		a.Must(t, rig.Patch("/admin/vouchers/"+sale, admin, rig.PassMode))
 		rig.Eventually(t, "both servers require passes", func() bool {
-			_, errA := a.PlaceWithPass(t.Context(), tokens[0], sale, "")
-			_, errB := b.PlaceWithPass(t.Context(), tokens[0], sale, "")
+			_, errA := a.Place(t.Context(), tokens[0], sale, "", "")
+			_, errB := b.Place(t.Context(), tokens[0], sale, "", "")
 			return rig.HasCode(errA, "entry_required") && rig.HasCode(errB, "entry_required")
 		})
 		passes := make([]string, len(tokens))
 		for i, token := range tokens {
-			passes[i] = rig.Answered(t, func() (string, error) { return a.Enter(t.Context(), token, sale) })
+			passes[i] = mustEntry(t, a, http.MethodPost, token, sale, "").Pass
 		}
 		requireRefused(t, b, "entry_required", tokens[1], sale, passes[0])
 		keyed := func(p *rig.Server) rig.Answer {
@@ -41,7 +41,7 @@ func TestPasses(t *testing.T) {
 		next := 1
 		rig.Eventually(t, "the other server refuses the passes", func() bool {
 			next++
-			_, err := b.PlaceWithPass(t.Context(), tokens[next], sale, passes[next])
+			_, err := b.Place(t.Context(), tokens[next], sale, "", passes[next])
 			return rig.HasCode(err, "entry_required")
 		})
 		for i := next; i < len(tokens); i++ {
@@ -51,7 +51,7 @@ func TestPasses(t *testing.T) {
 		rig.Eventually(t, "the server is not too busy", func() bool { again = keyed(a); return again.Status == http.StatusCreated })
 		require.Equal(t, first.Body["id"], again.Body["id"], "a repeated request returns its order")
 
-		c := buyersOf(sale, 90, tokens, a, b) // which gets new passes
+		c := withPasses(t, buyersOf(sale, 90, tokens, a, b), a)
 		requireInvariants(t, s, c, c.Run(t.Context()))
 	})
 }
@@ -77,13 +77,13 @@ func TestHoarders(t *testing.T) {
 		}
 		for timeouts := range 3 {
 			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
-			held := len(ordersIn(hoarders.Run(t.Context())))
+			held := len(ordersIn(withPasses(t, hoarders, a).Run(t.Context())))
 			if timeouts == 0 {
 				rig.Eventually(t, "the accounts hold all units", func() bool { return left(a) == 0 && left(b) == 0 })
 			}
 			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
 				require.Less(t, tries, 1000, "the people do not get the rest")
-				people = buyAndPay(t, buyersOf(sale, units, people, a, b), a, paid)
+				people = buyAndPay(t, withPasses(t, buyersOf(sale, units, people, a, b), a), a, paid)
 			}
 			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
 			if s.Lane == "queue" {

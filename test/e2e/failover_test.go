@@ -175,7 +175,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 
 	for i, token := range tokens[20:30] { // the gate does not know these buyers
 		rig.Eventually(t, "the purchase is refused with the order that the database has", func() bool {
-			_, err := p.Place(t.Context(), token, sale)
+			_, err := p.Place(t.Context(), token, sale, "", "")
 			var problem *rush.Problem
 			return errors.As(err, &problem) && problem.Code == "duplicate_order" && problem.OrderID == missing[i].Order.ID
 		})

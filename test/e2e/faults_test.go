@@ -120,7 +120,7 @@ type freezer interface {
 // requireUnavailable requires 503 with Retry-After for a purchase, 503 from /readyz and 200 from /healthz.
 func requireUnavailable(t *testing.T, p *rig.Server, token, sale string) {
 	t.Helper()
-	_, err := p.Place(t.Context(), token, sale)
+	_, err := p.Place(t.Context(), token, sale, "", "")
 	var problem *rush.Problem
 	require.ErrorAs(t, err, &problem)
 	require.Equal(t, "unavailable", problem.Code)

@@ -70,7 +70,7 @@ func (b *balancer) program(ctx context.Context, next func() *rig.Server, token, 
 // buy buys a unit with a pass. A purchase whose answer was lost may have its order.
 func (b *balancer) buy(ctx context.Context, next func() *rig.Server, token, sale, pass string) string {
 	for ctx.Err() == nil {
-		_, err := next().PlaceWithPass(ctx, token, sale, pass)
+		_, err := next().Place(ctx, token, sale, "", pass)
 		refusal, refused := errors.AsType[*rush.Problem](err)
 		switch {
 		case err == nil, refused && refusal.Code == "duplicate_order":

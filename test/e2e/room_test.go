@@ -191,7 +191,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 				case 1:
 					_, _ = askEntry(pressing, p, http.MethodGet, token, sale, "forged")
 				case 2:
-					if _, err := p.PlaceWithPass(pressing, token, sale, "forged"); err == nil {
+					if _, err := p.Place(pressing, token, sale, "", "forged"); err == nil {
 						robbed.Add(1)
 					}
 				}
@@ -362,7 +362,7 @@ func TestRoomSoldOut(t *testing.T) {
 		press := func(token, pass string) {
 			for ctx.Err() == nil {
 				_, _ = askEntry(ctx, b, http.MethodPost, token, sale, "")
-				if o, err := a.PlaceWithPass(ctx, token, sale, pass); err == nil {
+				if o, err := a.Place(ctx, token, sale, "", pass); err == nil {
 					t.Errorf("a script has the order %s", o.ID)
 					return
 				}

@@ -119,7 +119,7 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 func orderConcurrently(p *rig.Server, sale, token string) {
 	var wg sync.WaitGroup
 	for range 100 {
-		wg.Go(func() { _, _ = p.Place(context.Background(), token, sale) })
+		wg.Go(func() { _, _ = p.Place(context.Background(), token, sale, "", "") })
 	}
 	wg.Wait()
 }

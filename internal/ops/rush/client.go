@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"time"
 
-	"seckill/internal/kit/loop"
 	"seckill/internal/kit/version"
 )
 
@@ -57,14 +56,13 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Problem is an error answer of the server (RFC 9457).
 type Problem struct {
-	Status     int             `json:"status"`
-	Code       string          `json:"code"`
-	Title      string          `json:"title"`
-	Detail     string          `json:"detail"`
-	OrderID    string          `json:"order_id"`
-	RequestID  string          `json:"request_id"`
-	Challenge  json.RawMessage `json:"challenge"` // of challenge_required
-	RetryAfter time.Duration   `json:"-"`
+	Status     int           `json:"status"`
+	Code       string        `json:"code"`
+	Title      string        `json:"title"`
+	Detail     string        `json:"detail"`
+	OrderID    string        `json:"order_id"`
+	RequestID  string        `json:"request_id"`
+	RetryAfter time.Duration `json:"-"`
 }
 
 func (p *Problem) Error() string {
@@ -256,15 +254,6 @@ func (c *Client) Voucher(ctx context.Context, id string) (Voucher, error) {
 	return v, err
 }
 
-// Vouchers reads the newest vouchers.
-func (c *Client) Vouchers(ctx context.Context) ([]Voucher, error) {
-	var list struct {
-		Items []Voucher `json:"items"`
-	}
-	_, err := c.do(ctx, http.MethodGet, "/api/v1/vouchers?limit=100", "", nil, &list)
-	return list.Items, err
-}
-
 // Order is a buyer's view of an order.
 type Order struct {
 	ID        string `json:"id"`
@@ -294,92 +283,14 @@ func (c *Client) ChangeVoucher(ctx context.Context, adminToken, voucherID string
 	return err
 }
 
-// Enter returns a pass for a sale. It is empty if the sale needs none. Enter solves the challenge of a sale that demands
-// it, and waits for the turn in a waiting room.
-func (c *Client) Enter(ctx context.Context, token, voucherID string) (string, error) {
-	a, err := c.EnterWithSolution(ctx, token, voucherID, "")
-	var p *Problem
-	if errors.As(err, &p) && p.Code == "challenge_required" {
-		solution, err := Solve(p.Challenge)
-		if err != nil {
-			return "", err
-		}
-
-		if a, err = c.EnterWithSolution(ctx, token, voucherID, solution); err != nil {
-			return "", err
-		}
-	} else if err != nil {
-		return "", err
-	}
-
-	for ticket := a.Ticket; a.Pass == "" && ticket != ""; {
-		if err := loop.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
-			return "", err
-		}
-
-		a = Admission{}
-		_, err := c.doWithHeaders(ctx, http.MethodGet, "/api/v1/vouchers/"+voucherID+"/entry", token, map[string]string{"X-Entry-Ticket": ticket}, nil, &a)
-		if err != nil {
-			return "", err
-		}
-	}
-
-	return a.Pass, nil
-}
-
-// Admission is the answer at the entry of a sale.
-type Admission struct {
-	Pass string `json:"pass"`
-	// The ticket of a place in a waiting room.
-	Ticket string `json:"ticket"`
-	// Until the next poll of a waiting room.
-	Poll int64 `json:"poll_after_ms"`
-}
-
-// EnterWithSolution enters a sale once, with the solution of a challenge, which may be empty.
-func (c *Client) EnterWithSolution(ctx context.Context, token, voucherID, solution string) (Admission, error) {
-	var in any
-	if solution != "" {
-		in = map[string]string{"solution": solution}
-	}
-	var a Admission
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/entry", token, in, &a)
-	return a, err
-}
-
-// Place orders one unit. If the sale needs a pass, it gets one and orders again.
-func (c *Client) Place(ctx context.Context, token, voucherID string) (Order, error) {
-	return c.PlaceWithKey(ctx, token, voucherID, "")
-}
-
-// PlaceWithKey is Place with an Idempotency-Key, unless that is empty.
-func (c *Client) PlaceWithKey(ctx context.Context, token, voucherID, key string) (Order, error) {
-	o, err := c.place(ctx, token, voucherID, "", key)
-	var p *Problem
-	if !errors.As(err, &p) || p.Code != "entry_required" {
-		return o, err
-	}
-
-	pass, err := c.Enter(ctx, token, voucherID)
-	if err != nil {
-		return o, err
-	}
-
-	return c.place(ctx, token, voucherID, pass, key)
-}
-
-// PlaceWithPass orders one unit with a pass, which may be empty.
-func (c *Client) PlaceWithPass(ctx context.Context, token, voucherID, pass string) (Order, error) {
-	return c.place(ctx, token, voucherID, pass, "")
-}
-
-func (c *Client) place(ctx context.Context, token, voucherID, pass, key string) (Order, error) {
+// Place orders one unit, with an Idempotency-Key and a pass of the sale unless they are empty.
+func (c *Client) Place(ctx context.Context, token, voucherID, key, pass string) (Order, error) {
 	var answer struct {
 		Order
 		OrderID string `json:"order_id"`
 	}
 
-	headers := map[string]string{"X-Entry-Pass": pass, keyHeader: key}
+	headers := map[string]string{keyHeader: key, "X-Entry-Pass": pass}
 	_, err := c.doWithHeaders(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, headers, nil, &answer)
 
 	if answer.Status == Queued {
@@ -393,13 +304,6 @@ func (c *Client) place(ctx context.Context, token, voucherID, pass, key string) 
 func (c *Client) Order(ctx context.Context, token, id string) (Order, error) {
 	var o Order
 	_, err := c.do(ctx, http.MethodGet, "/api/v1/orders/"+id, token, nil, &o)
-	return o, err
-}
-
-// Cancel cancels an unpaid order.
-func (c *Client) Cancel(ctx context.Context, token, orderID string) (Order, error) {
-	var o Order
-	_, err := c.do(ctx, http.MethodPost, "/api/v1/orders/"+orderID+"/cancel", token, nil, &o)
 	return o, err
 }
 

@@ -26,7 +26,9 @@ type Buyers struct {
 	// Initial stock of the sale.
 	Stock int64
 	// Access tokens, one per buyer.
-	Tokens   []string
+	Tokens []string
+	// The passes of the buyers; nil: the sale needs none.
+	Passes   []string
 	Parallel int // concurrent buyers
 	// The buyers arrive evenly over this time; 0: at once.
 	For time.Duration
@@ -139,10 +141,15 @@ func (b *Buyers) report(done, orders *atomic.Int64) func() {
 func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code string)) Answer {
 	var a Answer
 	token := b.Tokens[buyer]
+	pass := ""
+	if b.Passes != nil {
+		pass = b.Passes[buyer]
+	}
+
 	for a.Tries = 1; ; a.Tries++ {
 		client := b.Clients[(buyer+a.Tries-1)%len(b.Clients)]
 		start := time.Now()
-		o, err := client.PlaceWithKey(ctx, token, b.VoucherID, key)
+		o, err := client.Place(ctx, token, b.VoucherID, key, pass)
 		a.Latency = time.Since(start)
 		wait := time.Second
 		var p *Problem

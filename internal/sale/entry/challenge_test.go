@@ -1,13 +1,8 @@
 package entry
 
 import (
-	"bytes"
 	"context"
-	"crypto/pbkdf2"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -99,42 +94,11 @@ func TestRefusedSolutions(t *testing.T) {
 	}
 }
 
-// solve solves a challenge as any client of ALTCHA v2 does, from its JSON alone.
-func solve(t *testing.T, text json.RawMessage) string {
+func solve(t *testing.T, challenge json.RawMessage) string {
 	t.Helper()
-	var c struct {
-		Parameters struct {
-			Nonce, Salt, KeyPrefix string
-			Cost, KeyLength        int
-		}
-	}
-	require.NoError(t, json.Unmarshal(text, &c))
-	unhex := func(v string) []byte {
-		raw, err := hex.DecodeString(v)
-		require.NoError(t, err)
-		return raw
-	}
-
-	p := c.Parameters
-	nonce := unhex(p.Nonce)
-	salt := unhex(p.Salt)
-	prefix := unhex(p.KeyPrefix)
-	require.Len(t, prefix, 16)
-	for counter := range uint32(maxCounter) {
-		password := binary.BigEndian.AppendUint32(slices.Clone(nonce), counter)
-		key, err := pbkdf2.Key(sha256.New, string(password), salt, p.Cost, p.KeyLength)
-		require.NoError(t, err)
-		if !bytes.HasPrefix(key, prefix) {
-			continue
-		}
-		payload, err := json.Marshal(map[string]any{
-			"challenge": text, "solution": map[string]any{"counter": counter, "derivedKey": hex.EncodeToString(key)},
-		})
-		require.NoError(t, err)
-		return encode(string(payload))
-	}
-	t.Fatal("the challenge has no solution")
-	return ""
+	solution, err := env.SolveChallenge(challenge)
+	require.NoError(t, err)
+	return solution
 }
 
 // challengeOf returns the challenge that a user gets for a sale.

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/ops/rush"
 	"seckill/internal/sale/entry"
+	"seckill/test/env"
 )
 
 // oneSale returns the same voucher for every id.
@@ -144,7 +144,7 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	}
 	solved := func(challenge json.RawMessage) string {
 		t.Helper()
-		solution, err := rush.Solve(challenge)
+		solution, err := env.SolveChallenge(challenge)
 		require.NoError(t, err)
 		return solution
 	}
@@ -186,7 +186,7 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	var demanded *domain.ChallengeRequiredError
 	require.ErrorAs(t, err, &demanded)
-	solution, err := rush.Solve(demanded.Challenge)
+	solution, err := env.SolveChallenge(demanded.Challenge)
 	require.NoError(t, err)
 	_, err = s.Enter(t.Context(), 7, 1, solution)
 	require.NoError(t, err)

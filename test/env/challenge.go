@@ -1,4 +1,4 @@
-package rush
+package env
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"math"
 )
 
-// Solve returns the solution of a challenge in the form of ALTCHA v2, with PBKDF2 and SHA-256.
-func Solve(challenge json.RawMessage) (string, error) {
+// SolveChallenge returns the solution of a challenge in the form of ALTCHA v2, with PBKDF2 and SHA-256.
+func SolveChallenge(challenge json.RawMessage) (string, error) {
 	var c struct {
 		Parameters struct {
 			Algorithm, Nonce, Salt, KeyPrefix string
