@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
-	"seckill/internal/ops/doctor"
 )
 
 func TestReceiverMustBeConfidential(t *testing.T) {
@@ -155,21 +154,6 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	log, err := refusal(t, cfg)
 	require.NoError(t, err)
 	require.Empty(t, log)
-}
-
-// TestDoctorAgreesWithServe: the doctor fails exactly the settings that the server refuses, and warns of accepted ones.
-func TestDoctorAgreesWithServe(t *testing.T) {
-	t.Parallel()
-	cfg := safeConfig()
-	cfg.RateLimit = "off"
-	cfg, err := cfg.Finish()
-	require.NoError(t, err)
-	status := map[string]doctor.Status{}
-	for _, f := range doctor.Run(t.Context(), []doctor.Group{ConfigToCheck(cfg).Group()}) {
-		status[f.Check] = f.Status
-	}
-	require.Equal(t, doctor.Fail, status["config.rate_limit"])
-	require.Equal(t, doctor.Warn, status["config.sandbox"])
 }
 
 // TestSigningSecretIsPersisted: the secret is generated once, and a stored secret that is too short is an error.

@@ -149,42 +149,31 @@ func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
 	require.Equal(t, clients, withTotals(clients, totals))
 }
 
+// TestCodesAreSentToURL: package webhook has the rules of every call. An error has neither the phone nor the code.
 func TestCodesAreSentToURL(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1794398400, 0)
-	status, calls := http.StatusNoContent, 0
-	secret := []byte(strings.Repeat("e", 32))
-	var url string
+	status := http.StatusNoContent
+	secret := strings.Repeat("e", 32)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		calls++
 		body, err := io.ReadAll(r.Body)
-		if err != nil || string(body) != `{"code":"123456","expires_at":"2026-11-11T12:02:00Z","phone":"13800000001"}` || r.Method != http.MethodPost ||
-			r.Header.Get(webhook.SignatureHeader) != webhook.Sign(secret, body, now) {
+		if err != nil || string(body) != `{"code":"123456","expires_at":"2026-11-11T12:02:00Z","phone":"13800000001"}` ||
+			r.Header.Get(webhook.SignatureHeader) != webhook.Sign([]byte(secret), body, now) {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		w.Header().Set("Location", url+"/elsewhere")
 		w.WriteHeader(status)
 	}))
 	defer server.Close()
-	url = server.URL
 	send := func() error {
-		cfg := Config{CodeURL: url, EventsSecret: string(secret) + ",an older secret"}
+		cfg := Config{CodeURL: server.URL, EventsSecret: secret + ",an older secret"}
 		return newCodeSender(cfg, func() time.Time { return now }, nil)(t.Context(), "13800000001", "123456", now.Add(2*time.Minute))
 	}
 	require.NoError(t, send())
-	status = http.StatusTemporaryRedirect
-	require.ErrorContains(t, send(), "307", "a redirect is not followed")
-	require.Equal(t, 2, calls)
 	status = http.StatusInternalServerError
-	require.ErrorContains(t, send(), "500")
-	server.Close()
-	url += "/?token=hidden"
 	err := send()
-	require.Error(t, err)
-	for _, secret := range []string{"hidden", "123456", "13800000001"} {
-		require.NotContains(t, err.Error(), secret)
-	}
+	require.ErrorContains(t, err, "SECKILL_CODE_URL: answered with status 500")
+	require.NotRegexp(t, "123456|13800000001", err.Error())
 }
 
 func TestCodesWithoutReceiver(t *testing.T) {

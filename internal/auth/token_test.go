@@ -26,11 +26,28 @@ var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 var testSecret = domain.NewKeyring([]byte("a-secret-for-tests-only-0123456789"))
 
+// tokensAt returns the tokens of a server with these secrets at a time, or with the secret of the tests.
+func tokensAt(t *testing.T, clock *time.Time, secrets ...string) *Tokens {
+	t.Helper()
+	keys := testSecret
+	if len(secrets) > 0 {
+		keys = domain.ParseKeyring(strings.Join(secrets, ","))
+	}
+	tokens, err := NewTokens(keys, func() time.Time { return *clock })
+	require.NoError(t, err)
+	return tokens
+}
+
+var (
+	oldSecret   = strings.Repeat("o", MinSecret)
+	newSecret   = strings.Repeat("n", MinSecret)
+	otherSecret = strings.Repeat("x", MinSecret)
+)
+
 // Other systems read the claims, so their encoding must not change.
 func TestAccessTokenClaims(t *testing.T) {
 	clock := testNow
-	tokens, err := NewTokens(testSecret, func() time.Time { return clock })
-	require.NoError(t, err)
+	tokens := tokensAt(t, &clock)
 	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}
 	token, err := tokens.Access(want, AccessTTL)
 	require.NoError(t, err)
@@ -58,10 +75,8 @@ func TestShortSecretIsRefused(t *testing.T) {
 }
 
 func TestForgedRefreshTokenIsRefused(t *testing.T) {
-	tokens, err := NewTokens(testSecret, time.Now)
-	require.NoError(t, err)
-	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
-	require.NoError(t, err)
+	now := time.Now()
+	tokens, other := tokensAt(t, &now), tokensAt(t, &now, otherSecret)
 	good := tokens.refresh("s", 3)
 	id, generation, err := tokens.parseRefresh(good)
 	require.NoError(t, err)
@@ -75,8 +90,7 @@ func TestForgedRefreshTokenIsRefused(t *testing.T) {
 
 func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
-	tokens, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("k", MinSecret))), func() time.Time { return now })
-	require.NoError(t, err)
+	tokens := tokensAt(t, &now)
 	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleOperator, SecondFactor: true}
 	token, err := tokens.Access(want, time.Minute)
 	require.NoError(t, err)
@@ -101,25 +115,21 @@ func TestCachedTokenStillExpires(t *testing.T) {
 // The clocks of servers may differ.
 func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
 	sign := func(ahead time.Duration) string {
-		tokens, err := NewTokens(testSecret, func() time.Time { return testNow.Add(ahead) })
-		require.NoError(t, err)
-		token, err := tokens.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
+		clock := testNow.Add(ahead)
+		token, err := tokensAt(t, &clock).Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
 		require.NoError(t, err)
 		return token
 	}
-	tokens, err := NewTokens(testSecret, func() time.Time { return testNow })
-	require.NoError(t, err)
-	_, err = tokens.Verify(sign(maxSkew))
+	tokens := tokensAt(t, &testNow)
+	_, err := tokens.Verify(sign(maxSkew))
 	require.NoError(t, err)
 	_, err = tokens.Verify(sign(maxSkew + time.Second))
 	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 }
 
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
-	tokens, err := NewTokens(testSecret, time.Now)
-	require.NoError(t, err)
-	other, err := NewTokens(domain.NewKeyring([]byte(strings.Repeat("x", MinSecret))), time.Now)
-	require.NoError(t, err)
+	now := time.Now()
+	tokens, other := tokensAt(t, &now), tokensAt(t, &now, otherSecret)
 	good := tokens.pageToken("s")
 	id, err := tokens.parsePageToken(good)
 	require.NoError(t, err)
@@ -147,14 +157,8 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 // TestChangeOfSecretKeepsTokens: a new secret signs, and the old one verifies until it is dropped. Other systems select
 // the key by kid.
 func TestChangeOfSecretKeepsTokens(t *testing.T) {
-	oldSecret, newSecret := []byte(strings.Repeat("o", MinSecret)), []byte(strings.Repeat("n", MinSecret))
-	build := func(secrets ...[]byte) *Tokens {
-		tokens, err := NewTokens(domain.NewKeyring(secrets...), func() time.Time { return testNow })
-		require.NoError(t, err)
-		return tokens
-	}
 	user := Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}
-	before, during, after := build(oldSecret), build(newSecret, oldSecret), build(newSecret)
+	before, during, after := tokensAt(t, &testNow, oldSecret), tokensAt(t, &testNow, newSecret, oldSecret), tokensAt(t, &testNow, newSecret)
 	verify := func(issuer, verifier *Tokens) []error {
 		access, err := issuer.Access(user, AccessTTL)
 		require.NoError(t, err)
@@ -189,11 +193,9 @@ func TestChangeOfSecretKeepsTokens(t *testing.T) {
 
 // TestDemoTokens: no token of a demo is valid outside it.
 func TestDemoTokens(t *testing.T) {
-	now := func() time.Time { return testNow }
-	demo, err := NewDemoTokens(testSecret, now)
+	demo, err := NewDemoTokens(testSecret, func() time.Time { return testNow })
 	require.NoError(t, err)
-	server, err := NewTokens(testSecret, now)
-	require.NoError(t, err)
+	server := tokensAt(t, &testNow)
 	access, err := demo.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
 	require.NoError(t, err)
 	verify := func(tokens *Tokens) []error {
@@ -212,31 +214,29 @@ func TestDemoTokens(t *testing.T) {
 
 // TestTokenWithoutKeyID: earlier versions signed tokens without kid, and an upgrade keeps their sessions.
 func TestTokenWithoutKeyID(t *testing.T) {
-	oldSecret, newSecret := []byte(strings.Repeat("o", MinSecret)), []byte(strings.Repeat("n", MinSecret))
-	tokens, err := NewTokens(domain.NewKeyring(newSecret, oldSecret), func() time.Time { return testNow })
-	require.NoError(t, err)
-	sign := func(secret []byte, kid any) string {
+	tokens := tokensAt(t, &testNow, newSecret, oldSecret)
+	sign := func(secret string, kid any) string {
 		token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{
 			"iss": "seckill", "aud": "seckill", "sub": "7", "sid": "s", "role": "buyer", "exp": testNow.Add(time.Minute).Unix(),
 		})
 		if kid != nil {
 			token.Header["kid"] = kid
 		}
-		text, err := token.SignedString(secret)
+		text, err := token.SignedString([]byte(secret))
 		require.NoError(t, err)
 		return text
 	}
-	for _, secret := range [][]byte{newSecret, oldSecret} {
-		_, err = tokens.Verify(sign(secret, nil))
+	for _, secret := range []string{newSecret, oldSecret} {
+		_, err := tokens.Verify(sign(secret, nil))
 		require.NoError(t, err)
 		for _, kid := range []any{"", "unknown", 7, []string{"a"}, map[string]any{}} {
 			_, err = tokens.Verify(sign(secret, kid))
 			require.ErrorIs(t, err, domain.ErrUnauthenticated, kid)
 		}
 	}
-	_, err = tokens.Verify(sign(oldSecret, keyID(domain.NewKeyring(newSecret)[0])))
+	_, err := tokens.Verify(sign(oldSecret, keyID(domain.ParseKeyring(newSecret)[0])))
 	require.ErrorIs(t, err, domain.ErrUnauthenticated, "the kid of another secret")
-	_, err = tokens.Verify(sign([]byte(strings.Repeat("x", MinSecret)), nil))
+	_, err = tokens.Verify(sign(otherSecret, nil))
 	require.ErrorIs(t, err, domain.ErrUnauthenticated)
 }
 

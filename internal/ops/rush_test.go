@@ -72,7 +72,7 @@ func problem(status int, code string) (int, any) {
 
 // run lets the buyers a, b and c order from a sale of 2 units. It returns the report and the IDs of the broken
 // invariants.
-func (f *fakeServer) run(t *testing.T) (*rush.Report, []string) {
+func (f *fakeServer) run(t *testing.T, edits ...func(*rush.Buyers)) (*rush.Report, []string) {
 	t.Helper()
 	f.tries = map[string]int{}
 	srv := httptest.NewServer(f)
@@ -81,6 +81,9 @@ func (f *fakeServer) run(t *testing.T) (*rush.Report, []string) {
 	require.NoError(t, err)
 	defer client.Close()
 	c := &rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
+	for _, edit := range edits {
+		edit(c)
+	}
 	r := c.Run(t.Context())
 	verdicts, err := c.Check(t.Context(), r)
 	require.NoError(t, err)
@@ -204,40 +207,23 @@ func TestOpenOutcomesAreRetried(t *testing.T) {
 	require.Equal(t, 1, r.Answers[2].Tries)
 }
 
-// One buyer after the other pauses, so that the last of three is done after three pauses.
-func TestBuyersPause(t *testing.T) {
+// One buyer after the other pauses, or the buyers arrive one third of a time after each other.
+func TestBuyersComeOneAfterTheOther(t *testing.T) {
 	t.Parallel()
-	f := honest()
-	f.tries = map[string]int{}
-	srv := httptest.NewServer(f)
-	defer srv.Close()
-	client, err := rush.NewClient(srv.URL, 1)
-	require.NoError(t, err)
-	defer client.Close()
-	const pause = 20 * time.Millisecond
-	r := (&rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 1, Pause: pause}).Run(t.Context())
-	for i, a := range r.Answers {
-		require.GreaterOrEqual(t, a.After, time.Duration(i+1)*pause)
-	}
-	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
-}
-
-// The buyers arrive one third of the time after each other.
-func TestBuyersArriveOverTime(t *testing.T) {
-	t.Parallel()
-	f := honest()
-	f.tries = map[string]int{}
-	srv := httptest.NewServer(f)
-	defer srv.Close()
-	client, err := rush.NewClient(srv.URL, 3)
-	require.NoError(t, err)
-	defer client.Close()
 	const step = 20 * time.Millisecond
-	r := (&rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3, For: 3 * step}).Run(t.Context())
-	for i, a := range r.Answers {
-		require.GreaterOrEqual(t, a.After, time.Duration(i)*step)
+	for name, tc := range map[string]struct {
+		edit  func(*rush.Buyers)
+		first time.Duration
+	}{
+		"pause":  {func(b *rush.Buyers) { b.Parallel, b.Pause = 1, step }, step},
+		"arrive": {func(b *rush.Buyers) { b.For = 3 * step }, 0},
+	} {
+		r, _ := honest().run(t, tc.edit)
+		for i, a := range r.Answers {
+			require.GreaterOrEqual(t, a.After, tc.first+time.Duration(i)*step, name)
+		}
+		require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes, name)
 	}
-	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
 }
 
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
