@@ -116,7 +116,7 @@ func (x *examination) close() {
 }
 
 func (x *examination) groups(ctx context.Context) []doctor.Group {
-	groups := []doctor.Group{app.ConfigToCheck(x.env.Config).Group()}
+	groups := []doctor.Group{app.SettingsChecks(x.env.Config)}
 	// A demo for its own machine has few visitors.
 	if !x.env.Config.OnlyLocal() {
 		groups = append(groups, doctor.Machine(doctor.OpenFiles))

@@ -259,9 +259,9 @@ func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed [
 	require.NoError(t, err)
 	cfg, err = cfg.Finish()
 	require.NoError(t, err)
-	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.ConfigToCheck(cfg).Group()}) {
+	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.SettingsChecks(cfg)}) {
 		if f.Status == doctor.Fail {
-			failed = append(failed, doctor.UnsafeName(f.Check))
+			failed = append(failed, strings.TrimPrefix(f.Check, "config."))
 		}
 	}
 	return failed

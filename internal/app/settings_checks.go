@@ -1,4 +1,4 @@
-package doctor
+package app
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,44 +21,18 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"seckill/internal/domain"
+	"seckill/internal/ops/doctor"
+	"seckill/internal/out/payment"
 )
 
-// Settings are the validated settings of a server, and facts about this machine. Their checks are reported by seckill doctor,
-// and a server refuses to start while one fails that SECKILL_UNSAFE does not name.
-type Settings struct {
-	// Sign access tokens.
-	Secrets domain.Keyring
-	// Why Secrets are not known; fs.ErrNotExist means that the first start creates one in DataDir.
-	SecretErr error
-	// Empty: derived from Secrets.
-	PaymentSecrets domain.Keyring
-	// The URL of the payment provider; empty: the sandbox.
-	PaymentURL string
-	// Sign the calls of CodeURL and EventsURL.
-	EventsSecrets domain.Keyring
-	// Receives login codes; empty: no sender.
-	CodeURL string
-	// Receives the events of orders; may be empty.
-	EventsURL string
-	// The DSN of MySQL; empty: the embedded database in DataDir.
-	DSN     string
-	DataDir string
-	Demo    bool
-	// The default admin of demo mode.
-	DemoAdmin     string
-	Admins        []string
-	RateLimit     bool
-	Proxies       []string
-	Addr, OpsAddr string
-	PayTimeout    time.Duration
-	// Whether the payment sandbox has faults.
-	Faults        bool
-	Lane          string
-	EmbeddedRedis bool
-	LockNodes     []string
-	// Names of checks whose failure is accepted, as Settings names them.
-	Unsafe []string
+// settings are a configuration that Config.Finish has validated, and facts about this machine.
+type settings struct {
+	Config
 
+	// Sign access tokens.
+	secrets domain.Keyring
+	// Why they are not known; fs.ErrNotExist means that the first start creates one in DataDir.
+	secretErr error
 	// This process runs in a container.
 	container bool
 	// The addresses of this machine; empty if unknown.
@@ -65,32 +40,39 @@ type Settings struct {
 	lookup    func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Group returns the checks, without I/O but for facts about this machine and the resolution of a host name in OpsAddr. A
-// server refuses to start while one fails whose name is not in c.Unsafe. An accepted failure becomes a warning with
-// Result.Accepted.
-func (c Settings) Group() Group {
+// SettingsChecks returns the checks of a configuration that Config.Finish has validated, which need no server but for the
+// resolution of a host name in OpsAddr. A server refuses to start while one fails whose name is not in cfg.Unsafe. An accepted
+// failure becomes a warning with Result.Accepted.
+func SettingsChecks(cfg Config) doctor.Group {
+	c := settings{Config: cfg}
+	switch {
+	case cfg.JWTSecret != "":
+		c.secrets = domain.ParseKeyring(cfg.JWTSecret)
+	case cfg.Embedded():
+		c.secrets, c.secretErr = ReadSecrets(filepath.Join(cfg.DataDir, SecretFile))
+	default:
+		// Returns the error for a missing secret; creates nothing.
+		_, c.secretErr = SigningSecrets(cfg)
+	}
+
 	return c.onThisMachine().checks()
 }
 
-// UnsafeNames returns the names of the Checks, without the prefix "config.".
-func UnsafeNames() []string {
+// settingPrefix begins the names of these checks, and is left out where they are accepted.
+const settingPrefix = "config."
+
+func unsafeName(check string) string { return strings.TrimPrefix(check, settingPrefix) }
+
+func unsafeNames() []string {
 	var names []string
-	for _, check := range (Settings{}).checks().Checks {
-		names = append(names, UnsafeName(check.Name))
+	for _, check := range (settings{}).checks().Checks {
+		names = append(names, unsafeName(check.Name))
 	}
 	return names
 }
 
-// UnsafeName returns the name of a check of the configuration without its prefix.
-func UnsafeName(check string) string { return strings.TrimPrefix(check, "config.") }
-
 // onThisMachine returns c with the facts about this machine.
-func (c Settings) onThisMachine() Settings {
-	// Tests have set the facts.
-	if c.lookup != nil {
-		return c
-	}
-
+func (c settings) onThisMachine() settings {
 	c.lookup = net.DefaultResolver.LookupNetIP
 
 	for _, mark := range []string{"/.dockerenv", "/run/.containerenv"} {
@@ -112,8 +94,8 @@ func (c Settings) onThisMachine() Settings {
 }
 
 // checks returns the checks without the facts about this machine.
-func (c Settings) checks() Group {
-	checks := []Check{
+func (c settings) checks() doctor.Group {
+	checks := []doctor.Check{
 		{Name: "config.jwt_secret", Run: c.checkSecret},
 		{Name: "config.payment_secret", Run: c.checkPaymentSecret},
 		{Name: "config.database_password", Run: c.checkDatabasePassword},
@@ -130,35 +112,32 @@ func (c Settings) checks() Group {
 	}
 
 	for i, check := range checks {
-		if slices.Contains(c.Unsafe, UnsafeName(check.Name)) {
+		if slices.Contains(c.Unsafe, unsafeName(check.Name)) {
 			checks[i].Run = accepted(check.Run)
 		}
 	}
 
-	return Group{Checks: checks}
+	return doctor.Group{Checks: checks}
 }
 
 // accepted returns a check whose failure is a warning.
-func accepted(run func(context.Context) Result) func(context.Context) Result {
-	return func(ctx context.Context) Result {
+func accepted(run func(context.Context) doctor.Result) func(context.Context) doctor.Result {
+	return func(ctx context.Context) doctor.Result {
 		r := run(ctx)
-		if r.Status == Fail {
-			r.Status = Warn
+		if r.Status == doctor.Fail {
+			r.Status = doctor.Warn
 			r.Accepted = true
 		}
 		return r
 	}
 }
 
-// production reports whether to expect real orders: the server is not the embedded demo.
-func (c Settings) production() bool { return c.DSN != "" || !c.Demo }
-
 // unsafe is the status of a setting that only the embedded demo may have.
-func (c Settings) unsafe() Status {
-	if c.production() {
-		return Fail
+func (c settings) unsafe() doctor.Status {
+	if !c.embeddedDemo() {
+		return doctor.Fail
 	}
-	return Warn
+	return doctor.Warn
 }
 
 // minEntropy is the minimum of entropy(secret), in bits. The estimate is low for short texts, in which the letters are
@@ -221,18 +200,18 @@ func entropy(text string) float64 {
 // generateHex follows the name of a setting in the change that a check proposes.
 const generateHex = "=$(openssl rand -hex 32), the same on every server"
 
-func (c Settings) checkSecret(context.Context) Result {
+func (c settings) checkSecret(context.Context) doctor.Result {
 	switch {
-	case errors.Is(c.SecretErr, fs.ErrNotExist):
-		return Good("the first start creates one in %s", c.DataDir)
-	case c.SecretErr != nil:
-		return FromError(Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.SecretErr)
+	case errors.Is(c.secretErr, fs.ErrNotExist):
+		return doctor.Good("the first start creates one in %s", c.DataDir)
+	case c.secretErr != nil:
+		return doctor.FromError(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "", c.secretErr)
 	}
 
-	if why := weakest(c.Secrets); why != "" {
-		return Bad(Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
+	if why := weakest(c.secrets); why != "" {
+		return doctor.Bad(doctor.Fail, "SECKILL_JWT_SECRET"+generateHex, "the secret can be guessed, which allows forging any user's token: %s", why)
 	}
-	return strong(c.Secrets)
+	return strong(c.secrets)
 }
 
 // weakest returns why one of the secrets can be guessed, or "" if all look random. The old ones count as well, because
@@ -246,31 +225,31 @@ func weakest(secrets domain.Keyring) string {
 	return ""
 }
 
-func strong(secrets domain.Keyring) Result {
+func strong(secrets domain.Keyring) doctor.Result {
 	if len(secrets) == 1 {
-		return Good("%d bytes that look random", len(secrets.Signer()))
+		return doctor.Good("%d bytes that look random", len(secrets.Signer()))
 	}
-	return Good("%d secrets that look random; the first signs", len(secrets))
+	return doctor.Good("%d secrets that look random; the first signs", len(secrets))
 }
 
-func (c Settings) checkPaymentSecret(context.Context) Result {
-	if len(c.PaymentSecrets) == 0 {
-		return Good("derived from the token secret")
+func (c settings) checkPaymentSecret(context.Context) doctor.Result {
+	if c.PaymentSecret == "" {
+		return doctor.Good("derived from the token secret")
 	}
-	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", c.PaymentSecrets, "a payment provider", "payments")
+	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", domain.ParseKeyring(c.PaymentSecret), "a payment provider", "payments")
 }
 
 // checkSharedSecret checks the secrets of a setting that another party knows, too.
-func (c Settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) Result {
+func (c settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
 	isTokenSecret := func(k domain.Key) bool {
-		return c.Secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
+		return c.secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })
 	}
 	if slices.ContainsFunc(secrets, isTokenSecret) {
-		return Bad(Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
+		return doctor.Bad(doctor.Fail, setting+generateHex, "it equals the token secret: %s could forge any user's token", party)
 	}
 
 	if why := weakest(secrets); why != "" {
-		return Bad(Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
+		return doctor.Bad(doctor.Fail, setting+generateHex, "the secret can be guessed, which allows forging %s: %s", forged, why)
 	}
 	return strong(secrets)
 }
@@ -279,83 +258,83 @@ func (c Settings) checkSharedSecret(setting string, secrets domain.Keyring, part
 // database slows down guessing.
 const minPassword = 8
 
-func (c Settings) checkDatabasePassword(context.Context) Result {
-	if c.DSN == "" {
-		return Good("not needed: the database is a file")
+func (c settings) checkDatabasePassword(context.Context) doctor.Result {
+	if c.MySQLDSN == "" {
+		return doctor.Good("not needed: the database is a file")
 	}
 
-	dsn, err := mysql.ParseDSN(c.DSN)
+	dsn, err := mysql.ParseDSN(c.MySQLDSN)
 	switch {
 	case err != nil:
-		return Result{Status: Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
+		return doctor.Result{Status: doctor.Skipped, Found: "SECKILL_MYSQL_DSN is malformed: see database.reachable"}
 	case dsn.Net == "unix":
-		return Good("not needed: a socket of this machine")
+		return doctor.Good("not needed: a socket of this machine")
 	}
 
 	lower := strings.ToLower(dsn.Passwd)
 	known := slices.ContainsFunc(examples, func(word string) bool { return strings.Contains(lower, word) })
 	if len(dsn.Passwd) < minPassword || known || dsn.Passwd == dsn.User {
-		return Bad(Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
+		return doctor.Bad(doctor.Warn, "ALTER USER ... IDENTIFIED BY the output of openssl rand -hex 16, and SECKILL_MYSQL_DSN",
 			"the password in SECKILL_MYSQL_DSN is missing, short, the user's name or an example")
 	}
 
-	return Good("%d bytes, not an example", len(dsn.Passwd))
+	return doctor.Good("%d bytes, not an example", len(dsn.Passwd))
 }
 
-func (c Settings) checkDemo(context.Context) Result {
+func (c settings) checkDemo(context.Context) doctor.Result {
 	switch {
-	case c.Demo && c.DSN != "":
-		return Bad(Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
-	case c.Demo && !IsLoopback(c.Addr):
-		return Bad(Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
-	case c.Demo:
-		return Good("on, for this machine only")
+	case c.IsDemo() && c.MySQLDSN != "":
+		return doctor.Bad(doctor.Fail, "SECKILL_DEMO=false", "demo mode is on with a production database: every caller receives every user's login code")
+	case c.IsDemo() && !doctor.IsLoopback(c.Addr):
+		return doctor.Bad(doctor.Warn, "SECKILL_DEMO=false, and SECKILL_MYSQL_DSN for a real sale", "demo mode is on: every client can log in as any user")
+	case c.IsDemo():
+		return doctor.Good("on, for this machine only")
 	}
-	return Good("off")
+	return doctor.Good("off")
 }
 
-func (c Settings) checkCodes(context.Context) Result {
+func (c settings) checkCodes(context.Context) doctor.Result {
 	switch {
 	case c.CodeURL != "":
-		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the sender of login codes", "requests to send codes"); r.Status != OK {
+		if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", domain.ParseKeyring(c.EventsSecret), "the sender of login codes", "requests to send codes"); r.Status != doctor.OK {
 			return r
 		}
-		return Good("login codes are sent to SECKILL_CODE_URL")
-	case c.Demo:
-		return Good("demo mode returns login codes to the caller")
+		return doctor.Good("login codes are sent to SECKILL_CODE_URL")
+	case c.IsDemo():
+		return doctor.Good("demo mode returns login codes to the caller")
 	}
 
-	return Bad(Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
+	return doctor.Bad(doctor.Fail, "SECKILL_CODE_URL=https://<your SMS service>, and SECKILL_EVENTS_SECRET",
 		"there is no sender of login codes: no user can log in")
 }
 
-func (c Settings) checkEvents(context.Context) Result {
+func (c settings) checkEvents(context.Context) doctor.Result {
 	if c.EventsURL == "" {
-		return Good("off: SECKILL_EVENTS_URL is not set")
+		return doctor.Good("off: SECKILL_EVENTS_URL is not set")
 	}
-	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", c.EventsSecrets, "the receiver of events", "events of orders"); r.Status != OK {
+	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", domain.ParseKeyring(c.EventsSecret), "the receiver of events", "events of orders"); r.Status != doctor.OK {
 		return r
 	}
-	return Good("events of orders are sent to SECKILL_EVENTS_URL")
+	return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL")
 }
 
-func (c Settings) checkAdmins(context.Context) Result {
-	if len(c.Admins) == 0 {
-		return Bad(Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
+func (c settings) checkAdmins(context.Context) doctor.Result {
+	if len(c.AdminPhones) == 0 {
+		return doctor.Bad(doctor.Warn, "SECKILL_ADMIN_PHONES=<your number>", "there is no admin: sales cannot be published or changed")
 	}
-	for _, phone := range c.Admins {
-		if phone == c.DemoAdmin && !c.Demo {
-			return Bad(Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", c.DemoAdmin)
+	for _, phone := range c.AdminPhones {
+		if phone == DemoAdmin && !c.IsDemo() {
+			return doctor.Bad(doctor.Fail, "SECKILL_ADMIN_PHONES=<your number>", "%s is the admin of demo mode; the number may belong to a stranger", DemoAdmin)
 		}
 	}
-	return Good("admins: %d", len(c.Admins))
+	return doctor.Good("admins: %d", len(c.AdminPhones))
 }
 
-func (c Settings) checkRateLimit(context.Context) Result {
-	if c.RateLimit {
-		return Good("on")
+func (c settings) checkRateLimit(context.Context) doctor.Result {
+	if c.RateLimit == "on" {
+		return doctor.Good("on")
 	}
-	return Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
+	return doctor.Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
 // Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
@@ -368,7 +347,7 @@ const (
 // an eighth of all; private networks are at most a 128th.
 const maxTrusted = 1.0 / 16
 
-func (c Settings) checkProxies(context.Context) Result {
+func (c settings) checkProxies(context.Context) doctor.Result {
 	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
 	networks := c.trustedNetworks()
 	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
@@ -377,22 +356,22 @@ func (c Settings) checkProxies(context.Context) Result {
 
 	switch {
 	case trustedShare(networks) > maxTrusted:
-		return Bad(Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
+		return doctor.Bad(doctor.Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
 			strings.Join(c.Proxies, ", "))
 	case len(wide) > 0:
-		return Bad(Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
-	case len(c.Proxies) == 0 && c.container && !IsLoopback(c.Addr):
-		return Bad(Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
+		return doctor.Bad(doctor.Warn, change, "%v: every machine in this network can choose the client address used by limits and log", wide)
+	case len(c.Proxies) == 0 && c.container && !doctor.IsLoopback(c.Addr):
+		return doctor.Bad(doctor.Warn, "SECKILL_TRUSTED_PROXIES=<the network of the proxy or of docker>; no change if there is no proxy",
 			"none, in a container: behind a proxy all buyers have the proxy's address and share one limit")
 	case len(c.Proxies) == 0:
-		return Good("none (behind a proxy, set SECKILL_TRUSTED_PROXIES, or all buyers share one limit)")
+		return doctor.Good("none (behind a proxy, set SECKILL_TRUSTED_PROXIES, or all buyers share one limit)")
 	}
 
-	return Good("%s", strings.Join(c.Proxies, ", "))
+	return doctor.Good("%s", strings.Join(c.Proxies, ", "))
 }
 
 // trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
-func (c Settings) trustedNetworks() []netip.Prefix {
+func (c settings) trustedNetworks() []netip.Prefix {
 	var networks []netip.Prefix
 	for _, p := range c.Proxies {
 		n, err := netip.ParsePrefix(p)
@@ -428,10 +407,10 @@ func trustedShare(networks []netip.Prefix) float64 {
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a
 // container, all addresses only cause a warning if they are private, because the operator decides which ports to publish.
-func (c Settings) checkOpsAddr(ctx context.Context) Result {
+func (c settings) checkOpsAddr(ctx context.Context) doctor.Result {
 	const change = "SECKILL_OPS_ADDR=127.0.0.1:9090, or a private address"
 	if c.OpsAddr == "" {
-		return Good("no private port: neither metrics nor profiles")
+		return doctor.Good("no private port: neither metrics nor profiles")
 	}
 
 	// Valid: checked by Finish.
@@ -440,7 +419,7 @@ func (c Settings) checkOpsAddr(ctx context.Context) Result {
 	if host != "" {
 		var err error
 		if ips, err = c.lookup(ctx, "ip", host); err != nil {
-			return FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
+			return doctor.FromError(c.unsafe(), change, fmt.Sprintf("%q cannot be resolved: ", host), err)
 		}
 	}
 
@@ -448,12 +427,12 @@ func (c Settings) checkOpsAddr(ctx context.Context) Result {
 	private := !slices.ContainsFunc(ips, isPublic)
 	switch {
 	case private:
-		return Good("%s", c.OpsAddr)
+		return doctor.Good("%s", c.OpsAddr)
 	case c.container && slices.ContainsFunc(ips, netip.Addr.IsUnspecified) && len(c.addresses) > 0 && !slices.ContainsFunc(c.addresses, isPublic):
-		status = Warn
+		status = doctor.Warn
 	}
 
-	return Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
+	return doctor.Bad(status, change, "%s may be reachable from outside: profiles (pprof) reveal memory contents and use CPU time", c.OpsAddr)
 }
 
 func isPublic(ip netip.Addr) bool {
@@ -464,41 +443,41 @@ func isPublic(ip netip.Addr) bool {
 // maxPayTimeout is the longest reasonable SECKILL_PAY_TIMEOUT.
 const maxPayTimeout = 2 * time.Hour
 
-func (c Settings) checkPayTimeout(context.Context) Result {
+func (c settings) checkPayTimeout(context.Context) doctor.Result {
 	switch {
 	case c.PayTimeout < domain.MinPayTimeout:
-		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
 	case c.PayTimeout > maxPayTimeout:
-		return Bad(Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
+		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
 	}
-	return Good("%s", c.PayTimeout)
+	return doctor.Good("%s", c.PayTimeout)
 }
 
-func (c Settings) checkSandbox(context.Context) Result {
+func (c settings) checkSandbox(context.Context) doctor.Result {
 	switch {
 	case c.PaymentURL != "":
-		return Good("not used: payments go to SECKILL_PAYMENT_URL")
-	case c.Faults:
-		return Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
-	case c.production():
-		return Bad(Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
+		return doctor.Good("not used: payments go to SECKILL_PAYMENT_URL")
+	case c.Sandbox != (payment.Faults{}):
+		return doctor.Bad(c.unsafe(), "unset SECKILL_SANDBOX", "payment faults are configured: delayed, repeated, lost or failed payments")
+	case !c.embeddedDemo():
+		return doctor.Bad(doctor.Fail, "SECKILL_PAYMENT_URL=https://<your payment service>, and SECKILL_PAYMENT_SECRET: docs/integration.md",
 			"the payment provider is the sandbox, which moves no money: every buyer's order becomes paid")
 	}
 
-	return Good("no faults; the sandbox moves no money")
+	return doctor.Good("no faults; the sandbox moves no money")
 }
 
-func (c Settings) checkLane(context.Context) Result {
+func (c settings) checkLane(context.Context) doctor.Result {
 	switch {
-	case c.Lane == "queue" && c.EmbeddedRedis:
-		return Bad(Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
+	case c.OrderLane == "queue" && c.EmbeddedRedis():
+		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS of a Redis with appendonly yes, or SECKILL_ORDER_LANE=batch",
 			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
-	case c.DSN != "" && c.EmbeddedRedis:
-		return Bad(Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
-	case c.Lane != "lock" && len(c.LockNodes) > 0:
-		return Bad(Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
-			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.Lane)
+	case c.MySQLDSN != "" && c.EmbeddedRedis():
+		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
+	case c.OrderLane != "lock" && len(c.LockNodes) > 0:
+		return doctor.Bad(doctor.Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
+			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.OrderLane)
 	}
 
-	return Good("%s", c.Lane)
+	return doctor.Good("%s", c.OrderLane)
 }
