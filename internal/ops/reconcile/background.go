@@ -15,16 +15,16 @@ const (
 	// orders although all of its counters are right.
 	snapshotInterval = time.Minute
 	// snapshotTimeFactor and pollTimeFactor bound the cost of large sales: after a snapshot, or a poll of the counters
-	// or a failed rebuild, the next one waits for at least this multiple of its duration.
+	// or a rebuild without effect, the next one waits for at least this multiple of its duration.
 	snapshotTimeFactor = 100
 	pollTimeFactor     = 20
 	// readTimeout bounds one snapshot or poll. The snapshot of a sale of 1,000,000 orders takes some seconds.
 	readTimeout = 2 * time.Minute
 	// rebuildTimeout bounds the wait for a rebuild. The rebuild itself continues.
 	rebuildTimeout = 5 * time.Minute
-	// minRebuildBackoff is the pause after a rebuild that did not help. It doubles up to maxRebuildBackoff.
-	minRebuildBackoff = time.Minute
-	maxRebuildBackoff = time.Hour
+	// rebuildPause is the least pause after a rebuild that failed or did not help, because a rebuild of a gate that admits no
+	// buyers keeps them waiting.
+	rebuildPause = time.Minute
 )
 
 // Round is the result of one round of Run.
@@ -118,8 +118,6 @@ type voucherState struct {
 	failed error
 
 	nextPoll, nextSnapshot, nextRebuild time.Time // not before
-	// Rebuilds in a row that did not help.
-	failedRebuilds int
 }
 
 // Every returns the time between two rounds of Run.
@@ -236,11 +234,16 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 
 	if len(findings) > 0 && !time.Now().Before(state.nextRebuild) {
 		began := time.Now()
-		if err := r.repair(ctx, s, findings); err != nil {
-			state.nextRebuild = time.Now().Add(min(pollTimeFactor*time.Since(began), maxRebuildBackoff))
+		err := r.repair(ctx, s, findings)
+		state.nextRebuild = time.Now().Add(max(rebuildPause, pollTimeFactor*time.Since(began)))
+		if err != nil {
 			return nil, err
 		}
-		state.recordRepair(findings)
+
+		if !slices.ContainsFunc(findings, func(f Finding) bool { return !f.Repaired }) {
+			state.suspect = nil
+			state.nextRebuild = time.Time{}
+		}
 	}
 
 	findings = append(findings, r.definite(s)...)
@@ -252,20 +255,4 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 	}
 
 	return findings, nil
-}
-
-// recordRepair sets the time of the next rebuild. After one that did not help it is delayed, because a rebuild of a
-// gate that admits no buyers keeps them waiting.
-func (s *voucherState) recordRepair(findings []Finding) {
-	for _, f := range findings {
-		if !f.Repaired {
-			s.nextRebuild = time.Now().Add(loop.Backoff(minRebuildBackoff, maxRebuildBackoff, s.failedRebuilds))
-			s.failedRebuilds++
-			return
-		}
-	}
-
-	s.suspect = nil
-	s.failedRebuilds = 0
-	s.nextRebuild = time.Time{}
 }

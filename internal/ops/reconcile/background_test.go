@@ -118,50 +118,39 @@ func TestSnapshotOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestRebuildsBackOffWhenIneffective: the finding is still reported in every round.
-func TestRebuildsBackOffWhenIneffective(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newRounds(t)
-		l.loadHasNoEffect = true
-		l.view.Level.Stock++
-		l.round()
-		for _, loads := range []int{1, 2, 2, 3, 3} { // after 0 to 4 times the first pause; the second is twice as long
-			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Findings)
-			require.Equal(t, loads, l.loads)
-			time.Sleep(minRebuildBackoff)
-		}
-		l.loadHasNoEffect = false
-		time.Sleep(4 * minRebuildBackoff)
-		require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired)
+// TestRebuildsWithoutEffectAreRare: once a minute, or less often if they take long. The finding is still reported in every
+// round.
+func TestRebuildsWithoutEffectAreRare(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fail  func(w *fakeSale)
+		pause time.Duration
+	}{
+		"no effect": {func(w *fakeSale) { w.loadHasNoEffect = true }, rebuildPause},
+		"an error":  {func(w *fakeSale) { w.loadTime, w.loadErr = 10*time.Second, domain.ErrUnavailable }, 10 * time.Second * pollTimeFactor},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := newRounds(t)
+			tc.fail(l.fakeSale)
+			l.view.Level.Stock++
+			for loads := 1; loads <= 2; loads++ {
+				var err error
+				for l.loads < loads {
+					_, err = l.r.round(t.Context(), l.states)
+				}
+				require.ErrorIs(t, err, l.loadErr, name)
+				time.Sleep(tc.pause - time.Second)
+				require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Findings, name)
+				require.Equal(t, loads, l.loads, name)
+				time.Sleep(time.Second)
+			}
+			l.loadHasNoEffect, l.loadErr, l.loadTime = false, nil, 0
+			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired, name)
 
-		l.loadHasNoEffect = true
-		l.view.Level.Stock++
-		l.round()
-		for _, loads := range []int{5, 6} { // the first pause is short again
+			l.view.Level.Stock++
 			l.round()
-			require.Equal(t, loads, l.loads)
-			time.Sleep(minRebuildBackoff)
-		}
-	})
-}
-
-// TestFailedRebuildsUseBoundedTime: after a rebuild that fails, the next one waits for a multiple of its duration.
-func TestFailedRebuildsUseBoundedTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newRounds(t)
-		l.loadTime, l.loadErr = 3*time.Second, domain.ErrUnavailable
-		l.view.Level.Stock++
-		l.round()
-		_, err := l.r.round(t.Context(), l.states)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
-		for range 5 {
-			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Findings)
-		}
-		require.Equal(t, 1, l.loads)
-		l.loadErr = nil
-		time.Sleep(pollTimeFactor * l.loadTime)
-		require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired)
-	})
+			require.Equal(t, map[Kind]int{KindGateDiffers: 1}, l.round().Repaired, "%s: another difference is repaired at once", name)
+		})
+	}
 }
 
 // TestInvariantFindingsAreReportedInEveryRound, until the invariant holds, even if the sale is over. Violations has them
