@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
 
@@ -37,85 +38,89 @@ type metrics struct {
 	payments  *prometheus.CounterVec
 	keys      *prometheus.CounterVec
 
+	// Of the reconciler.
 	findings   *prometheus.GaugeVec
 	repairs    *prometheus.CounterVec
 	reconciles prometheus.Gauge
 }
 
 func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metrics {
+	registry := prometheus.NewRegistry()
+	registered := promauto.With(registry)
+	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		orders: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		registry: registry,
+		orders: registered.NewHistogramVec(prometheus.HistogramOpts{
 			Name:        "seckill_order_seconds",
 			Help:        "Time to decide a purchase, by outcome (ok, sold_out, duplicate_order, ...).",
 			ConstLabels: prometheus.Labels{"lane": lane},
 			Buckets:     []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"outcome"}),
-		locks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		locks: registered.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_lock_events_total", Help: "Events of locks (acquired, not_acquired, released, lost, failed, ...), by kind of lock.",
 		}, []string{"lock", "event"}),
+		waits: registered.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "seckill_lock_wait_seconds",
+			Help:    "Time until a lock was acquired.",
+			Buckets: lockBuckets,
+		}, []string{"lock"}),
+		holds: registered.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "seckill_lock_hold_seconds",
+			Help:    "Time from acquiring a lock to its release or loss.",
+			Buckets: lockBuckets,
+		}, []string{"lock"}),
+		batches: registered.NewHistogram(prometheus.HistogramOpts{
+			Name:    "seckill_batch_size",
+			Help:    "Purchases per batch (lanes batch and queue).",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
+		}),
+		settled: registered.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_queue_settled_total", Help: "Admissions settled by the workers of this process, by outcome (ok, sold_out, ..., dead_letter).",
+		}, []string{"outcome"}),
+		expired: registered.NewCounter(prometheus.CounterOpts{
+			Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
+		}),
+		admitted: registered.NewCounter(prometheus.CounterOpts{
+			Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
+		}),
+		payments: registered.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, disputed, refund_failed, unread), by provider.",
+		}, []string{"provider", "event"}),
+		keys: registered.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
+		}, []string{"outcome"}),
+		findings: registered.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/checks.md.",
+		}, []string{"kind"}),
+		repairs: registered.NewCounterVec(prometheus.CounterOpts{
+			Name: "seckill_reconcile_repairs_total", Help: "Findings repaired in the background by rebuilding a gate.",
+		}, []string{"kind"}),
+		reconciles: registered.NewGauge(prometheus.GaugeOpts{
+			Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "Time of the last background reconciliation that could compare everything.",
+		}),
 	}
 
-	lockBuckets := []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
-	m.waits = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "seckill_lock_wait_seconds",
-		Help:    "Time until a lock was acquired.",
-		Buckets: lockBuckets,
-	}, []string{"lock"})
-
-	m.holds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "seckill_lock_hold_seconds",
-		Help:    "Time from acquiring a lock to its release or loss.",
-		Buckets: lockBuckets,
-	}, []string{"lock"})
-
-	m.batches = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:    "seckill_batch_size",
-		Help:    "Purchases per batch (lanes batch and queue).",
-		Buckets: prometheus.ExponentialBuckets(1, 2, 10),
-	})
-
-	m.settled = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_queue_settled_total", Help: "Admissions settled by the workers of this process, by outcome (ok, sold_out, ..., dead_letter).",
-	}, []string{"outcome"})
-
-	// The other outcomes appear with their first admission.
-	m.settled.WithLabelValues("ok")
-
-	m.expired = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "seckill_orders_closed_total", Help: "Orders closed by this process because they were not paid in time.",
-	})
-
-	m.admitted = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "seckill_room_admitted_total", Help: "Buyers that this process admitted from waiting rooms.",
-	})
-
-	m.payments = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_payments_total", Help: "Events of payments (created, succeeded, failed, refunding, refunded, disputed, refund_failed, unread), by provider.",
-	}, []string{"provider", "event"})
-
-	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
-	}, []string{"outcome"})
-
-	m.newReconcileMetrics()
-
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
+	registered.NewGauge(prometheus.GaugeOpts{
 		Name:        "seckill_build_info",
 		Help:        "Always 1; the labels describe the build.",
 		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
-	})
-	build.Set(1)
+	}).Set(1)
 
-	m.registry.MustRegister(
-		m.expired, m.admitted, m.payments, backlogCollector(store),
+	// Otherwise a counter first appears with the value 1, and rate() misses its first event. The other outcomes of the queue
+	// appear with their first admission.
+	m.settled.WithLabelValues("ok")
+	for _, kind := range reconcile.Kinds() {
+		m.findings.WithLabelValues(string(kind))
+		m.repairs.WithLabelValues(string(kind))
+	}
+
+	registry.MustRegister(
+		backlogCollector(store), poolCollector(rdb),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.orders, m.locks, m.waits, m.holds, m.batches, m.settled, m.keys, poolCollector(rdb),
-		m.findings, m.repairs, m.reconciles, build,
 	)
-
 	for name, db := range store.Pools() {
-		m.registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
+		registry.MustRegister(collectors.NewDBStatsCollector(db, store.Dialect()+"_"+name))
 	}
 
 	return m
@@ -155,26 +160,6 @@ func (m *metrics) opsHandler() http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
-}
-
-func (m *metrics) newReconcileMetrics() {
-	m.findings = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/checks.md.",
-	}, []string{"kind"})
-
-	m.repairs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "seckill_reconcile_repairs_total", Help: "Findings repaired in the background by rebuilding a gate.",
-	}, []string{"kind"})
-
-	m.reconciles = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "seckill_reconcile_last_success_timestamp_seconds", Help: "Time of the last background reconciliation that could compare everything.",
-	})
-
-	// Otherwise a counter first appears with the value 1, and rate() misses its first event.
-	for _, kind := range reconcile.Kinds() {
-		m.findings.WithLabelValues(string(kind))
-		m.repairs.WithLabelValues(string(kind))
-	}
 }
 
 func (m *metrics) reconciled(r reconcile.Round) {

@@ -134,19 +134,6 @@ type Finding struct {
 	Result
 }
 
-// Names returns the names of the checks in order, without duplicates.
-func Names(groups []Group) []string {
-	var names []string
-	for _, g := range groups {
-		for _, c := range append([]Check{g.Reach}, g.Checks...) {
-			if c.Name != "" && !slices.Contains(names, c.Name) {
-				names = append(names, c.Name)
-			}
-		}
-	}
-	return names
-}
-
 // Run runs all checks and returns their findings in the order of the groups. It takes as long as the slowest group.
 func Run(ctx context.Context, groups []Group) []Finding {
 	found := make([][]Finding, len(groups))
