@@ -93,6 +93,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"payment URL alone":      {[]string{"--payment-url", "https://pay.example"}, []string{"--payment-secret (SECKILL_PAYMENT_SECRET)", "32"}},
 		"payment URL and faults": {[]string{"--payment-url", "https://pay.example", "--payment-secret", strings.Repeat("p", 32), "--sandbox", "fail"}, []string{"--sandbox (SECKILL_SANDBOX)"}},
 		"unsafe settings":        {[]string{"--no-demo", "--rate-limit=off"}, []string{"\n  codes: ", "\n  rate_limit: ", "\n  sandbox: ", "SECKILL_UNSAFE=codes,rate_limit,sandbox\n"}},
+		"demo on a database":     {[]string{mysql, "--demo", "--jwt-secret", strings.Repeat("s", 32)}, []string{"\n  demo: ", "SECKILL_UNSAFE=jwt_secret,demo,sandbox\n"}},
 		"several at once":        {[]string{"--addr", "x", "--ops-addr", "y"}, []string{"--addr (SECKILL_ADDR)", "--ops-addr (SECKILL_OPS_ADDR)"}},
 		"unknown flag":           {[]string{"--stock", "5"}, []string{"unknown flag"}},
 		"malformed DSN":          {[]string{"--mysql-dsn=root:hidden@localhost/db"}, []string{"--mysql-dsn (SECKILL_MYSQL_DSN)", "network 'localhost'", "tcp(host:3306)"}},
@@ -106,6 +107,8 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 				require.Contains(t, stderr, want)
 			}
 			require.Empty(t, stdout)
+			require.NotContains(t, stderr, "waiting for", "it is refused before the server connects")
+			require.NotContains(t, stderr, strings.Repeat("s", 32))
 		})
 	}
 }

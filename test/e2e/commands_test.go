@@ -407,21 +407,3 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/metrics").Status)
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/debug/pprof/").Status)
 }
-
-// TestServeRefusesUnsafeSettings starts the program with the settings of a trial on a real database.
-func TestServeRefusesUnsafeSettings(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	s := rig.EmbeddedStack(t).With("SECKILL_MYSQL_DSN=root@tcp("+rig.FreeAddr(t)+")/seckill", "SECKILL_UNSAFE=")
-	code, out := s.RunProcess(t, "serve")
-	require.Equal(t, 1, code)
-	require.NotContains(t, out, "waiting for", "it refuses before it connects")
-	for _, name := range []string{"jwt_secret", "demo", "rate_limit", "sandbox"} {
-		require.Contains(t, out, "\n  "+name+": ")
-	}
-	require.Contains(t, out, "SECKILL_UNSAFE=jwt_secret,demo,rate_limit,sandbox")
-	require.NotContains(t, out, rig.TestSecret)
-
-	out = s.With("SECKILL_UNSAFE=jwt_secret,demo,rate_limit,sandbox").RequireNoStart(t, "the database")
-	require.Equal(t, 4, strings.Count(out, "accepted by SECKILL_UNSAFE"), out)
-}
