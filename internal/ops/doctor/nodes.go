@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,24 +14,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// ask asks all servers at the same time and returns their answers.
+func ask[S, A any](servers []S, question func(S) A) []A {
+	answers := make([]A, len(servers))
+	var wg sync.WaitGroup
+	for i, s := range servers {
+		wg.Go(func() { answers[i] = question(s) })
+	}
+	wg.Wait()
+	return answers
+}
+
 // Masters returns the addresses (host:port) of the masters of the cluster that the seeds belong to. It returns none if
 // no seed returns a slot map. The caller then checks the seeds themselves, which report their own errors.
 func Masters(ctx context.Context, seeds []*redis.Client) []string {
-	slotMaps := make([][]redis.ClusterSlot, len(seeds))
-	var wg sync.WaitGroup
-	for i, seed := range seeds {
-		wg.Go(func() { slotMaps[i], _ = seed.ClusterSlots(ctx).Result() }) //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
-	}
-
-	wg.Wait()
+	slotMaps := ask(seeds, func(seed *redis.Client) []redis.ClusterSlot {
+		slots, _ := seed.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
+		return slots
+	})
 
 	var masters []string
-	for _, slots := range slotMaps {
-		for _, s := range slots {
-			// A node that has not learned its own address returns an empty one.
-			if len(s.Nodes) > 0 && !strings.HasPrefix(s.Nodes[0].Addr, ":") && !slices.Contains(masters, s.Nodes[0].Addr) {
-				masters = append(masters, s.Nodes[0].Addr)
-			}
+	for _, s := range slices.Concat(slotMaps...) {
+		// A node that has not learned its own address returns an empty one.
+		if len(s.Nodes) > 0 && !strings.HasPrefix(s.Nodes[0].Addr, ":") && !slices.Contains(masters, s.Nodes[0].Addr) {
+			masters = append(masters, s.Nodes[0].Addr)
 		}
 	}
 
@@ -45,38 +52,36 @@ func Sentinels(all map[string]*redis.SentinelClient, master string) Group {
 }
 
 func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, master string) Result {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	masters := map[string]bool{}
-	var down, noQuorum error
-
-	for addr, c := range all {
-		wg.Go(func() {
-			at, err := c.GetMasterAddrByName(ctx, master).Result()
-			quorum := err
-			if err == nil {
-				quorum = c.CkQuorum(ctx, master).Err()
-			}
-
-			mu.Lock()
-			defer mu.Unlock()
-
-			switch {
-			case errors.Is(err, redis.Nil):
-				down = fmt.Errorf("the Sentinel %s watches no master %q", addr, master)
-			case err != nil:
-				down = fmt.Errorf("the Sentinel %s: %w", addr, err)
-			default:
-				masters[net.JoinHostPort(at[0], at[1])] = true
-			}
-
-			if err == nil && quorum != nil {
-				noQuorum = fmt.Errorf("the Sentinel %s: %w", addr, quorum)
-			}
-		})
+	type answer struct {
+		master      string
+		err, quorum error
 	}
 
-	wg.Wait()
+	answers := ask(slices.Sorted(maps.Keys(all)), func(addr string) answer {
+		at, err := all[addr].GetMasterAddrByName(ctx, master).Result()
+		switch {
+		case errors.Is(err, redis.Nil):
+			return answer{err: fmt.Errorf("the Sentinel %s watches no master %q", addr, master)}
+		case err != nil:
+			return answer{err: fmt.Errorf("the Sentinel %s: %w", addr, err)}
+		}
+
+		a := answer{master: net.JoinHostPort(at[0], at[1])}
+		if err := all[addr].CkQuorum(ctx, master).Err(); err != nil {
+			a.quorum = fmt.Errorf("the Sentinel %s: %w", addr, err)
+		}
+		return a
+	})
+
+	var masters []string
+	var down, noQuorum error
+	for _, a := range answers {
+		down = cmp.Or(down, a.err)
+		noQuorum = cmp.Or(noQuorum, a.quorum)
+		if a.err == nil && !slices.Contains(masters, a.master) {
+			masters = append(masters, a.master)
+		}
+	}
 
 	const start = "start the Sentinels, and check SECKILL_REDIS_ADDRS, SECKILL_REDIS_SENTINEL and the firewalls in between"
 	switch {
@@ -86,7 +91,7 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 		return FromError(Fail, "start the missing Sentinels: SENTINEL CKQUORUM "+master, "no failover is possible: ", noQuorum)
 	case len(masters) > 1:
 		return Bad(Warn, "wait for the end of the failover; if it stays, SENTINEL RESET "+master,
-			"the Sentinels name different masters: %s", strings.Join(slices.Sorted(maps.Keys(masters)), ", "))
+			"the Sentinels name different masters: %s", strings.Join(masters, ", "))
 	case down != nil:
 		return FromError(Warn, start, "", down)
 	case len(all) < 3:
@@ -108,45 +113,39 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 		return Good("the one Redis holds the user locks")
 	}
 
-	var mu sync.Mutex
-	var wg sync.WaitGroup
+	addrs := slices.Collect(maps.Keys(nodes))
+	answers := ask(addrs, func(addr string) map[string]string {
+		info, err := nodes[addr].Info(ctx).Result()
+		if refused(err) {
+			// INFO is forbidden, the lock commands may not be.
+			info = ""
+			err = nodes[addr].Ping(ctx).Err()
+		}
+
+		if err != nil {
+			// redis.reachable reports it.
+			return nil
+		}
+
+		return parseInfo(info)
+	})
+
 	infos := map[string]map[string]string{}
-	for addr, node := range nodes {
-		wg.Go(func() {
-			info, err := node.Info(ctx).Result()
-			if refused(err) {
-				// INFO is forbidden, the lock commands may not be.
-				info = ""
-				err = node.Ping(ctx).Err()
-			}
-
-			if err != nil {
-				// redis.reachable reports it.
-				return
-			}
-
-			mu.Lock()
-			defer mu.Unlock()
-			infos[addr] = parseInfo(info)
-		})
+	for i, addr := range addrs {
+		if answers[i] != nil {
+			infos[addr] = answers[i]
+		}
 	}
 
-	wg.Wait()
 	return independenceResult(infos, len(nodes))
 }
 
 // independenceResult compares the INFO of the nodes that answered, out of all. A node that refuses INFO has an empty
 // map.
 func independenceResult(infos map[string]map[string]string, all int) Result {
-	addrs := make([]string, 0, len(infos))
-	for addr := range infos {
-		addrs = append(addrs, addr)
-	}
-	slices.Sort(addrs)
-
 	ran := map[string]string{}
 	var silent []string
-	for _, addr := range addrs {
+	for _, addr := range slices.Sorted(maps.Keys(infos)) {
 		id := infos[addr]["run_id"]
 		if id == "" {
 			silent = append(silent, addr)

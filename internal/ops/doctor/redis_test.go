@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // check runs the checks of a server. The edits change what the program expects.
@@ -298,6 +299,29 @@ func TestLockNodes(t *testing.T) {
 	verdict(Warn, nodes)
 	servers[1].Kill()
 	verdict(Fail, nodes)
+}
+
+func TestSentinels(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	addrs := env.StartRedisSentinel(t, 30*time.Second).Addrs()
+	verdict := func(master string, addrs ...string) Result {
+		all := map[string]*redis.SentinelClient{}
+		for _, addr := range addrs {
+			c := redis.NewSentinelClient(&redis.Options{Addr: addr, MaxRetries: -1})
+			t.Cleanup(func() { _ = c.Close() })
+			all[addr] = c
+		}
+		return examine(t, Sentinels(all, master))["redis.sentinels"].Result
+	}
+	require.Equal(t, Good("3 Sentinels agree on the master"), verdict(servers.SentinelMaster, addrs...))
+	assert.Equal(t, Warn, verdict(servers.SentinelMaster, addrs[0]).Status, "one Sentinel may be down")
+	r := verdict(servers.SentinelMaster, addrs[0], addrs[1], "127.0.0.1:1")
+	assert.Equal(t, Warn, r.Status)
+	assert.Contains(t, r.Found, "the Sentinel 127.0.0.1:1: ")
+	r = verdict("another", addrs...)
+	assert.Equal(t, Fail, r.Status)
+	assert.Contains(t, r.Found, `watches no master "another"`)
 }
 
 // Miniredis reports few values. A missing value must not be a failure.

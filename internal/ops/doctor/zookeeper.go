@@ -7,20 +7,13 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
 // ZooKeeper returns the check of the ensemble that holds the user locks.
 func ZooKeeper(servers []string) Group {
 	return Group{Checks: []Check{{Name: "locks.ensemble", Run: func(ctx context.Context) Result {
-		reports := make([]zooKeeperReport, len(servers))
-		var wg sync.WaitGroup
-		for i, addr := range servers {
-			wg.Go(func() { reports[i] = readZooKeeper(ctx, addr) })
-		}
-		wg.Wait()
-		return ensembleResult(reports)
+		return ensembleResult(ask(servers, func(addr string) zooKeeperReport { return readZooKeeper(ctx, addr) }))
 	}}}}
 }
 
