@@ -397,15 +397,27 @@ func (w *wiring) newAPI(
 	}
 
 	cfg := handler.Config{
-		Auth:            p.users,
-		Orders:          s.orders,
-		Search:          w.newSearch(p, s),
+		Auth:   p.users,
+		Orders: s.orders,
+		Search: &service.Search{
+			Store:   w.store,
+			Live:    s.orders,
+			Phones:  p.phones,
+			Codes:   s.codes,
+			FirstID: idgen.First,
+		},
 		Entry:           s.entries,
 		Payments:        m.payments,
 		Vouchers:        s.vouchers,
 		Subscribers:     t.orderSubscribers,
 		RoomSubscribers: t.roomSubscribers,
-		DeadLetters:     w.newDeadLetters(l),
+		DeadLetters: &service.DeadLetters{
+			Store: l.gate,
+			Notes: w.store,
+			Log:   w.store,
+			Sales: w.store,
+			Now:   w.now,
+		},
 		Failures:        w.store,
 		Notices:         w.store,
 		Reconciler:      m.reconciler,
@@ -419,7 +431,12 @@ func (w *wiring) newAPI(
 		Keys:            keys,
 		Shops:           w.store,
 		Pictures:        picture.New(w.store, w.now),
-		Drafts:          w.newPublishing(s),
+		Drafts: &service.Publishing{
+			Store:      w.store,
+			Changed:    s.vouchers.Changed,
+			Now:        w.now,
+			PayTimeout: w.cfg.PayTimeout,
+		},
 		Zone:            w.zone,
 		Pages:           site,
 		MissingPage:     missing,
@@ -447,43 +464,8 @@ func (w *wiring) newAPI(
 	return a, err
 }
 
-func (w *wiring) newSearch(p *people, s *shop) *service.Search {
-	return &service.Search{
-		Store:   w.store,
-		Live:    s.orders,
-		Phones:  p.phones,
-		Codes:   s.codes,
-		FirstID: idgen.First,
-	}
-}
-
-func (w *wiring) newDeadLetters(l *lanes) *service.DeadLetters {
-	return &service.DeadLetters{
-		Store: l.gate,
-		Notes: w.store,
-		Log:   w.store,
-		Sales: w.store,
-		Now:   w.now,
-	}
-}
-
-func (w *wiring) newPublishing(s *shop) *service.Publishing {
-	return &service.Publishing{
-		Store:      w.store,
-		Changed:    s.vouchers.Changed,
-		Now:        w.now,
-		PayTimeout: w.cfg.PayTimeout,
-	}
-}
-
 // background returns what runs while the server does.
 func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) []func(context.Context) {
-	retention := auth.Retention{
-		Users: p.users,
-		Keep:  w.cfg.Retention,
-		Log:   w.log,
-	}
-
 	purgeNotices := loop.Task{
 		Name:  "purge payment notices",
 		Every: time.Hour,
@@ -495,7 +477,7 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 
 	all := slices.Concat(l.mode.background, []func(context.Context){
 		p.revoked.Run,
-		retention.Run,
+		func(ctx context.Context) { p.users.EraseIdleAccounts(ctx, w.cfg.Retention) },
 		m.reconciler.Run,
 		m.closer.Run,
 		m.payments.Run,

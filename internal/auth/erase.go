@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"seckill/internal/domain"
@@ -49,28 +48,21 @@ const (
 	retentionPause = 20 * time.Millisecond
 )
 
-// Retention erases accounts that have not been used for a time.
-type Retention struct {
-	Users *Service
-	// Keep is how long an account without a login, a session and an order is kept; 0 is for ever.
-	Keep time.Duration
-	Log  *slog.Logger
-}
-
-// Run erases idle accounts once an hour until ctx ends. Several instances may run.
-func (r *Retention) Run(ctx context.Context) {
-	if r.Keep == 0 {
+// EraseIdleAccounts erases, once an hour until ctx ends, the accounts without a login, a session and an order for keep; 0 keeps
+// all. Several instances may run.
+func (a *Service) EraseIdleAccounts(ctx context.Context, keep time.Duration) {
+	if keep == 0 {
 		return
 	}
 
 	loop.Task{
 		Name:  "erase idle accounts",
 		Every: retentionEvery,
-		Log:   r.Log,
+		Log:   a.cfg.Log,
 		Run: func(ctx context.Context) error {
-			n, err := r.Users.EraseIdle(ctx, r.Keep)
+			n, err := a.EraseIdle(ctx, keep)
 			if n > 0 {
-				r.Log.Info("idle accounts erased", "accounts", n)
+				a.cfg.Log.Info("idle accounts erased", "accounts", n)
 			}
 			return err
 		},
