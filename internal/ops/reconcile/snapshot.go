@@ -10,12 +10,6 @@ import (
 	"seckill/internal/domain"
 )
 
-const (
-	// snapshotTries and snapshotRetryFor bound the repetitions of a snapshot during which the gate changed.
-	snapshotTries    = 5
-	snapshotRetryFor = 300 * time.Millisecond
-)
-
 // snapshot is what Redis and the database held at about the same time, and the differences between them. Every slice of
 // orders is sorted by order id.
 type snapshot struct {
@@ -57,20 +51,11 @@ func (s *snapshot) hasCounters() bool { return s.serving && !s.gate.Cold && !s.g
 
 func (s *snapshot) busy() bool { return s.hasCounters() && !s.exact }
 
-// takeSnapshot reads everything about a voucher, and repeats the reads for a short time while the gate changes.
+// takeSnapshot reads everything about a voucher.
 func (r *Reconciler) takeSnapshot(ctx context.Context, voucherID int64) (*snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	start := time.Now()
-	for try := 1; ; try++ {
-		s, err := r.readSnapshot(ctx, voucherID)
-		if err != nil || !s.busy() || try == snapshotTries || time.Since(start) > snapshotRetryFor {
-			return s, err
-		}
-	}
-}
 
-func (r *Reconciler) readSnapshot(ctx context.Context, voucherID int64) (*snapshot, error) {
 	s := &snapshot{at: r.cfg.Now()}
 	var err error
 	if r.cfg.Gate != nil {
