@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,16 +67,12 @@ var flagName = regexp.MustCompile(`--[a-z-]*[a-z]`)
 
 // withVariables returns the text of an error with the environment variable after each flag that has one.
 func withVariables(err error) string {
-	fields := reflect.TypeFor[app.Config]()
-
+	variables := app.Variables()
 	return flagName.ReplaceAllStringFunc(err.Error(), func(flag string) string {
 		variable := "SECKILL_" + strings.ToUpper(strings.ReplaceAll(flag[2:], "-", "_"))
-		for i := range fields.NumField() {
-			if fields.Field(i).Tag.Get("env") == variable {
-				return flag + " (" + variable + ")"
-			}
+		if _, known := variables[variable]; known {
+			return flag + " (" + variable + ")"
 		}
-
 		return flag
 	})
 }
@@ -85,9 +80,7 @@ func withVariables(err error) string {
 // unsetEmptyVariables unsets empty environment variables, so that they select the default: compose files pass unset
 // variables as empty ones.
 func unsetEmptyVariables() {
-	fields := reflect.TypeFor[app.Config]()
-	for i := range fields.NumField() {
-		name := fields.Field(i).Tag.Get("env")
+	for name := range app.Variables() {
 		if value, set := os.LookupEnv(name); set && value == "" {
 			// Does not fail for a set variable.
 			_ = os.Unsetenv(name)

@@ -122,7 +122,7 @@ func (x *examination) groups(ctx context.Context) []doctor.Group {
 		groups = append(groups, doctor.Machine(doctor.OpenFiles))
 	}
 
-	return slices.Concat(groups, x.databaseGroups(), x.redisGroups(ctx), []doctor.Group{x.salesGroup()})
+	return slices.Concat(groups, x.databaseGroups(), x.redisGroups(ctx), x.lockNodeGroups(), []doctor.Group{x.salesGroup()})
 }
 
 func (x *examination) databaseGroups() []doctor.Group {
@@ -163,8 +163,7 @@ func (x *examination) databaseGroups() []doctor.Group {
 func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	cfg := x.env.Config
 	if cfg.EmbeddedRedis() {
-		groups := []doctor.Group{{Reach: doctor.Check{Name: "redis.reachable", Run: x.reachEmbedded}}}
-		return append(groups, x.lockNodeGroups()...)
+		return []doctor.Group{{Reach: doctor.Check{Name: "redis.reachable", Run: x.reachEmbedded}}}
 	}
 
 	opts, err := cfg.SharedRedisOptions()
@@ -181,7 +180,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 			Password: opts.Password != "",
 			Now:      time.Now,
 		}
-		return append([]doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}, x.lockNodeGroups()...)
+		return []doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}
 	}
 
 	addrs := slices.Clone(opts.Addrs)
@@ -210,7 +209,7 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 		groups = append(groups, r.Group())
 	}
 
-	return append(groups, x.lockNodeGroups()...)
+	return groups
 }
 
 // badRedisSetting returns a check that fails because the options of a client cannot be built.
