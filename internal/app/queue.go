@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -94,15 +93,6 @@ func queueConfig(rdb redis.UniversalClient) queue.Config {
 // ReadLag returns how far the workers are behind. It runs no workers.
 func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
 	return queue.New(queueConfig(rdb)).Lag(ctx)
-}
-
-// warnOfQueuedOrders logs a warning if orders wait in the queue, which servers in lane do not confirm.
-func warnOfQueuedOrders(ctx context.Context, w *queue.Workers, lane string, log *slog.Logger) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	if lag, err := w.Lag(ctx); err == nil && lag.Unsettled > 0 {
-		log.Warn("orders wait in the queue; only servers in lane queue confirm them", "orders", lag.Unsettled, "lane", lane)
-	}
 }
 
 func (m *metrics) workerBatch(b queue.Batch) {

@@ -247,10 +247,6 @@ func (w *wiring) newLanes(t *topics) *lanes {
 	l.monitor = w.newSaleMonitor(l, t.saleSubscribers, workers)
 	l.mode = w.newLane(l.gate, workers, l.stats)
 
-	if w.cfg.OrderLane != "queue" {
-		warnOfQueuedOrders(w.env.Ctx, workers, w.cfg.OrderLane, w.log)
-	}
-
 	return l
 }
 
