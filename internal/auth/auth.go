@@ -170,9 +170,6 @@ func (a *Service) login(u domain.User, sessionID string, generation int64, secon
 		return Login{}, fmt.Errorf("sign access token: %w", err)
 	}
 
-	// Caches it, so that Run covers the token before its first use.
-	_, _ = a.cfg.Tokens.verify(access)
-
 	return Login{
 		AccessToken:  access,
 		ExpiresIn:    AccessTTL,
