@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/singleflight"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/batch"
 )
 
 // maxRows bounds the rows of one script call, which blocks Redis while it runs.
@@ -39,42 +41,44 @@ type Config struct {
 // Gate admits buyers to the queue. It is safe for concurrent use. Any number of gates, in any number of processes,
 // share the data in Redis. Errors of Redis are wrapped in domain.ErrUnavailable.
 type Gate struct {
-	*Tracker
 	cfg Config
 
-	mu     sync.Mutex
-	loads  map[loadKey]*backgroundLoad
-	closed bool
+	tickets *batch.Batcher[domain.Holder, ticketRead]
+	places  ticketPlaces
+	loads   singleflight.Group
 
 	// working is the context of loads, which Close cancels; done is for their goroutines.
 	working context.Context
 	stop    context.CancelFunc
 	done    sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	// waiting is by order id.
+	waiting map[int64][]*OutcomeWaiter
 }
 
-// New returns a gate without connecting to Redis. The caller must Close it after loading a gate or reading tickets.
+// New returns a gate without connecting to Redis. The caller must Close it after loading a gate.
 func New(cfg Config) *Gate {
 	cfg.MaxBacklog = cmp.Or(cfg.MaxBacklog, defaultBacklog)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 
 	g := &Gate{
 		cfg:     cfg,
-		Tracker: newTracker(cfg.Redis, cfg.Instance, cfg.Log),
-		loads:   map[loadKey]*backgroundLoad{},
+		waiting: map[int64][]*OutcomeWaiter{},
 	}
+	g.tickets = g.newTicketReads()
 	g.working, g.stop = context.WithCancel(context.Background())
 	return g
 }
 
-// Close cancels running loads and ticket reads, and waits for them to end. Another process can start a canceled load
-// again.
+// Close cancels running loads and waits for them to end. Another process can start a canceled load again.
 func (g *Gate) Close() {
 	g.stop()
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
 	g.done.Wait()
-	g.Tracker.Close()
 }
 
 func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error) {

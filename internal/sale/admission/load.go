@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -100,39 +101,27 @@ type loadKey struct {
 	built     string
 }
 
-type backgroundLoad struct {
-	done chan struct{} // closed after err is set
-	err  error
-}
-
 // joinLoad waits for the load with a key. It starts it if this process is not running it.
 func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore) error {
-	g.mu.Lock()
-	r := g.loads[key]
-	if r == nil {
+	//nolint:contextcheck // the load outlives the caller's context
+	loaded := g.loads.DoChan(fmt.Sprint(key), func() (any, error) {
+		g.mu.Lock()
 		if g.closed {
 			g.mu.Unlock()
-			return unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
+			return nil, unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
 		}
+		g.done.Add(1)
+		g.mu.Unlock()
+		defer g.done.Done()
 
-		r = &backgroundLoad{done: make(chan struct{})}
-		g.loads[key] = r
-		g.done.Go(func() { //nolint:contextcheck // it outlives the caller's context
-			ctx, cancel := context.WithTimeout(g.working, loadTimeout)
-			defer cancel()
-
-			r.err = g.load(ctx, key, store)
-			g.mu.Lock()
-			delete(g.loads, key)
-			g.mu.Unlock()
-			close(r.done)
-		})
-	}
-	g.mu.Unlock()
+		ctx, cancel := context.WithTimeout(g.working, loadTimeout)
+		defer cancel()
+		return nil, g.load(ctx, key, store)
+	})
 
 	select {
-	case <-r.done:
-		return r.err
+	case r := <-loaded:
+		return r.Err
 	case <-ctx.Done():
 		return unavailable(ctx.Err(), "voucher %d is being loaded", key.voucherID)
 	}

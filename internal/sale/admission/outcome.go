@@ -28,38 +28,42 @@ const outcomePrefix = "seckill:outcomes:"
 
 func outcomeChannel(instance string) string { return outcomePrefix + instance }
 
+// Instance returns the name of this process's outcome channel. Admission.ReplyTo must have it for a subscription of
+// this process to receive the outcome.
+func (g *Gate) Instance() string { return g.cfg.Instance }
+
 // OutcomeWaiter is a subscription to the outcome of one admission.
 type OutcomeWaiter struct {
-	tracker *Tracker
+	gate    *Gate
 	orderID int64
 	outcome chan domain.Outcome // buffers one
 }
 
 // Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
 // published earlier is missed. The caller must Close the subscription.
-func (t *Tracker) Expect(orderID int64) *OutcomeWaiter {
+func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
 	e := &OutcomeWaiter{
-		tracker: t,
+		gate:    g,
 		orderID: orderID,
 		outcome: make(chan domain.Outcome, 1),
 	}
 
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.waiting[orderID] = append(t.waiting[orderID], e)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.waiting[orderID] = append(g.waiting[orderID], e)
 	return e
 }
 
 // Close ends the subscription. It may be called more than once.
 func (e *OutcomeWaiter) Close() {
-	e.tracker.mu.Lock()
-	defer e.tracker.mu.Unlock()
-	rest := slices.DeleteFunc(e.tracker.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
+	e.gate.mu.Lock()
+	defer e.gate.mu.Unlock()
+	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
 	if len(rest) == 0 {
-		delete(e.tracker.waiting, e.orderID)
+		delete(e.gate.waiting, e.orderID)
 		return
 	}
-	e.tracker.waiting[e.orderID] = rest
+	e.gate.waiting[e.orderID] = rest
 }
 
 // Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
@@ -95,14 +99,14 @@ func (e *OutcomeWaiter) Wait(
 
 // Run delivers the outcomes that are published for this instance to the subscriptions of Expect until ctx ends. Its error is
 // that of redisconn.Receive. Wait's checks make up for the messages that are lost.
-func (t *Tracker) Run(ctx context.Context) error {
-	return redisconn.Receive(ctx, t.rdb, outcomeChannel(t.instance), t.deliver)
+func (g *Gate) Run(ctx context.Context) error {
+	return redisconn.Receive(ctx, g.cfg.Redis, outcomeChannel(g.cfg.Instance), g.deliver)
 }
 
-// deliver hands the outcomes of a message to their subscriptions. The format is that of Publish.
-func (t *Tracker) deliver(message string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// deliver hands the outcomes of a message to their subscriptions. The format is that of publish.
+func (g *Gate) deliver(message string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 
 	for _, word := range strings.Fields(message) {
 		order, failed, _ := strings.Cut(word, ":")
@@ -112,7 +116,7 @@ func (t *Tracker) deliver(message string) {
 			continue
 		}
 
-		for _, e := range t.waiting[id] {
+		for _, e := range g.waiting[id] {
 			select {
 			case e.outcome <- domain.Outcome{OrderID: id, Failed: failed}:
 			default:
@@ -122,9 +126,9 @@ func (t *Tracker) deliver(message string) {
 	}
 }
 
-// Publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
+// publish sends the outcomes to the instances with waiting buyers, one message per instance: "order" or "order:reason",
 // separated by spaces. It does not return errors: Wait copes with lost messages.
-func (t *Tracker) Publish(ctx context.Context, done []domain.StreamEntry) {
+func (g *Gate) publish(ctx context.Context, done []domain.StreamEntry) {
 	messages := map[string][]string{}
 	for _, p := range done {
 		for i, end := range p.Ends {
@@ -138,14 +142,14 @@ func (t *Tracker) Publish(ctx context.Context, done []domain.StreamEntry) {
 		return
 	}
 
-	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for to, words := range messages {
 			p.Publish(ctx, outcomeChannel(to), strings.Join(words, " "))
 		}
 		return nil
 	})
 	if err != nil {
-		t.log.DebugContext(ctx, "gate: cannot publish outcomes", slog.Any("err", err))
+		g.cfg.Log.DebugContext(ctx, "gate: cannot publish outcomes", slog.Any("err", err))
 	}
 }
 

@@ -76,7 +76,7 @@ func (g *Gate) reserveSegment(
 			return unavailable(err, "reserve units of voucher %d", voucherID)
 		}
 
-		g.Remember(voucherID, k.shard, admittedOrders(buyers, rest)...)
+		g.places.set(ticketPlace{voucherID, k.shard}, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
 

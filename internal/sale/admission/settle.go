@@ -91,7 +91,7 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 		}
 	}
 
-	g.Publish(ctx, done)
+	g.publish(ctx, done)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package admission
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,24 +18,12 @@ import (
 // Ticket returns an admission of the user that is not an order in the database: it is queued, or it failed in the last
 // 24 hours. Concurrent callers share reads. The first call for an order that another process admitted searches all
 // shards. Errors: domain.ErrNotFound (even if another user has the order), ErrUnavailable.
-func (t *Tracker) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
-	r := &ticketRequest{Holder: domain.Holder{OrderID: orderID, UserID: userID}, done: make(chan struct{})}
-	if !t.tickets.enqueue(r) {
-		return domain.Ticket{}, unavailable(redis.ErrClosed, "read ticket %d", orderID)
+func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
+	r := g.tickets.DoContext(ctx, 0, domain.Holder{OrderID: orderID, UserID: userID})
+	if r.err != nil && !errors.Is(r.err, domain.ErrNotFound) {
+		return domain.Ticket{}, unavailable(r.err, "read ticket %d", orderID)
 	}
-
-	select {
-	case <-r.done:
-		return r.ticket, r.err
-	case <-ctx.Done():
-		return domain.Ticket{}, unavailable(ctx.Err(), "read ticket %d", orderID)
-	}
-}
-
-// Remember notes that the orders of a voucher were admitted in a shard, so that the first call of Ticket for one of
-// them need not search all shards.
-func (t *Tracker) Remember(voucherID int64, s Shard, orders ...domain.Holder) {
-	t.tickets.remember(ticketPlace{voucherID, s}, orders...)
+	return r.ticket, r.err
 }
 
 // first returns the value of an HMGET of one field, or the empty string.
@@ -45,11 +34,11 @@ func first(cmd *redis.SliceCmd) string {
 
 // Tickets returns all admissions of the user that are not orders in the database, the highest order id first.
 // Error: domain.ErrUnavailable.
-func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
+func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error) {
 	user := strconv.FormatInt(userID, 10)
 	var queued [Shards]*redis.SliceCmd
 	var failed [Shards]*redis.MapStringStringCmd
-	_, err := t.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for s := range Shards {
 			queued[s] = p.HMGet(ctx, s.Queued(), user)
 			failed[s] = p.HGetAll(ctx, s.Failed(userID))
@@ -64,15 +53,15 @@ func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, e
 	var tickets []domain.Ticket
 	places := map[int64]ticketPlace{}
 	for s := range Shards {
-		waiting, err := queuedTickets(first(queued[s]))
+		found, err := queuedTickets(first(queued[s]))
 		if err != nil {
 			return nil, err
 		}
 
-		for i := range waiting {
-			places[waiting[i].OrderID] = ticketPlace{waiting[i].VoucherID, s}
+		for i := range found {
+			places[found[i].OrderID] = ticketPlace{found[i].VoucherID, s}
 		}
-		tickets = append(tickets, waiting...)
+		tickets = append(tickets, found...)
 	}
 
 	for _, reply := range failed {
@@ -89,25 +78,35 @@ func (t *Tracker) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, e
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
 
-	at := make([]ticketPlace, len(tickets))
+	// The queued tickets and their places.
+	var waiting []*domain.Ticket
+	var at []ticketPlace
 	for i := range tickets {
-		at[i] = places[tickets[i].OrderID]
+		if t := &tickets[i]; t.Failed == "" {
+			waiting = append(waiting, t)
+			at = append(at, places[t.OrderID])
+		}
 	}
 
-	readAhead(ctx, t.rdb, tickets, at)
+	g.setAhead(ctx, waiting, at, placeLines{})
 	return tickets, nil
 }
 
-// readAhead sets Ahead of the queued tickets, which were found at these places. The queue of a place is first in, first
-// out, so the admissions still in it have the last positions that were assigned. If Redis fails, Ahead stays unset: the
-// tickets are useful without it.
-func readAhead(ctx context.Context, rdb redis.UniversalClient, tickets []domain.Ticket, places []ticketPlace) {
-	lines := make(map[ticketPlace]*redis.SliceCmd, 1)
-	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for i := range tickets {
-			if at := places[i]; tickets[i].Failed == "" && lines[at] == nil {
-				lines[at] = readLine(ctx, p, at)
-			}
+// placeLines are the last queue position that was assigned at each place, and the number of admissions in its queue.
+type placeLines map[ticketPlace]*redis.SliceCmd
+
+func (l placeLines) read(ctx context.Context, p redis.Pipeliner, at ticketPlace) {
+	if l[at] == nil {
+		l[at] = p.HMGet(ctx, at.shard.Meta(at.voucherID), "line", "queued")
+	}
+}
+
+// setAhead sets Ahead of queued tickets, which were found at these places. It reads the lines that are missing. If Redis
+// fails, Ahead stays unset: the tickets are useful without it.
+func (g *Gate) setAhead(ctx context.Context, tickets []*domain.Ticket, places []ticketPlace, lines placeLines) {
+	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, at := range places {
+			lines.read(ctx, p, at)
 		}
 		return nil
 	})
@@ -115,30 +114,22 @@ func readAhead(ctx context.Context, rdb redis.UniversalClient, tickets []domain.
 		return
 	}
 
-	for i := range tickets {
-		setAhead(&tickets[i], lines[places[i]])
+	for i, t := range tickets {
+		line := struct {
+			Last   int64 `redis:"line"`
+			Queued int64 `redis:"queued"`
+		}{}
+		if lines[places[i]].Scan(&line) != nil || t.Place == 0 || line.Queued == 0 {
+			// The gate is cold.
+			continue
+		}
+
+		// The queue of a place is first in, first out, so the admissions still in it have the last positions that were
+		// assigned. After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many
+		// ahead, never too few.
+		ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
+		t.Ahead = &ahead
 	}
-}
-
-// readLine reads the last queue position that was assigned at a place, and the number of admissions in its queue.
-func readLine(ctx context.Context, p redis.Pipeliner, at ticketPlace) *redis.SliceCmd {
-	return p.HMGet(ctx, at.shard.Meta(at.voucherID), "line", "queued")
-}
-
-// setAhead sets Ahead of a queued ticket, unless the gate is cold. counters is the reply to readLine, for a queued one.
-func setAhead(t *domain.Ticket, counters *redis.SliceCmd) {
-	line := struct {
-		Last   int64 `redis:"line"`
-		Queued int64 `redis:"queued"`
-	}{}
-	if t.Failed != "" || t.Place == 0 || counters.Scan(&line) != nil || line.Queued == 0 {
-		return
-	}
-
-	// After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many ahead, never
-	// too few.
-	ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))
-	t.Ahead = &ahead
 }
 
 // queuedTickets parses the rows of a user.

@@ -17,38 +17,37 @@ import (
 	"seckill/test/env"
 )
 
-func startTracker(t *testing.T, rdb redis.UniversalClient) *Tracker {
-	tracker := newTracker(rdb, t.Name(), slog.New(slog.DiscardHandler))
-	t.Cleanup(tracker.Close)
-	return tracker
+// namedGate returns a gate whose instance is named after the test, because Redis channels are not separated by database
+// number.
+func namedGate(t *testing.T, rdb redis.UniversalClient) *Gate {
+	return New(Config{Redis: rdb, Instance: t.Name(), Log: slog.New(slog.DiscardHandler)})
 }
 
 // never is a check that does not find the outcome.
 func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcome{}, false, nil }
 
-// listening runs a tracker, and waits until it is subscribed. Its instance is named after the test, because Redis
-// channels are not separated by database number.
-func listening(t *testing.T, rdb *redis.Client) *Tracker {
+// listening runs a gate, and waits until it is subscribed.
+func listening(t *testing.T, rdb *redis.Client) *Gate {
 	t.Helper()
-	tracker := startTracker(t, rdb)
+	g := namedGate(t, rdb)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
-	go func() { ended <- tracker.Run(ctx) }()
+	go func() { ended <- g.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
 	})
 	require.Eventually(t, func() bool {
-		n, err := rdb.PubSubNumSub(ctx, outcomeChannel(tracker.Instance())).Result()
-		return err == nil && n[outcomeChannel(tracker.Instance())] == 1
+		n, err := rdb.PubSubNumSub(ctx, outcomeChannel(g.Instance())).Result()
+		return err == nil && n[outcomeChannel(g.Instance())] == 1
 	}, time.Minute, time.Millisecond)
-	return tracker
+	return g
 }
 
 func TestOutcomesReachWaitingBuyers(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		tracker := listening(t, rdb)
-		here := tracker.Instance()
+		g := listening(t, rdb)
+		here := g.Instance()
 		p := domain.StreamEntry{
 			Admissions: []domain.Admission{
 				{OrderID: 1, ReplyTo: here}, {OrderID: 2, ReplyTo: here}, {OrderID: 3, ReplyTo: "elsewhere"},
@@ -58,10 +57,10 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 		}
 		var waiting [6]*OutcomeWaiter
 		for i, order := range []int64{1, 2, 3, 4, 5, 1} { // two for the first order
-			waiting[i] = tracker.Expect(order)
+			waiting[i] = g.Expect(order)
 			defer waiting[i].Close()
 		}
-		tracker.Publish(t.Context(), []domain.StreamEntry{p})
+		g.publish(t.Context(), []domain.StreamEntry{p})
 		wants := map[int]domain.Outcome{
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
@@ -78,8 +77,8 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 
 // Wait finds the outcome by its checks if the message is lost, and continues after an error of a check.
 func TestWaitPollsWithoutMessages(t *testing.T) {
-	tracker := startTracker(t, nil)
-	e := tracker.Expect(1)
+	g := namedGate(t, nil)
+	e := g.Expect(1)
 	defer e.Close()
 	checks := 0
 	o, err := e.Wait(t.Context(), func(context.Context) (domain.Outcome, bool, error) {
@@ -97,7 +96,7 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 }
 
 func TestWaitReturnsContextError(t *testing.T) {
-	e := startTracker(t, nil).Expect(1)
+	e := namedGate(t, nil).Expect(1)
 	defer e.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -110,9 +109,9 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 20 {
-		tracker := startTracker(t, nil)
-		e := tracker.Expect(1)
-		tracker.deliver("1")
+		g := namedGate(t, nil)
+		e := g.Expect(1)
+		g.deliver("1")
 		o, err := e.Wait(ctx, never)
 		require.NoError(t, err)
 		require.Equal(t, domain.Outcome{OrderID: 1}, o)
@@ -121,12 +120,12 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 
 func TestRunFailsAfterClientIsClosed(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		tracker := startTracker(t, rdb)
+		g := namedGate(t, rdb)
 		ended := make(chan error)
-		go func() { ended <- tracker.Run(t.Context()) }()
+		go func() { ended <- g.Run(t.Context()) }()
 		require.Eventually(t, func() bool {
-			n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(tracker.Instance())).Result()
-			return err == nil && n[outcomeChannel(tracker.Instance())] == 1
+			n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(g.Instance())).Result()
+			return err == nil && n[outcomeChannel(g.Instance())] == 1
 		}, time.Minute, time.Millisecond)
 		require.NoError(t, rdb.Close())
 		require.Error(t, <-ended)
@@ -134,29 +133,29 @@ func TestRunFailsAfterClientIsClosed(t *testing.T) {
 }
 
 func TestCloseRemovesExpectation(t *testing.T) {
-	tracker := startTracker(t, nil)
-	a, b := tracker.Expect(1), tracker.Expect(1)
+	g := namedGate(t, nil)
+	a, b := g.Expect(1), g.Expect(1)
 	a.Close()
 	a.Close()
-	tracker.deliver("1 garbage 2:sold_out")
+	g.deliver("1 garbage 2:sold_out")
 	require.Empty(t, a.outcome)
 	require.Len(t, b.outcome, 1)
-	tracker.deliver("1") // a second outcome is dropped
+	g.deliver("1") // a second outcome is dropped
 	b.Close()
-	require.Empty(t, tracker.waiting)
+	require.Empty(t, g.waiting)
 }
 
 // Run reconnects after a restart of Redis.
 func TestRunReconnects(t *testing.T) {
 	server := env.StartRedis(t)
 	rdb := server.Client(t)
-	tracker := listening(t, rdb)
+	g := listening(t, rdb)
 	require.NoError(t, server.Restart())
-	e := tracker.Expect(1)
+	e := g.Expect(1)
 	defer e.Close()
 	require.Eventually(t, func() bool {
-		tracker.Publish(t.Context(), []domain.StreamEntry{{
-			Admissions: []domain.Admission{{OrderID: 1, ReplyTo: tracker.Instance()}}, Ends: make([]domain.End, 1),
+		g.publish(t.Context(), []domain.StreamEntry{{
+			Admissions: []domain.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]domain.End, 1),
 		}})
 		return len(e.outcome) == 1
 	}, 30*time.Second, 10*time.Millisecond)
@@ -202,11 +201,11 @@ func (c *counted) count(_ context.Context, cmds []redis.Cmder) error {
 func TestWaitingBuyersShareReads(t *testing.T) {
 	rdb := env.StartRedis(t).Client(t)
 	const n, voucher = 5000, 7
-	tracker, rows := startTracker(t, rdb), make([]any, 0, 2*n)
+	g, rows := namedGate(t, rdb), make([]any, 0, 2*n)
 	for id := range int64(n) {
 		a := queuedTicket(id+1, id+1, voucher)
 		rows = append(rows, a.UserID, formatRow(&a))
-		tracker.Remember(voucher, voucher, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
+		g.places.set(ticketPlace{voucher, voucher}, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 	}
 	shard := Shard(voucher)
 	require.NoError(t, rdb.HSet(t.Context(), shard.Queued(), rows...).Err())
@@ -220,11 +219,11 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 	var buyers sync.WaitGroup
 	for id := range int64(n) {
 		buyers.Go(func() {
-			e := tracker.Expect(id + 1)
+			e := g.Expect(id + 1)
 			defer e.Close()
 			_, err := e.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
 				checks.Add(1)
-				ticket, err := tracker.Ticket(ctx, id+1, id+1)
+				ticket, err := g.Ticket(ctx, id+1, id+1)
 				if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
 					wrong.Add(1)
 				}
@@ -248,11 +247,11 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		store(t, rdb, 7, queuedTicket(1, 10, 7))
 		store(t, rdb, 8, queuedTicket(2, 10, 8))
-		tracker, hook := startTracker(t, rdb), &counted{}
+		g, hook := namedGate(t, rdb), &counted{}
 		rdb.AddHook(env.EachTrip(hook.count))
 		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
 			hook.commands.Store(0)
-			ticket, err := tracker.Ticket(t.Context(), 10, 2)
+			ticket, err := g.Ticket(t.Context(), 10, 2)
 			require.NoError(t, err)
 			require.Equal(t, int64(8), ticket.VoucherID)
 			require.NotNil(t, ticket.Ahead)
@@ -260,17 +259,17 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 		}
 		require.NoError(t, rdb.HDel(t.Context(), Shard(8).Queued(), "10").Err())
 		storeFailed(t, rdb, 8, queuedTicket(2, 10, 8), time.Now())
-		ticket, err := tracker.Ticket(t.Context(), 10, 2)
+		ticket, err := g.Ticket(t.Context(), 10, 2)
 		require.NoError(t, err)
 		require.Equal(t, "sold_out", ticket.Failed)
-		_, err = tracker.Ticket(t.Context(), 11, 2)
+		_, err = g.Ticket(t.Context(), 11, 2)
 		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
 	})
 }
 
 func TestTicketsOfAllShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		tracker := startTracker(t, rdb)
+		g := namedGate(t, rdb)
 		a, b, failed, at := queuedTicket(1, 10, 7), queuedTicket(2, 10, 8), queuedTicket(3, 10, 9), time.UnixMilli(1000).UTC()
 		for i, admission := range []domain.Admission{a, b} {
 			admission.ReplyTo = "here" // is not part of a ticket
@@ -282,16 +281,16 @@ func TestTicketsOfAllShards(t *testing.T) {
 		want := []domain.Ticket{
 			{Admission: failed, Failed: "sold_out", FailedAt: at}, {Admission: b, Ahead: &first}, {Admission: a, Ahead: &first},
 		}
-		tickets, err := tracker.Tickets(t.Context(), 10)
+		tickets, err := g.Tickets(t.Context(), 10)
 		require.NoError(t, err)
 		require.Equal(t, want, tickets)
 
 		for order, key := range map[int64]string{4: Shard(8).Queued(), 5: Shard(7).Failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
-			_, err = tracker.Ticket(t.Context(), 10, order)
+			_, err = g.Ticket(t.Context(), 10, order)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, domain.ErrNotFound)
-			_, err = tracker.Tickets(t.Context(), 10)
+			_, err = g.Tickets(t.Context(), 10)
 			require.Error(t, err)
 			require.NoError(t, rdb.Del(t.Context(), key).Err())
 		}
