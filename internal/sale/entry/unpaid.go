@@ -33,21 +33,15 @@ type Unpaid struct {
 
 // purchaseCounters counts the purchases of users per day, the longest time for which an order may be unpaid. A counter is
 // the day since 1970 (16 bits) and its purchases (16 bits). Users share counters, so a number may be too high, never too
-// low. There are 2^20 of them, in pages of 4 KiB that are allocated on first use.
-type purchaseCounters [1 << 10]atomic.Pointer[[1 << 10]atomic.Uint32]
+// low. The system provides the memory of those that are used.
+type purchaseCounters [1 << 20]atomic.Uint32
 
 // add counts a purchase and returns the purchases of its day so far, at most 65,535.
 func (c *purchaseCounters) add(userID int64, at time.Time) int {
 	// Choose the counter by Fibonacci hashing: TAOCP volume 3, 6.4.
 	const golden = 0x9E3779B97F4A7C15
-	i := uint64(userID) * golden >> (64 - 20) //nolint:gosec // any bits will do
-	page := &c[i>>10]
-	if page.Load() == nil {
-		page.CompareAndSwap(nil, new([1 << 10]atomic.Uint32))
-	}
-
-	counter := &page.Load()[i%(1<<10)]
-	day := uint32(at.Unix()/86400) << 16 //nolint:gosec // 16 bits suffice until 2149
+	counter := &c[uint64(userID)*golden>>(64-20)] //nolint:gosec // any bits will do
+	day := uint32(at.Unix()/86400) << 16          //nolint:gosec // 16 bits suffice until 2149
 	for {
 		old := counter.Load()
 		next := max(old, day) + 1
