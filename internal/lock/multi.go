@@ -266,8 +266,8 @@ func (s *rwSide) identity() identity {
 
 func (l *redLock) identity() identity {
 	servers := make([]string, len(l.nodes))
-	for i, rdb := range l.nodes {
-		servers[i] = serverOf(rdb.rdb)
+	for i, n := range l.nodes {
+		servers[i] = serverOf(n.rdb)
 	}
 	slices.Sort(servers)
 	return identity{key: RedLockKey(l.name), server: strings.Join(servers, " ")}

@@ -44,7 +44,7 @@ func WithRedLockObserver(fn func(Event)) RedLockOption {
 // redLock implements Locker over redsync.
 type redLock struct {
 	name        string
-	nodes       []*node
+	nodes       []*executor
 	lease       time.Duration
 	nodeTimeout time.Duration
 	observe     func(Event)
@@ -107,7 +107,7 @@ func newRedLock(name string, nodes []redis.UniversalClient, opts []RedLockOption
 		if isNil(rdb) {
 			return nil, fmt.Errorf("lock: node %d is nil", i)
 		}
-		l.nodes = append(l.nodes, &node{rdb: bounded(rdb, l.nodeTimeout)})
+		l.nodes = append(l.nodes, newExecutor(rdb, l.nodeTimeout))
 	}
 
 	return l, nil
@@ -127,11 +127,6 @@ func NewRedLocks(nodes []redis.UniversalClient, opts ...RedLockOption) (*RedLock
 	l, err := newRedLock("all", nodes, opts)
 	if err != nil {
 		return nil, err
-	}
-	for _, n := range l.nodes {
-		n.exec = newExecutor(n.rdb)
-		n.exec.rdb = n.rdb
-		n.exec.timeout = l.nodeTimeout
 	}
 	return &RedLocks{of: *l}, nil
 }

@@ -16,7 +16,7 @@ import (
 // A nodeState is the state of one node in one session, and the redsync pool through which the session's commands reach
 // the node. redsync uses it from one goroutine per command and joins them all.
 type nodeState struct {
-	node *node
+	node *executor
 	key  keyState
 
 	// acquired is the reply to SET NX, last the reply to the last script.
@@ -40,29 +40,20 @@ const (
 // clear reports whether the session's key is certainly not on the node.
 func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 
-// A node is one Redis of a RedLock.
-type node struct {
-	rdb  redis.UniversalClient
-	exec *executor // nil if each command has a round trip of its own
+// joint has redsync's scripts, all of which have one key, in the form that an executor sends.
+var joint = struct {
+	mu sync.Mutex
+	of map[*redsyncredis.Script]*script
+}{of: map[*redsyncredis.Script]*script{}}
 
-	mu      sync.Mutex
-	scripts map[*redsyncredis.Script]*script // redsync's scripts in the executor's form
-}
+func jointScript(s *redsyncredis.Script) *script {
+	joint.mu.Lock()
+	defer joint.mu.Unlock()
 
-// script returns the form of redsync's script that the executor sends. All of redsync's scripts have one key and reply
-// with a number.
-func (n *node) script(s *redsyncredis.Script) *script {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-
-	if known := n.scripts[s]; known != nil {
-		return known
+	if joint.of[s] == nil {
+		joint.of[s] = newJointScript(s.Src)
 	}
-	if n.scripts == nil {
-		n.scripts = map[*redsyncredis.Script]*script{}
-	}
-	n.scripts[s] = newJointScript(s.Src)
-	return n.scripts[s]
+	return joint.of[s]
 }
 
 // A vote is a node's reply: yes, no, or an error instead of one.
@@ -88,30 +79,8 @@ type conn struct {
 // Close implements Conn; there is nothing to close.
 func (c *conn) Close() error { return nil }
 
-// noRetry is a command that go-redis never repeats, regardless of the client's MaxRetries: a repeated SET NX would be
-// refused because of the first.
-type noRetry struct{ *redis.Cmd }
-
-// NoRetry implements the interface that go-redis checks before a retry.
-func (noRetry) NoRetry() bool { return true }
-
-func (c *conn) send(args ...any) (any, error) {
-	if c.state.node.exec != nil {
-		return c.submitAndWait(&call{plain: args})
-	}
-
-	cmd := noRetry{redis.NewCmd(c.ctx, args...)}
-	_ = c.state.node.rdb.Process(c.ctx, cmd) // cmd has the error
-	v, err := cmd.Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, nil
-	}
-	return v, err
-}
-
-// submitAndWait sends a command that shares its round trip with others, after the pending command of this node, if
-// there is one.
-func (c *conn) submitAndWait(sent *call) (any, error) {
+// send sends a command, after the pending command of this node, if there is one.
+func (c *conn) send(sent *call) (any, error) {
 	if last := c.state.pending; last != nil {
 		select {
 		case <-last.done:
@@ -121,7 +90,7 @@ func (c *conn) submitAndWait(sent *call) (any, error) {
 		}
 	}
 
-	if !c.state.node.exec.submitAndWait(c.ctx, sent) {
+	if !c.state.node.submitAndWait(c.ctx, sent) {
 		c.state.pending = sent
 		return nil, c.ctx.Err()
 	}
@@ -135,7 +104,7 @@ func (c *conn) submitAndWait(sent *call) (any, error) {
 // SetNX implements Conn.
 func (c *conn) SetNX(key, value string, lease time.Duration) (bool, error) {
 	s := c.state
-	v, err := c.send("set", key, value, "px", lease.Milliseconds(), "nx")
+	v, err := c.send(&call{plain: []any{"set", key, value, "px", lease.Milliseconds(), "nx"}})
 	s.acquired = vote{yes: v != nil, err: err}
 
 	s.key = keyPerhapsSet
@@ -155,7 +124,12 @@ func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error
 		return s.reply(s.key == keyDeleted), nil
 	}
 
-	v, err := c.evalSha(script, keysAndArgs)
+	key, _ := keysAndArgs[0].(string)
+	v, err := c.send(&call{
+		script: jointScript(script),
+		keys:   []string{key},
+		args:   keysAndArgs[1:],
+	})
 	s.last = vote{yes: v == int64(1), err: err}
 	if !isDelete {
 		return v, err
@@ -183,28 +157,6 @@ func (s *nodeState) reply(yes bool) any {
 		return int64(1)
 	}
 	return int64(0)
-}
-
-func (c *conn) evalSha(script *redsyncredis.Script, keysAndArgs []any) (any, error) {
-	if c.state.node.exec != nil {
-		key, _ := keysAndArgs[0].(string)
-		return c.submitAndWait(&call{
-			script: c.state.node.script(script),
-			keys:   []string{key},
-			args:   keysAndArgs[1:],
-		})
-	}
-
-	args := make([]any, 0, 6)
-	args = append(args, "evalsha", script.Hash, script.KeyCount)
-	args = append(args, keysAndArgs...)
-	v, err := c.send(args...)
-	if err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT") {
-		args[0] = "eval"
-		args[1] = script.Src
-		v, err = c.send(args...)
-	}
-	return v, err
 }
 
 // notExecuted reports whether err proves that the server did not execute the command, because it refused or never
