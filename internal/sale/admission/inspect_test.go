@@ -145,12 +145,11 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, tickets, 1)
 
-		// A load that lost its lease changes nothing, and an entry that has left the stream gets no tickets.
+		// An entry that has left the stream gets no tickets.
 		l := &load{gate: g, voucherID: voucher, keys: k, token: "mine"}
-		require.ErrorIs(t, l.restoreTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions}, nil), errStale)
 		require.NoError(t, rdb.Set(t.Context(), k.loading, l.token, 0).Err())
 		settle(t, g, q[0])
-		require.NoError(t, l.restoreTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, nil))
+		require.NoError(t, l.repairTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, q[1].Entry))
 		requireTickets(t, g, voucher)
 	})
 }

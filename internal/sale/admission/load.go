@@ -33,8 +33,7 @@ const (
 var (
 	loadTakeScript    = script("load_take")
 	loadMarkScript    = script("load_mark")
-	loadSweepScript   = script("load_sweep")
-	loadRestoreScript = script("load_restore")
+	loadTicketsScript = script("load_tickets")
 	loadRenewScript   = script("load_renew")
 	loadFinishScript  = script("load_finish")
 	loadDropScript    = script("load_drop")

@@ -137,27 +137,29 @@ func entriesOf(reply any) []redis.XMessage {
 // repairTickets makes the tickets match the admissions in the stream. It removes tickets of admissions that are in no
 // entry, which happens after the stream was cut from outside: nothing else removes them, and they count as backlog. It
 // restores missing tickets, without which buyers do not see their orders. last is the last entry of the stream at the
-// mark.
+// mark. It returns errStale if the load has lost its lease.
 func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
-	inStream := map[string]bool{}
-	ticketed := map[string]bool{}
-	for _, as := range queue {
-		for _, row := range formatRows(as) {
-			inStream[row] = true
+	type ticket struct {
+		// entry is empty if the row is in no entry.
+		entry string
+		user  string
+		found bool
+	}
+
+	// Tickets are by row.
+	tickets := map[string]*ticket{}
+	for entry, as := range queue {
+		for i, row := range formatRows(as) {
+			tickets[row] = &ticket{entry: entry, user: strconv.FormatInt(as[i].UserID, 10)}
 		}
 	}
 
-	// Suspects are tickets without an entry in queue.
-	type ticket struct{ user, row string }
-	var suspects []ticket
 	err := l.gate.scan(ctx, l.keys.shard.Queued(), func(user, rows string) {
 		for row := range strings.SplitSeq(rows, rowSeparator) {
-			a, err := parseRow(row)
-			switch {
-			case inStream[row]:
-				ticketed[row] = true
-			case err == nil && a.VoucherID == l.voucherID:
-				suspects = append(suspects, ticket{user, row})
+			if t := tickets[row]; t != nil {
+				t.found = true
+			} else if a, err := parseRow(row); err == nil && a.VoucherID == l.voucherID {
+				tickets[row] = &ticket{user: user, found: true}
 			}
 		}
 	})
@@ -165,66 +167,36 @@ func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last stri
 		return unavailable(err, "read the tickets of voucher %d", l.voucherID)
 	}
 
-	// The suspects may be newer than the mark; a script adds an entry together with its tickets.
-	if len(suspects) > 0 {
-		later := queuedEntries{}
-		if _, err := l.readFrom(ctx, later, last); err != nil {
-			return err
-		}
-
-		for _, as := range later {
-			for _, row := range formatRows(as) {
-				inStream[row] = true
+	// Tickets without an entry may be newer than the mark; a script adds an entry together with its tickets.
+	later := queuedEntries{}
+	if _, err := l.readFrom(ctx, later, last); err != nil {
+		return err
+	}
+	for entry, as := range later {
+		for _, row := range formatRows(as) {
+			if t := tickets[row]; t != nil {
+				t.entry = entry
 			}
 		}
 	}
 
-	// Orphans alternate users and rows.
-	var orphans []any
-	for _, t := range suspects {
-		if !inStream[t.row] {
-			orphans = append(orphans, t.user, t.row)
+	// Wrong has entry, user and row of each ticket to be removed or restored.
+	var wrong []any
+	for row, t := range tickets {
+		if t.found != (t.entry != "") {
+			wrong = append(wrong, t.entry, t.user, row)
 		}
 	}
 
-	for some := range slices.Chunk(orphans, 2*maxRows) {
-		if err := l.changeTickets(ctx, loadSweepScript, some); err != nil {
-			return err
+	for some := range slices.Chunk(wrong, 3*maxRows) {
+		done, err := l.gate.run(ctx, loadTicketsScript, l.keys.list(), append([]any{l.token}, some...)...).Bool()
+		if err != nil {
+			return unavailable(err, "change tickets of voucher %d", l.voucherID)
+		}
+		if !done {
+			return errStale
 		}
 	}
 
-	return l.restoreTickets(ctx, queue, ticketed)
-}
-
-// restoreTickets restores the tickets of rows in queue that are not in ticketed.
-func (l *load) restoreTickets(ctx context.Context, queue queuedEntries, ticketed map[string]bool) error {
-	// Missing has entry, user and row of each ticket.
-	var missing []any
-	for entry, as := range queue {
-		for i, row := range formatRows(as) {
-			if !ticketed[row] {
-				missing = append(missing, entry, as[i].UserID, row)
-			}
-		}
-	}
-
-	for some := range slices.Chunk(missing, 3*maxRows) {
-		if err := l.changeTickets(ctx, loadRestoreScript, some); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
-
-// changeTickets runs a script that changes tickets. It returns errStale if the load has lost its lease.
-func (l *load) changeTickets(ctx context.Context, s *redis.Script, args []any) error {
-	done, err := l.gate.run(ctx, s, l.keys.list(), append([]any{l.token}, args...)...).Bool()
-	if err != nil {
-		return unavailable(err, "change tickets of voucher %d", l.voucherID)
-	}
-	if !done {
-		return errStale
-	}
 	return nil
 }

@@ -86,7 +86,7 @@ var mutants = []mutant{
 	{"any entry with the id is confirmed", &confirmScript, "confirm", `prefix, 1, true) == 1`, `prefix, 1, true) ~= 0`, byLoss},
 	{"a lost entry is confirmed", &confirmScript, "confirm", `if not found then return false end`, `if not found then return 1 end`, byLoss},
 
-	{"tickets of lost entries stay", &loadSweepScript, "load_sweep", `remove_tickets(users, rows)`, ``, byModel},
+	{"tickets of lost entries stay", &loadTicketsScript, "load_tickets", `remove_tickets(users, rows)`, ``, byModel},
 }
 
 // plant replaces a script by its mutant until the test ends.
