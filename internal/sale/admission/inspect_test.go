@@ -146,7 +146,7 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 		require.Len(t, tickets, 1)
 
 		// An entry that has left the stream gets no tickets.
-		l := &load{gate: g, voucherID: voucher, keys: k, token: "mine"}
+		l := onlySegment(g, "mine")
 		require.NoError(t, rdb.Set(t.Context(), k.loading, l.token, 0).Err())
 		settle(t, g, q[0])
 		require.NoError(t, l.repairTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, q[1].Entry))

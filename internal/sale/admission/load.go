@@ -71,7 +71,7 @@ var errStale = errors.New("admission: the load is stale")
 //     unit which its second note returns, now or with the release that follows.
 //
 // All segments of a gate are loaded together: steps 1 to 3 in each, one read of the database, and a finish of each. See
-// loads.share for how they divide the stock.
+// load.share for how they divide the stock.
 //
 // None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
 // the finish swaps the tables (see Rebuild).
@@ -139,8 +139,8 @@ func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) er
 			return err
 		}
 
-		ls := newLoads(g, key, segments, store, generation)
-		state, err := ls.take(ctx)
+		l := newLoad(g, key, segments, store, generation)
+		state, err := l.take(ctx)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) er
 		case loadNeedless:
 			return nil
 		case loadTaken:
-			if err := ls.run(ctx); !errors.Is(err, errStale) {
+			if err := l.run(ctx); !errors.Is(err, errStale) {
 				return err
 			}
 			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
@@ -169,16 +169,13 @@ const (
 	loadBusy     = "busy"
 )
 
-// load is one attempt to load a segment of a gate.
-type load struct {
-	gate      *Gate
-	voucherID int64
-	keys      gateKeys
-	token     string
-	// built is when the segment to be replaced was built; empty: load a cold one only.
-	built string
-	// epoch is that of the loans between the segments; empty for a gate of one segment.
-	epoch string
+// segmentLoad is the part of a load that is of one segment.
+type segmentLoad struct {
+	*load
+
+	keys gateKeys
+	// replaces is when the segment to be replaced was built; empty: load a cold one only.
+	replaces string
 	// free is the number of units that the replaced segment offered at the mark.
 	free int64
 	// history is that of the server at the beginning of the load.
@@ -196,8 +193,8 @@ func loadingSince(token string) time.Time {
 
 // take begins the load of a segment, unless it needs none or another load is running. It returns the answer of
 // load_take.lua.
-func (l *load) take(ctx context.Context, generation int64) (string, error) {
-	reply, err := l.runTake(ctx, generation, loadLease)
+func (l *segmentLoad) take(ctx context.Context) (string, error) {
+	reply, err := l.runTake(ctx, loadLease)
 	if err != nil {
 		// The reply may be lost after the script took the load.
 		l.drop(ctx)
@@ -209,8 +206,8 @@ func (l *load) take(ctx context.Context, generation int64) (string, error) {
 }
 
 // mayLackAdmissions reports whether a load of the segment would have to raise the generation. It begins no load.
-func (l *load) mayLackAdmissions(ctx context.Context, generation int64) (bool, error) {
-	reply, err := l.runTake(ctx, generation, 0)
+func (l *segmentLoad) mayLackAdmissions(ctx context.Context) (bool, error) {
+	reply, err := l.runTake(ctx, 0)
 	if err != nil {
 		return false, err
 	}
@@ -218,9 +215,9 @@ func (l *load) mayLackAdmissions(ctx context.Context, generation int64) (bool, e
 }
 
 // runTake returns the answer of load_take.lua and the history of the server. Without a lease the script changes nothing.
-func (l *load) runTake(ctx context.Context, generation int64, lease time.Duration) ([]string, error) {
+func (l *segmentLoad) runTake(ctx context.Context, lease time.Duration) ([]string, error) {
 	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
-		l.token, lease.Milliseconds(), l.built, generation).StringSlice()
+		l.token, lease.Milliseconds(), l.replaces, l.generation).StringSlice()
 	if err != nil {
 		return nil, unavailable(err, "load voucher %d", l.voucherID)
 	}
@@ -229,10 +226,10 @@ func (l *load) runTake(ctx context.Context, generation int64, lease time.Duratio
 
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
 // so the next renewal or the finish decides.
-func (ls *loads) renew(ctx context.Context, stop context.CancelCauseFunc) {
+func (l *load) renew(ctx context.Context, stop context.CancelCauseFunc) {
 	for loop.Sleep(ctx, loadLease/4) == nil {
-		for _, l := range ls.segments {
-			kept, err := l.gate.run(ctx, loadRenewScript, l.keys.list(l.keys.table(l.token)),
+		for _, s := range l.segments {
+			kept, err := l.gate.run(ctx, loadRenewScript, s.keys.list(s.keys.table(l.token)),
 				l.token, loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
 			if err == nil && !kept {
 				stop(errStale)
@@ -243,7 +240,7 @@ func (ls *loads) renew(ctx context.Context, stop context.CancelCauseFunc) {
 }
 
 // drop abandons the load, so that another one can begin at once. If it fails, the lease has to expire first.
-func (l *load) drop(ctx context.Context) {
+func (l *segmentLoad) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	err := l.gate.run(ctx, loadDropScript, l.keys.list(l.keys.table(l.token)), l.token).Err()

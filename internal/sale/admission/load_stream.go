@@ -44,14 +44,14 @@ func compareEntries(a, b string) int {
 
 // readStream returns the voucher's entries in the stream, and the id of the last entry of the stream, if any. It skips
 // entries that cannot be parsed: they hold no units.
-func (l *load) readStream(ctx context.Context) (queuedEntries, string, error) {
+func (l *segmentLoad) readStream(ctx context.Context) (queuedEntries, string, error) {
 	queue := queuedEntries{}
 	last, err := l.readFrom(ctx, queue, "")
 	return queue, last, err
 }
 
 // readFrom adds to queue the voucher's entries after the entry last. It returns the last entry of the stream.
-func (l *load) readFrom(ctx context.Context, queue queuedEntries, last string) (string, error) {
+func (l *segmentLoad) readFrom(ctx context.Context, queue queuedEntries, last string) (string, error) {
 	last, err := l.gate.entries(ctx, l.keys.shard, last, func(entry redis.XMessage) { l.add(queue, entry) })
 	if err != nil {
 		return "", unavailable(err, "read the queue of voucher %d", l.voucherID)
@@ -60,7 +60,7 @@ func (l *load) readFrom(ctx context.Context, queue queuedEntries, last string) (
 }
 
 // add adds an entry to queue if it is one of the voucher.
-func (l *load) add(queue queuedEntries, entry redis.XMessage) {
+func (l *segmentLoad) add(queue queuedEntries, entry redis.XMessage) {
 	p, err := l.gate.Parse(l.keys.shard.Stream(), entry.ID, entry.Values)
 	if err == nil && p.Admissions[0].VoucherID == l.voucherID {
 		queue[entry.ID] = p.Admissions
@@ -69,7 +69,7 @@ func (l *load) add(queue queuedEntries, entry redis.XMessage) {
 
 // mark adds to queue the entries after last, and removes those that have left the stream. It returns the last entry of
 // the stream at the mark.
-func (l *load) mark(ctx context.Context, queue queuedEntries, last string) (string, error) {
+func (l *segmentLoad) mark(ctx context.Context, queue queuedEntries, last string) (string, error) {
 	for {
 		reply, err := l.gate.run(ctx, loadMarkScript, l.keys.list(), l.token, after(last), streamPage).Slice()
 		switch {
@@ -138,7 +138,7 @@ func entriesOf(reply any) []redis.XMessage {
 // entry, which happens after the stream was cut from outside: nothing else removes them, and they count as backlog. It
 // restores missing tickets, without which buyers do not see their orders. last is the last entry of the stream at the
 // mark. It returns errStale if the load has lost its lease.
-func (l *load) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
+func (l *segmentLoad) repairTickets(ctx context.Context, queue queuedEntries, last string) error {
 	type ticket struct {
 		// entry is empty if the row is in no entry.
 		entry string

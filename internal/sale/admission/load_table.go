@@ -102,7 +102,7 @@ func joinIDs(hs []domain.Holder) string {
 }
 
 // write stores the buyers under the load's own key.
-func (l *load) write(ctx context.Context, t *table) error {
+func (l *segmentLoad) write(ctx context.Context, t *table) error {
 	key := l.keys.table(l.token)
 	writers, ctx := errgroup.WithContext(ctx)
 	writers.SetLimit(loadWriters)
@@ -131,7 +131,7 @@ func (l *load) write(ctx context.Context, t *table) error {
 
 // finish puts the table in place. It calls the script repeatedly if there are many notes to apply. An empty generation
 // keeps that of the gate.
-func (l *load) finish(ctx context.Context, t *table, generation string) error {
+func (l *segmentLoad) finish(ctx context.Context, t *table, generation string) error {
 	for {
 		more, err := l.gate.run(ctx, loadFinishScript, l.keys.list(l.keys.table(l.token), l.keys.loans),
 			l.token, loadNotes, t.users, t.stock, t.held, t.queued, t.sum, l.epoch, generation, l.history).Int64Slice()

@@ -78,6 +78,11 @@ func cold(t *testing.T, rdb redis.UniversalClient) (*Gate, *database, []domain.S
 	return g, db, queue(t, g, voucher)
 }
 
+// onlySegment returns the load of voucher's only segment with a token, which has not been taken.
+func onlySegment(g *Gate, token string) *segmentLoad {
+	return &segmentLoad{load: &load{gate: g, voucherID: voucher, token: token}, keys: voucherKeys}
+}
+
 // After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
 // forever. Other tickets stay.
 func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
@@ -104,7 +109,7 @@ func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
 		require.EqualValues(t, 2, n, "users 20 and 40")
 
 		// A load that lost its lease removes nothing.
-		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
+		l := onlySegment(g, "mine")
 		require.ErrorIs(t, l.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
 		requireTickets(t, g, voucher)
 	})
@@ -191,8 +196,8 @@ func TestStaleLoadStartsOver(t *testing.T) {
 func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
-		old := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "old"}
-		_, err := old.take(t.Context(), 0)
+		old := onlySegment(g, "old")
+		_, err := old.take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
@@ -212,8 +217,8 @@ func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
 func TestLoadFailsAfterTableExpired(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
-		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0)
+		l := onlySegment(g, "mine")
+		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		state, err := db.GateState(t.Context(), voucher, nil)
 		require.NoError(t, err)
@@ -264,8 +269,8 @@ func TestFailedLoadReleasesLease(t *testing.T) {
 func TestRenewDetectsStaleLoad(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
-		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0)
+		l := onlySegment(g, "mine")
+		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())
 		kept, err := g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table(l.token)), "mine",
@@ -358,8 +363,8 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, q := cold(t, rdb)
-		l := &load{gate: g, voucherID: voucher, keys: voucherKeys, token: "mine"}
-		_, err := l.take(t.Context(), 0)
+		l := onlySegment(g, "mine")
+		_, err := l.take(t.Context())
 		require.NoError(t, err)
 		found, last, err := l.readStream(t.Context())
 		require.NoError(t, err)

@@ -13,15 +13,17 @@ import (
 	"seckill/internal/domain"
 )
 
-// loads is one attempt to load all segments of a gate, with one token and one read of the database. A gate of one
-// segment has one element.
-type loads struct {
+// load is one attempt to load all segments of a gate, with one token and one read of the database.
+type load struct {
 	gate      *Gate
 	voucherID int64
+	store     domain.GateStore
+	token     string
 	// built is when the gate to be replaced was built; empty: load a cold gate, or one that may lack admissions.
-	built    string
-	store    domain.GateStore
-	segments []*load
+	built string
+	// epoch is that of the loans between the segments; empty for a gate of one segment.
+	epoch    string
+	segments []*segmentLoad
 
 	// generation is that of the sale before the load was taken.
 	generation int64
@@ -29,59 +31,50 @@ type loads struct {
 	fence bool
 }
 
-// newLoads returns an attempt with a new token, which begins with the time in milliseconds. generation was read before.
-func newLoads(g *Gate, key loadKey, segments []gateKeys, store domain.GateStore, generation int64) *loads {
-	token := strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text()
-	ls := &loads{
+// newLoad returns an attempt with a new token, which begins with the time in milliseconds. generation was read before.
+func newLoad(g *Gate, key loadKey, segments []gateKeys, store domain.GateStore, generation int64) *load {
+	l := &load{
 		gate:       g,
 		voucherID:  key.voucherID,
-		built:      key.built,
 		store:      store,
+		token:      strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text(),
+		built:      key.built,
 		generation: generation,
 	}
 
-	epoch := ""
 	if len(segments) > 1 {
-		epoch = epochPrefix(len(segments)) + token
+		l.epoch = epochPrefix(len(segments)) + l.token
 	}
-
 	for _, k := range segments {
-		ls.segments = append(ls.segments, &load{
-			gate:      g,
-			voucherID: key.voucherID,
-			keys:      k,
-			token:     token,
-			built:     key.built,
-			epoch:     epoch,
-		})
+		l.segments = append(l.segments, &segmentLoad{load: l, keys: k, replaces: key.built})
 	}
 
-	return ls
+	return l
 }
 
 // take takes the load of every segment, or of none. Their order is the same in all processes, so the first segment
 // decides which process loads the gate.
-func (ls *loads) take(ctx context.Context) (string, error) {
-	if len(ls.segments) > 1 {
-		needless, err := ls.compareBuilt(ctx)
+func (l *load) take(ctx context.Context) (string, error) {
+	if len(l.segments) > 1 {
+		needless, err := l.compareBuilt(ctx)
 		if err != nil || needless {
 			return loadNeedless, err
 		}
 	}
 
-	for i, l := range ls.segments {
-		state, err := l.take(ctx, ls.generation)
+	for i, s := range l.segments {
+		state, err := s.take(ctx)
 		if err == nil && (state == loadTaken || state == loadFences) {
-			ls.fence = ls.fence || state == loadFences
+			l.fence = l.fence || state == loadFences
 			continue
 		}
 
-		for _, taken := range ls.segments[:i] {
+		for _, taken := range l.segments[:i] {
 			taken.drop(ctx)
 		}
 
 		// A segment has changed since compareBuilt.
-		if len(ls.segments) > 1 {
+		if len(l.segments) > 1 {
 			state = loadBusy
 		}
 		return state, err
@@ -92,13 +85,13 @@ func (ls *loads) take(ctx context.Context) (string, error) {
 
 // compareBuilt reports whether the gate needs no load: it is loaded, has all admissions, and is not the one to be
 // replaced. Otherwise each segment gets the version that is to be replaced.
-func (ls *loads) compareBuilt(ctx context.Context) (bool, error) {
-	keys := make([]gateKeys, len(ls.segments))
-	for i, l := range ls.segments {
-		keys[i] = l.keys
+func (l *load) compareBuilt(ctx context.Context) (bool, error) {
+	keys := make([]gateKeys, len(l.segments))
+	for i, s := range l.segments {
+		keys[i] = s.keys
 	}
 
-	all, err := ls.gate.readSegments(ctx, ls.voucherID, keys)
+	all, err := l.gate.readSegments(ctx, l.voucherID, keys)
 	if err != nil && !errors.Is(err, domain.ErrGateBroken) {
 		return false, err
 	}
@@ -106,15 +99,15 @@ func (ls *loads) compareBuilt(ctx context.Context) (bool, error) {
 	var built int64
 	for i, s := range all {
 		built += s.level.Built
-		ls.segments[i].built = ""
+		l.segments[i].replaces = ""
 		if !s.cold {
-			ls.segments[i].built = strconv.FormatInt(s.level.Built, 10)
+			l.segments[i].replaces = strconv.FormatInt(s.level.Built, 10)
 		}
 	}
 
-	needless := err == nil && !isCold(all) && strconv.FormatInt(built, 10) != ls.built
-	for i := 0; needless && i < len(ls.segments); i++ {
-		lacking, err := ls.segments[i].mayLackAdmissions(ctx, ls.generation)
+	needless := err == nil && !isCold(all) && strconv.FormatInt(built, 10) != l.built
+	for i := 0; needless && i < len(l.segments); i++ {
+		lacking, err := l.segments[i].mayLackAdmissions(ctx)
 		if err != nil {
 			return false, err
 		}
@@ -125,16 +118,16 @@ func (ls *loads) compareBuilt(ctx context.Context) (bool, error) {
 }
 
 // run does the work of a load, and renews its lease meanwhile.
-func (ls *loads) run(ctx context.Context) error {
+func (l *load) run(ctx context.Context) error {
 	start := time.Now()
 	working, stop := context.WithCancelCause(ctx)
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
-		ls.renew(working, stop)
+		l.renew(working, stop)
 	}()
 
-	t, err := ls.rebuild(working)
+	t, err := l.rebuild(working)
 	if errors.Is(context.Cause(working), errStale) && err != nil {
 		// The rebuild failed because its context was cancelled.
 		err = errStale
@@ -144,48 +137,48 @@ func (ls *loads) run(ctx context.Context) error {
 	<-renewed
 
 	if err != nil {
-		for _, l := range ls.segments {
-			l.drop(ctx)
+		for _, s := range l.segments {
+			s.drop(ctx)
 		}
 		return err
 	}
 
-	ls.gate.cfg.Log.InfoContext(ctx, "gate: loaded", slog.Int64("voucher_id", ls.voucherID),
+	l.gate.cfg.Log.InfoContext(ctx, "gate: loaded", slog.Int64("voucher_id", l.voucherID),
 		slog.Int64("stock", t.stock), slog.Int64("held", t.held), slog.Int64("queued", t.queued),
-		slog.Int("segments", len(ls.segments)), slog.Duration("took", time.Since(start)))
+		slog.Int("segments", len(l.segments)), slog.Duration("took", time.Since(start)))
 
 	return nil
 }
 
 // rebuild does steps 2 to 6 of Load. It returns the sum of the segments.
-func (ls *loads) rebuild(ctx context.Context) (table, error) {
-	queues := make([]queuedEntries, len(ls.segments))
-	last := make([]string, len(ls.segments))
-	for i, l := range ls.segments {
+func (l *load) rebuild(ctx context.Context) (table, error) {
+	queues := make([]queuedEntries, len(l.segments))
+	last := make([]string, len(l.segments))
+	for i, s := range l.segments {
 		var err error
-		if queues[i], last[i], err = l.readStream(ctx); err != nil {
+		if queues[i], last[i], err = s.readStream(ctx); err != nil {
 			return table{}, err
 		}
 	}
 
-	for i, l := range ls.segments {
+	for i, s := range l.segments {
 		var err error
-		if last[i], err = l.mark(ctx, queues[i], last[i]); err != nil {
+		if last[i], err = s.mark(ctx, queues[i], last[i]); err != nil {
 			return table{}, err
 		}
 	}
 
 	var inFlight []int64
-	for i, l := range ls.segments {
-		if err := l.repairTickets(ctx, queues[i], last[i]); err != nil {
+	for i, s := range l.segments {
+		if err := s.repairTickets(ctx, queues[i], last[i]); err != nil {
 			return table{}, err
 		}
 		inFlight = append(inFlight, queues[i].orderIDs()...)
 	}
 
 	generation := ""
-	if ls.fence {
-		fenced, err := ls.store.FenceGate(ctx, ls.voucherID, ls.generation)
+	if l.fence {
+		fenced, err := l.store.FenceGate(ctx, l.voucherID, l.generation)
 		if err == nil && !fenced {
 			// Another load has raised it.
 			err = errStale
@@ -193,24 +186,24 @@ func (ls *loads) rebuild(ctx context.Context) (table, error) {
 		if err != nil {
 			return table{}, err
 		}
-		generation = strconv.FormatInt(ls.generation+1, 10)
+		generation = strconv.FormatInt(l.generation+1, 10)
 	}
 
-	state, err := ls.store.GateState(ctx, ls.voucherID, inFlight)
+	state, err := l.store.GateState(ctx, l.voucherID, inFlight)
 	if err != nil {
 		return table{}, err
 	}
 
-	tables := ls.share(queues, state)
-	for i, l := range ls.segments {
-		if err := l.write(ctx, tables[i]); err != nil {
+	tables := l.share(queues, state)
+	for i, s := range l.segments {
+		if err := s.write(ctx, tables[i]); err != nil {
 			return table{}, err
 		}
 	}
 
 	var all table
-	for i, l := range ls.segments {
-		if err := l.finish(ctx, tables[i], generation); err != nil {
+	for i, s := range l.segments {
+		if err := s.finish(ctx, tables[i], generation); err != nil {
 			return table{}, err
 		}
 		all.stock += tables[i].stock
@@ -225,12 +218,12 @@ func (ls *loads) rebuild(ctx context.Context) (table, error) {
 // admission stays where it is queued. Every segment keeps the units that it offered at the mark, because it may admit
 // that many buyers until the finish; the rest is divided evenly. The rest is what a cold segment offered, units on their
 // way between segments, and whatever the old gate had too many or too few.
-func (ls *loads) share(queues []queuedEntries, state domain.GateState) []*table {
-	if len(ls.segments) == 1 {
+func (l *load) share(queues []queuedEntries, state domain.GateState) []*table {
+	if len(l.segments) == 1 {
 		return []*table{newTable(queues[0], state)}
 	}
 
-	n := len(ls.segments)
+	n := len(l.segments)
 	holders := make([][]domain.Holder, n)
 	for _, h := range state.Holders {
 		at := home(h.UserID, n)
@@ -240,12 +233,12 @@ func (ls *loads) share(queues []queuedEntries, state domain.GateState) []*table 
 	tables := make([]*table, n)
 	shares := make([]int64, n)
 	free := state.Stock
-	for i, l := range ls.segments {
+	for i, s := range l.segments {
 		tables[i] = newTable(queues[i], domain.GateState{Holders: holders[i], Settled: state.Settled})
 		// The stock of the table is minus the units of the admissions in flight.
 		free += tables[i].stock
 
-		shares[i] = max(0, l.free)
+		shares[i] = max(0, s.free)
 		free -= shares[i]
 	}
 

@@ -230,8 +230,8 @@ func TestFinishOnAnotherServer(t *testing.T) {
 
 func elsewhere(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, rdb.FlushDB(t.Context()).Err())
-	l := &load{gate: newGate(rdb), voucherID: voucher, keys: voucherKeys, token: "mine"}
-	_, err := l.take(t.Context(), 0)
+	l := onlySegment(newGate(rdb), "mine")
+	_, err := l.take(t.Context())
 	require.NoError(t, err)
 	l.history = "another"
 	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)
