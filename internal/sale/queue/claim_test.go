@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -159,58 +160,25 @@ func TestLagCountsUnsettledAndDead(t *testing.T) {
 	})
 }
 
-// poisons are the ways in which order 3 makes a commit fail. at is its index, and errs are the results without the
-// fault.
-var poisons = map[string]func(errs []error, at int) []error{
-	"error":              func(errs []error, at int) []error { errs[at] = errors.New("a column is too short"); return errs },
-	"error without text": func(errs []error, at int) []error { errs[at] = errors.New(""); return errs },
-	"panic":              func([]error, int) []error { panic("a column is too short") },
-	"no results":         func(errs []error, _ int) []error { return errs[:0] },
-}
-
-// Poison is dead-lettered after the fifth try. Other admissions of its batch become orders, and none of them is
-// dead-lettered.
-func TestPoisonIsDeadLetteredAfterMaxTries(t *testing.T) {
-	env.Full(t)
-	for name, poison := range poisons {
-		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				r := newRig(t, rdb, 100)
-				r.reserve(3, 1)
-				cfg := r.config("a", func(_ context.Context, as []domain.Admission) []error {
-					errs := r.refuse(as, nil)
-					at := slices.IndexFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 })
-					if at < 0 {
-						return errs
-					}
-					return poison(errs, at)
-				})
-				stop := r.start(cfg)
-				r.settled()
-				stop()
-				require.Equal(t, 5, r.commitCalls(3), "alone in its batch, each try is one commit")
-				letters := r.deadLetters()
-				require.Len(t, letters, 1)
-				require.EqualValues(t, 5, letters[0].Tries)
-				require.EqualValues(t, 3, letters[0].Admission.OrderID)
-				ticket, err := r.gate.Ticket(t.Context(), 3, 3)
-				require.NoError(t, err)
-				require.Equal(t, "internal", ticket.Failed)
-				r.requireLevel(admission.Level{Stock: 100})
-
-				// In one batch with others, it is isolated, and the others are committed.
-				r.reserve(10, 10)
-				_, err = r.gate.Replay(t.Context(), letters[0].ID)
-				require.NoError(t, err)
-				r.reserve(20, 10)
-				r.start(cfg)
-				r.settled()
-				require.Len(t, r.deadLetters(), 1)
-				require.EqualValues(t, 3, r.deadLetters()[0].Admission.OrderID)
-				require.EqualValues(t, 80, r.level().Stock)
-				require.EqualValues(t, 20, r.level().Held)
-			})
-		})
+// An admission fails its batch, by an error or otherwise. The others are committed, and it has an error with a text, which
+// its dead letter shows.
+func TestPoisonIsIsolated(t *testing.T) {
+	for name, poison := range map[string]func(errs []error) []error{
+		"error":      func(errs []error) []error { return slices.Repeat([]error{errors.New("")}, len(errs)) },
+		"panic":      func([]error) []error { panic("a column is too short") },
+		"no results": func(errs []error) []error { return errs[:0] },
+	} {
+		r := &reader{log: slog.New(slog.DiscardHandler), w: New(Config{Commit: func(_ context.Context, as []domain.Admission) []error {
+			errs := make([]error, len(as))
+			if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 }) {
+				return poison(errs)
+			}
+			return errs
+		}})}
+		errs := r.commit(t.Context(), []domain.Admission{{OrderID: 1}, {OrderID: 3}, {OrderID: 4}})
+		require.NoError(t, errs[0], name)
+		require.NotEmpty(t, truncated(errs[1]), name)
+		require.NoError(t, errs[2], name)
 	}
 }
 
@@ -279,60 +247,6 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		require.Equal(t, tries+1, r.commitCalls(3))
 		require.Empty(t, r.deadLetters())
 		require.EqualValues(t, 20, r.level().Held)
-	})
-}
-
-// suspended starts workers that read order 1 and stop before they commit it, until goOn is called.
-func suspended(t *testing.T, r *rig) (goOn func()) {
-	read, resume := make(chan struct{}), make(chan struct{})
-	var once atomic.Bool
-	r.start(r.config("a", func(ctx context.Context, as []domain.Admission) []error {
-		if once.CompareAndSwap(false, true) {
-			close(read)
-			<-resume
-		}
-		return r.commit(ctx, as)
-	}))
-	r.reserve(1, 1)
-	select {
-	case <-read:
-	case <-time.After(waitLimit):
-		require.Fail(t, "no worker has read the entry")
-	}
-	return func() { close(resume) }
-}
-
-// A worker does not commit an admission that Redis has lost, however late it is: the gate that was loaded since may have
-// refused its buyer as sold out. It commits those that come after it.
-func TestLostAdmissionIsDropped(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 1)
-		goOn := suspended(t, r)
-		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		time.Sleep(2 * time.Millisecond) // no new entry gets the id of a lost one
-		r.load(1)
-		r.reserve(2, 1)
-		goOn()
-		r.settled()
-		r.requireOrders(2, 1)
-		require.Equal(t, 1, r.commitCalls(1))
-	})
-}
-
-// Redis has lost the gate and not the stream. The worker commits the admission as soon as the gate is loaded, which it
-// requests itself, because no buyer may come any more.
-func TestAdmissionOfLostGateIsCommitted(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 1)
-		goOn := suspended(t, r)
-		require.NoError(t, r.gate.Unload(t.Context(), voucher))
-		fenced, err := r.FenceGate(t.Context(), voucher, 1) // by a load that has not ended
-		require.NoError(t, err)
-		require.True(t, fenced)
-		goOn()
-		r.until("the entry is settled", func() bool { return rdb.XLen(t.Context(), r.stream()).Val() == 0 })
-		r.requireOrders(1, 1)
-		require.EqualValues(t, 3, r.generation)
 	})
 }
 

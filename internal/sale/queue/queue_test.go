@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -50,47 +49,6 @@ func TestRefusalsAreSettled(t *testing.T) {
 	})
 }
 
-// A worker dies after the delivery and before the commit, or the reply of its read was lost and it runs.
-func TestUnhandledEntriesAreClaimed(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
-		require.Len(t, r.deliver("dead"), 1)
-		r.reserve(21, 20)
-		require.Len(t, r.deliver("a"), 1)
-		r.start(r.config("a", r.commit))
-		r.settled()
-		r.requireOrders(1, 40)
-		require.Empty(t, r.deadLetters())
-	})
-}
-
-// A worker dies after the commit and before it settles.
-func TestTakeoverOfCommittedEntries(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
-		called := make(chan struct{}, 100)
-		cfg := r.config("a", r.commit)
-		cfg.ShutdownTimeout = time.Millisecond
-		cfg.Gate = gateWithSettle{r.gate, func(context.Context, []domain.StreamEntry) error {
-			called <- struct{}{}
-			return errors.New("network unreachable")
-		}}
-		stop := r.start(cfg)
-		<-called
-		stop()
-		r.requireOrders(1, 20)
-		require.Len(t, r.pending(), 1)
-
-		r.start(r.config("b", r.commit))
-		r.settled()
-		r.requireOrders(1, 20)
-		require.EqualValues(t, 80, r.level().Stock)
-		require.EqualValues(t, 20, r.level().Held)
-	})
-}
-
 func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
@@ -111,38 +69,8 @@ func TestSettleIsRetriedUntilItSucceeds(t *testing.T) {
 	})
 }
 
-// While the database is unavailable, attempts do not count as tries, and the worker renews its claim.
-func TestUnavailableDatabaseCostsNoTries(t *testing.T) {
-	env.Full(t)
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
-		var back atomic.Bool
-		commit := func(ctx context.Context, as []domain.Admission) []error {
-			if !back.Load() {
-				return r.refuse(as, domain.ErrUnavailable)
-			}
-			return r.commit(ctx, as)
-		}
-		stop := r.start(r.config("a", commit))
-		r.until("there are more attempts than MaxTries", func() bool { return r.commitCalls(1) > 6 })
-		for _, p := range r.pending() {
-			require.EqualValues(t, 1, p.RetryCount)
-			require.NoError(t, rdb.Do(t.Context(), "XCLAIM", r.stream(), admission.Group, "a", 0, p.ID,
-				"IDLE", time.Hour.Milliseconds(), "RETRYCOUNT", 1).Err())
-		}
-		r.until("the claim is renewed", func() bool { return r.pending()[0].Idle < time.Hour })
-		back.Store(true)
-		r.settled()
-		r.requireOrders(1, 20)
-		require.Empty(t, r.deadLetters())
-		stop()
-		require.Len(t, r.batches, 1)
-		require.Equal(t, 20, r.batches[0].Committed)
-	})
-}
-
-// A commit that took too long, or that the end of the process cut short, costs its admissions no try either.
+// While the database is unavailable, attempts do not count as tries. Neither do those that took too long, or that the end
+// of the process cut short.
 func TestTimeoutCostsNoTry(t *testing.T) {
 	for _, err := range []error{domain.ErrUnavailable, context.DeadlineExceeded, context.Canceled} {
 		r := &reader{log: slog.New(slog.DiscardHandler), w: New(Config{Commit: func(_ context.Context, as []domain.Admission) []error {
@@ -323,22 +251,6 @@ func TestRenewNeedsNoWrite(t *testing.T) {
 	require.Equal(t, []string{entries[1].Entry}, gone)
 }
 
-// Redis is killed and restarts empty.
-func TestWorkersContinueAfterRedisRestart(t *testing.T) {
-	server := env.StartRedis(t)
-	r := newRig(t, server.Client(t), 1000)
-	r.start(r.config("a", r.commit))
-	r.reserve(1, 50)
-	r.until("some are committed", func() bool { return r.commitCalls(1) > 0 })
-	server.Kill()
-	require.NoError(t, server.Restart())
-	r.load(1000)
-	r.reserve(101, 50)
-	r.settled()
-	require.Equal(t, 1, r.commitCalls(150))
-	require.EqualValues(t, 950, r.level().Stock)
-}
-
 // If the database was unavailable for one admission of an entry, the whole entry is tried again. Other entries are
 // settled.
 func TestEntryIsRetriedAsWhole(t *testing.T) {
@@ -421,59 +333,5 @@ func TestShutdownFinishesBatch(t *testing.T) {
 		require.NoError(t, <-ended)
 		r.requireOrders(1, 20)
 		require.Zero(t, r.level().Backlog)
-	})
-}
-
-// Run ends after ShutdownTimeout. Another worker finishes the batch.
-func TestShutdownIsBounded(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 100)
-		r.reserve(1, 20)
-		entered := make(chan struct{})
-		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
-			close(entered)
-			<-ctx.Done()
-			return r.refuse(as, ctx.Err())
-		})
-		cfg.ShutdownTimeout = 10 * time.Millisecond
-		stop := r.start(cfg)
-		<-entered
-		stop()
-		require.Len(t, r.pending(), 1)
-		r.start(r.config("b", r.commit))
-		r.settled()
-		r.requireOrders(1, 20)
-	})
-}
-
-func TestWorkersShareStream(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 1000)
-		var first [2]atomic.Bool
-		both := make(chan struct{})
-		for i, name := range []string{"a", "b"} {
-			cfg := r.config(name, func(ctx context.Context, as []domain.Admission) []error {
-				if !first[i].Swap(true) && first[1-i].Load() {
-					close(both)
-				}
-				<-both // each waits in its first batch until the other has one
-				return r.commit(ctx, as)
-			})
-			cfg.ReadSize, cfg.MinIdle = 7, time.Hour
-			r.start(cfg)
-		}
-		for first := int64(1); first <= 400; first += 4 {
-			r.reserve(first, 4)
-		}
-		r.settled()
-		r.requireOrders(1, 400)
-		for id := int64(1); id <= 400; id++ {
-			require.Equal(t, 1, r.commitCalls(id), id)
-		}
-		r.requireLevel(admission.Level{Stock: 600, Held: 400})
-		tickets, err := r.gate.Tickets(t.Context(), 1)
-		require.NoError(t, err)
-		require.Empty(t, tickets)
-		require.Empty(t, r.pending())
 	})
 }
