@@ -145,8 +145,10 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, tickets, 1)
 
-		// An entry that has left the stream gets no tickets.
+		// A load that lost its lease changes nothing, and an entry that has left the stream gets no tickets.
 		l := onlySegment(g, "mine")
+		require.ErrorIs(t, l.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
+		requireTickets(t, g, voucher)
 		require.NoError(t, rdb.Set(t.Context(), k.loading, l.token, 0).Err())
 		settle(t, g, q[0])
 		require.NoError(t, l.repairTickets(t.Context(), queuedEntries{q[0].Entry: q[0].Admissions, q[1].Entry: q[1].Admissions}, q[1].Entry))

@@ -83,38 +83,6 @@ func onlySegment(g *Gate, token string) *segmentLoad {
 	return &segmentLoad{load: &load{gate: g, voucherID: voucher, token: token}, keys: voucherKeys}
 }
 
-// After the stream was cut from outside, a load removes the tickets of lost admissions, which would count as backlog
-// forever. Other tickets stay.
-func TestLoadRemovesTicketsWithoutEntry(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db, q := cold(t, rdb)
-		db.stock[neighbour], db.stock[stranger] = 9, 9
-		for i, v := range []int64{neighbour, stranger} {
-			require.NoError(t, g.Load(t.Context(), v, db))
-			a := admission(int64(7+i), 20) // user 20 loses another admission
-			a.VoucherID = v
-			reserve(t, g, a)
-		}
-		stream := shardOf(voucher).Stream()
-		require.NoError(t, rdb.XDel(t.Context(), stream, q[0].Entry, q[1].Entry, q[3].Entry).Err())
-		require.NoError(t, g.Load(t.Context(), voucher, db))
-		requireTickets(t, g, voucher)
-		requireTickets(t, g, stranger)
-		requireLevel(t, g, Level{Stock: 8, Held: 2, Queued: 1, Backlog: 2})
-		tickets, err := g.Tickets(t.Context(), 20)
-		require.NoError(t, err)
-		require.Len(t, tickets, 2)
-		n, err := rdb.HLen(t.Context(), shardOf(voucher).Queued()).Result()
-		require.NoError(t, err)
-		require.EqualValues(t, 2, n, "users 20 and 40")
-
-		// A load that lost its lease removes nothing.
-		l := onlySegment(g, "mine")
-		require.ErrorIs(t, l.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
-		requireTickets(t, g, voucher)
-	})
-}
-
 func TestLoadReadsAllPages(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
@@ -148,47 +116,6 @@ func TestLoadCountsFirstAdmissionOfAnID(t *testing.T) {
 		require.Equal(t, []domain.Holder{{OrderID: 1, UserID: 1}}, table.holders)
 		require.EqualValues(t, 3, table.queued)
 		require.EqualValues(t, 4, table.stock)
-	}
-}
-
-// A load that becomes stale between its snapshot and its finish starts over, and the result is exact.
-func TestStaleLoadStartsOver(t *testing.T) {
-	ctx := context.Background()
-	spoils := map[string]func(g *Gate, db *database, rdb *redis.Client) error{
-		"stock is added": func(g *Gate, db *database, _ *redis.Client) error {
-			db.stock[voucher] += 5
-			return g.AddStock(ctx, voucher, 5)
-		},
-		"stock is removed": func(g *Gate, db *database, _ *redis.Client) error {
-			db.stock[voucher] -= 2
-			return g.AddStock(ctx, voucher, -2)
-		},
-		"gate is unloaded": func(g *Gate, db *database, _ *redis.Client) error {
-			db.stock[voucher]++
-			return g.Unload(ctx, voucher)
-		},
-		"Redis is flushed": func(_ *Gate, _ *database, rdb *redis.Client) error {
-			return rdb.FlushDB(ctx).Err()
-		},
-		"lease expires": func(_ *Gate, _ *database, rdb *redis.Client) error {
-			return rdb.Del(ctx, voucherKeys.loading).Err()
-		},
-		"another process loads the gate": func(g *Gate, db *database, rdb *redis.Client) error {
-			return errors.Join(rdb.Del(ctx, voucherKeys.loading).Err(), newGate(rdb).Load(ctx, voucher, db))
-		},
-	}
-	for name, spoil := range spoils {
-		t.Run(name, func(t *testing.T) {
-			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				g, db, _ := cold(t, rdb)
-				read, _ := during(db, nil, func() { require.NoError(t, spoil(g, db, rdb)) })
-				require.NoError(t, g.Load(ctx, voucher, read))
-				requireExact(t, g, db)
-				keys, err := rdb.Keys(ctx, "*:7:*").Result()
-				require.NoError(t, err)
-				require.Len(t, keys, 3, "the stale load left no key behind: %v", keys)
-			})
-		})
 	}
 }
 
@@ -356,28 +283,4 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 			})
 		})
 	}
-}
-
-// An admission that is retried after the load has read the stream and before its mark is in a new entry, which the mark
-// reads.
-func TestLoadFindsRetriedAdmissionBeforeMark(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db, q := cold(t, rdb)
-		l := onlySegment(g, "mine")
-		_, err := l.take(t.Context())
-		require.NoError(t, err)
-		found, last, err := l.readStream(t.Context())
-		require.NoError(t, err)
-		settle(t, g, q[3], domain.End{Again: true}, failed)
-		_, err = l.mark(t.Context(), found, last)
-		require.NoError(t, err)
-		require.Equal(t, []int64{2, 3, 4, 5}, found.orderIDs())
-		snapshot, err := db.GateState(t.Context(), voucher, found.orderIDs())
-		require.NoError(t, err)
-		table := newTable(found, snapshot)
-		require.NoError(t, l.write(t.Context(), table))
-		require.NoError(t, l.finish(t.Context(), table, "1"))
-		requireExact(t, g, db)
-		requireLevel(t, g, Level{Stock: 5, Held: 5, Queued: 4, Backlog: 4})
-	})
 }

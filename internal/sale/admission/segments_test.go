@@ -1,18 +1,12 @@
 package admission
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/domain"
 	"seckill/test/env"
@@ -78,26 +72,6 @@ func TestLostLoanIsLoadedAgain(t *testing.T) {
 	})
 }
 
-// More orders are in flight than the database has units, and one of them returns its unit: it pays for another one,
-// and no further buyer is admitted.
-func TestReturnedUnitsPayForNegativeSegments(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := segmentsWithStock(t, rdb, 4, 3)
-		buyer := usersOf(2, 4, 2)
-		for i, user := range append(usersOf(1, 4, 2), buyer[0]) {
-			require.Equal(t, []error{nil}, reserve(t, g, admission(int64(i+1), user)))
-		}
-		db.stock[voucher] = 0
-		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
-		require.Equal(t, []int64{-3, 0, 0, 0}, stocks(t, g))
-		require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 3, UserID: buyer[0]}))
-		require.Equal(t, []int64{-3, 0, 1, 0}, stocks(t, g))
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(4, usersOf(3, 4, 1)[0])))
-		require.Equal(t, []int64{-2, 0, 0, 0}, stocks(t, g))
-		require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(5, buyer[1])))
-	})
-}
-
 // As many units have returned as a segment lacks, and one more: the next buyer gets it.
 func TestUnitLeftByNegativeSegmentIsSold(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -137,83 +111,6 @@ func TestNumberOfSegmentsChanges(t *testing.T) {
 			settle(t, g, queue(t, g, voucher)[0])
 			requireExact(t, g, db)
 		}
-	})
-}
-
-// isLoan reports whether a command is a script of a loan.
-func isLoan(cmd redis.Cmder) bool {
-	return strings.HasPrefix(cmd.Name(), "eval") && slices.ContainsFunc(cmd.Args(), func(arg any) bool {
-		text, _ := arg.(string)
-		return strings.HasSuffix(text, ":loans")
-	})
-}
-
-// Many more buyers than units arrive at once, and some steps of loans fail. Every unit is sold once, no user gets two,
-// and no buyer is refused while a unit is left.
-func TestSegmentsSellEveryUnitOnce(t *testing.T) {
-	env.Full(t)
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const units, users, rounds = 200, 150, 4
-		g, db := segmentsWithStock(t, rdb, 16, units)
-		var admitted, next, lost atomic.Int64
-		rdb.AddHook(env.RedisHook{Command: func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-			if !isLoan(cmd) || rand.IntN(4) > 0 {
-				return next(ctx, cmd)
-			}
-			if rand.IntN(2) == 0 {
-				_ = next(ctx, cmd)
-			}
-			lost.Add(1)
-			err := errors.New("reply lost")
-			cmd.SetErr(err)
-			return err
-		}})
-		var buyers errgroup.Group
-		for range 8 {
-			buyers.Go(func() error {
-				for range rounds * users / 8 {
-					a := admission(next.Add(1), 1+rand.Int64N(users))
-					a.Limit = 2
-					for {
-						results, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{a})
-						if err != nil {
-							return err
-						}
-						if errors.Is(results[0], domain.ErrUnavailable) {
-							continue
-						}
-						if results[0] == nil {
-							admitted.Add(1)
-						}
-						if errors.Is(results[0], domain.ErrSoldOut) && admitted.Load() < units-8 {
-							return errors.New("sold out too early")
-						}
-						break
-					}
-				}
-				return nil
-			})
-		}
-		require.NoError(t, buyers.Wait())
-		for user := int64(1); admitted.Load() < units && user <= users; user++ { // the rest
-			for range 2 {
-				a := admission(next.Add(1), user)
-				a.Limit = 2
-				for {
-					result := reserve(t, g, a)[0]
-					if errors.Is(result, domain.ErrUnavailable) {
-						continue
-					}
-					if result == nil {
-						admitted.Add(1)
-					}
-					break
-				}
-			}
-		}
-		require.EqualValues(t, units, admitted.Load())
-		require.Positive(t, lost.Load())
-		requireExact(t, g, db)
 	})
 }
 

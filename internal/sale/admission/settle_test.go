@@ -1,11 +1,9 @@
 package admission
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -148,26 +146,6 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		fail := queue(t, g, voucher)[1]
 		settle(t, g, fail, domain.End{Failed: "sold_out"})
 		require.Nil(t, ahead(13), "a failed ticket has no position")
-	})
-}
-
-// Settle publishes the outcomes to the instances with waiting buyers.
-func TestSettlePublishesOutcomes(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		a, b := admission(1, 10), admission(2, 11)
-		a.ReplyTo, b.ReplyTo = t.Name(), t.Name() // channels are not separated by database number
-		channel := rdb.Subscribe(t.Context(), strings.TrimSuffix(OutcomeChannels, "*")+t.Name())
-		defer channel.Close()
-		_, err := channel.Receive(t.Context()) // the subscription is confirmed
-		require.NoError(t, err)
-		reserve(t, g, a, b)
-		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		m, err := channel.ReceiveMessage(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "1 2:sold_out", m.Payload)
 	})
 }
 

@@ -60,7 +60,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 			waiting[i] = g.Expect(order)
 			defer waiting[i].Close()
 		}
-		g.publish(t.Context(), []domain.StreamEntry{p})
+		require.NoError(t, g.Settle(t.Context(), []domain.StreamEntry{p}))
 		wants := map[int]domain.Outcome{
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
