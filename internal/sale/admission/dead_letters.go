@@ -154,52 +154,38 @@ func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) []domain.DeadLe
 
 // newDeadLetter makes a DeadLetter of its entry. It accepts any content, so that an operator can see every dead letter.
 func newDeadLetter(id deadLetterID, m redis.XMessage) domain.DeadLetter {
-	values := stringValues(m.Values)
-	d := domain.DeadLetter{
-		ID:       id.String(),
-		Entry:    values["dead_entry"],
-		Reason:   values["dead_reason"],
-		BuriedAt: entryTime(id.entry),
+	// The values of an entry are strings.
+	fields := make(map[string]string, len(m.Values))
+	for name, v := range m.Values {
+		fields[name], _ = v.(string)
 	}
 
-	d.Tries, _ = strconv.ParseInt(values["dead_tries"], 10, 64)
-	if a, err := parseRow(values["row"]); err == nil {
+	d := domain.DeadLetter{
+		ID:       id.String(),
+		Entry:    fields["dead_entry"],
+		Reason:   fields["dead_reason"],
+		BuriedAt: entryTime(id.entry),
+	}
+	d.Tries, _ = strconv.ParseInt(fields["dead_tries"], 10, 64)
+
+	if a, err := parseRow(fields["row"]); err == nil {
 		d.Admission = &a
-		d.Fields = admissionFields(&a)
+		d.Fields = map[string]string{
+			"order":   strconv.FormatInt(a.OrderID, 10),
+			"user":    strconv.FormatInt(a.UserID, 10),
+			"voucher": strconv.FormatInt(a.VoucherID, 10),
+			"limit":   strconv.Itoa(a.Limit),
+			"amount":  strconv.FormatInt(a.Amount, 10),
+			"at":      strconv.FormatInt(a.At.UnixMilli(), 10),
+		}
 		return d
 	}
 
 	for _, added := range []string{"dead_entry", "dead_reason", "dead_tries"} {
-		delete(values, added)
+		delete(fields, added)
 	}
-	d.Fields = values
+	d.Fields = fields
 	return d
-}
-
-// stringValues converts the fields of an entry, which are all strings.
-func stringValues(values map[string]any) map[string]string {
-	m := make(map[string]string, len(values))
-	for name, v := range values {
-		m[name], _ = v.(string)
-	}
-	return m
-}
-
-// admissionFields returns an admission as named fields, for operators.
-func admissionFields(a *domain.Admission) map[string]string {
-	m := map[string]string{}
-	for name, n := range map[string]int64{
-		"order":   a.OrderID,
-		"user":    a.UserID,
-		"voucher": a.VoucherID,
-		"limit":   int64(a.Limit),
-		"amount":  a.Amount,
-		"at":      a.At.UnixMilli(),
-	} {
-		m[name] = strconv.FormatInt(n, 10)
-	}
-
-	return m
 }
 
 // Replay admits a dead letter again, under the same order id, and queues it. It checks the limit and the stock, but not
