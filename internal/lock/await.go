@@ -78,3 +78,17 @@ const undoWindow = 5 * time.Second
 // request leaves one behind. Without a free slot the key expires with its lease, as when the process dies. There are
 // more slots than commands that an executor has in flight.
 var undoSlots = make(chan struct{}, 1024)
+
+// undoInBackground runs an undo, if a slot is free.
+func undoInBackground(undo func()) {
+	select {
+	case undoSlots <- struct{}{}:
+	default:
+		return
+	}
+
+	go func() {
+		defer func() { <-undoSlots }()
+		undo()
+	}()
+}

@@ -421,15 +421,7 @@ func retryIn(ms, place int64) time.Duration {
 // undoLater waits for the claim's last command, and then releases in the background until the server has confirmed it,
 // undoWindow is over, or the client is closed.
 func (cl *claim) undoLater(last *call) {
-	select {
-	case undoSlots <- struct{}{}:
-	default:
-		return
-	}
-
-	go func() {
-		defer func() { <-undoSlots }()
-
+	undoInBackground(func() {
 		deadline := time.Now().Add(undoWindow)
 		for try := 0; ; try++ {
 			<-last.done
@@ -437,10 +429,11 @@ func (cl *claim) undoLater(last *call) {
 			if released || time.Now().After(deadline) || cl.c.life.Err() != nil {
 				return
 			}
+
 			if last.script == cl.kind.release {
 				time.Sleep(backoff(try))
 			}
 			last = cl.sendRelease()
 		}
-	}()
+	})
 }

@@ -332,7 +332,7 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 	groups := group(batch)
 	cmds := make([]noRetry, len(groups))
 	for i, calls := range groups {
-		cmds[i] = noRetry{redis.NewCmd(ctx, command(calls, byHash)...)}
+		cmds[i] = noRetry{redis.NewCmd(ctx, commandOf(calls, byHash)...)}
 	}
 
 	// The commands have the errors that these methods return.
@@ -380,8 +380,8 @@ func group(batch []*call) [][]*call {
 	return groups
 }
 
-// command returns the arguments of the Redis command for calls that travel together.
-func command(calls []*call, byHash bool) []any {
+// commandOf returns the arguments of the Redis command for calls that travel together.
+func commandOf(calls []*call, byHash bool) []any {
 	first := calls[0]
 	if len(calls) == 1 {
 		return first.command(byHash)

@@ -231,14 +231,5 @@ func (s *session) undoInBackground(ctx context.Context) {
 		return
 	}
 
-	select {
-	case undoSlots <- struct{}{}:
-	default:
-		return
-	}
-
-	go func() {
-		defer func() { <-undoSlots }()
-		s.undo(ctx, math.MaxInt)
-	}()
+	undoInBackground(func() { s.undo(ctx, math.MaxInt) })
 }
