@@ -309,15 +309,11 @@ func (l *line) remove(number uint32) {
 
 // turn is the present state of one place.
 type turn struct {
-	// over means that the buyer left, or the pass has expired.
-	over bool
-	// held means that no server can sell; the pass is extended by that time.
-	held bool
+	state State
 	// expires is that of the pass; zero if the buyer is not admitted.
 	expires time.Time
 	round   uint32 // of the pass
-	lobby   bool
-	ahead   int // in the line
+	ahead   int    // in the line
 	// eta is the time until the buyer is admitted, at the present rate; 0 if unknown.
 	eta  time.Duration
 	poll time.Duration // until the next poll
@@ -334,21 +330,22 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	i := l.indexOf(number)
 	if r := l.round(l.passes[i]); r != nil && r.expires.After(l.passTime(now)) {
 		if r.expires.After(now) {
-			return turn{expires: r.expires, round: r.seq}
+			return turn{state: Admitted, expires: r.expires, round: r.seq}
 		}
-		return turn{held: true, round: r.seq}
+		return turn{state: turnSuspended, round: r.seq}
 	}
 
 	if l.over.has(i) {
-		return turn{over: true}
+		return turn{state: turnOver}
 	}
 
 	t := turn{
-		lobby: l.room.StartedAt.IsZero(),
+		state: Waiting,
 		size:  l.room.Size,
 		seed:  l.room.Seed,
 	}
-	if t.lobby {
+	if l.room.StartedAt.IsZero() {
+		t.state = Lobby
 		spread := max(minPoll, time.Duration(l.room.Joined)*startSpread)
 		// The bound comes before the sum, which could overflow.
 		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now)))

@@ -39,7 +39,7 @@ func newTestRoom(t *testing.T, lobby uint32) *testRoom {
 	r.room = domain.Room{VoucherID: 1, Joined: lobby, Stock: r.sale.Stock}
 	r.read()
 	for n := range lobby {
-		require.True(t, r.ask(n).lobby)
+		require.Equal(t, Lobby, r.ask(n).state)
 	}
 	r.now = start
 	r.room.StartedAt, r.room.Size, r.room.Seed = start, lobby, [32]byte{7}
@@ -142,7 +142,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 	r.leave(first[2]) // this server waits for the event, which says that the pass has not bought
 	require.Empty(t, r.admit(time.Second))
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[2:3]})
-	require.True(t, r.ask(first[2]).over)
+	require.Equal(t, turnOver, r.ask(first[2]).state)
 	require.Len(t, r.admit(time.Second), 1)
 	require.Empty(t, r.admit(time.Second))
 
@@ -154,7 +154,7 @@ func TestNoMorePassesThanUnits(t *testing.T) {
 		r.ask(n)
 	}
 	require.Len(t, r.admit(time.Second), 1, "of the first four, one had neither bought nor left")
-	require.True(t, r.ask(first[3]).over)
+	require.Equal(t, turnOver, r.ask(first[3]).state)
 }
 
 // A purchase counts on a server that reads it before its admission, as when the admission was made by another server.
@@ -228,21 +228,21 @@ func TestLateServerAgrees(t *testing.T) {
 		a, b := r.ask(n), late.ask(n)
 		require.Equal(t, a.ahead, b.ahead, n)
 		require.Equal(t, a.expires, b.expires, n)
-		require.Equal(t, a.over, b.over, n)
+		require.Equal(t, a.state, b.state, n)
 	}
 	late.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: first[:1]})
-	require.True(t, late.ask(first[0]).over)
+	require.Equal(t, turnOver, late.ask(first[0]).state)
 }
 
 // Leaving in the lobby leaves a gap in the line.
 func TestLeavingLobby(t *testing.T) {
 	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Minute), room: domain.Room{VoucherID: 1, Joined: 3}}
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{1}})
-	require.True(t, r.ask(1).over)
+	require.Equal(t, turnOver, r.ask(1).state)
 	r.room.StartedAt, r.room.Size, r.room.Stock = start, 3, 10
 	r.now = start
 	r.read()
-	require.True(t, r.ask(1).over)
+	require.Equal(t, turnOver, r.ask(1).state)
 	require.Equal(t, 1, r.ask(0).ahead+r.ask(2).ahead)
 }
 
@@ -354,11 +354,11 @@ func TestLateServerAgreesOnOutage(t *testing.T) {
 	late.read(admitted(0, 33), admitted(1, 34))
 	late.read(outage)
 	late.read()
-	require.True(t, late.ask(order[0]).over, "it expired before the outage was known")
+	require.Equal(t, turnOver, late.ask(order[0]).state, "it expired before the outage was known")
 	require.Equal(t, at(66), late.ask(order[1]).expires)
 	late.now = at(66)
 	late.read()
-	require.True(t, late.ask(order[1]).over, "without a further heartbeat")
+	require.Equal(t, turnOver, late.ask(order[1]).state, "without a further heartbeat")
 	require.Zero(t, late.outstanding())
 }
 

@@ -49,6 +49,10 @@ const (
 	Lobby    State = "lobby"    // waits for the start
 	Waiting  State = "waiting"  // waits for the turn
 	Admitted State = "admitted" // may buy
+
+	// The states of a place in a room that are answered by an error.
+	turnOver      State = "over"      // the buyer left, or the pass has expired
+	turnSuspended State = "suspended" // no server can sell; the pass is extended by that time
 )
 
 // Admission is the answer to a buyer at the entry.
@@ -163,8 +167,8 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 		}
 
 		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
-		over := t.over || record.HasUsed(t.round)
-		if !over || item.request.Lost >= 0 {
+		missed := t.state == turnOver || record.HasUsed(t.round)
+		if !missed || item.request.Lost >= 0 {
 			a, err := s.admission(userID, v, place.number, t)
 			if err != nil {
 				proof.giveBack(ctx)
@@ -258,15 +262,16 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 
 // admission returns the answer for a place. Errors: domain.ErrPlaceLost, domain.ErrUnavailable (an outage goes on).
 func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
-	switch {
-	case t.over:
+	switch t.state {
+	case turnOver:
 		return Admission{}, domain.ErrPlaceLost
-	case t.held:
+	case turnSuspended:
 		return Admission{}, domain.ErrUnavailable
+	case Lobby, Waiting, Admitted:
 	}
 
 	a := Admission{
-		State:   Waiting,
+		State:   t.state,
 		Ticket:  s.Tickets.Issue(userID, v.ID, number),
 		Number:  number,
 		Ahead:   t.ahead,
@@ -278,13 +283,9 @@ func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t tu
 		Seed:    t.seed,
 	}
 
-	switch {
-	case !t.expires.IsZero():
-		a.State = Admitted
+	if t.state == Admitted {
 		a.ExpiresAt = t.expires
 		a.Pass = s.Passes.Issue(userID, v.ID, v.Sale.Entry.Epoch, t.round, t.expires)
-	case t.lobby:
-		a.State = Lobby
 	}
 
 	return a, nil
@@ -306,11 +307,11 @@ func (s *Service) Leave(ctx context.Context, userID, voucherID int64, ticket str
 		return err
 	}
 
-	over, round := l.turnOf(number)
+	turned, round := l.turnOf(number)
 	place := domain.RoomPlace{
 		UserID: userID,
 		Number: number,
-		Over:   over,
+		Over:   turned,
 		Pass:   round > 0,
 	}
 	if place.Pass {
