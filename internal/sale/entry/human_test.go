@@ -55,6 +55,25 @@ func (u *used) UseUp(_ context.Context, id string, _ time.Duration) (bool, error
 	return !again, nil
 }
 
+// challenged returns a Service of a sale in mode pass that demands a challenge.
+func challenged(human entry.HumanProof, solutions entry.UsedSolutions, clock func() time.Time) (*entry.Service, *domain.Sale) {
+	sale := &domain.Sale{
+		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1,
+		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
+	}
+	return &entry.Service{
+		Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
+		Passes:    entry.NewPasses(newKey),
+		Tickets:   entry.NewTickets(newKey),
+		Limits:    limits{},
+		Human:     human,
+		Solutions: solutions,
+		Now:       clock,
+	}, sale
+}
+
+var challengeSecrets = domain.NewKeyring([]byte("a secret of the challenges of tests!"))
+
 func TestEntryWithChallenge(t *testing.T) {
 	const upcoming, running, soldOut, ended = "upcoming", "running", "sold out", "ended"
 	redisDown := domain.ErrUnavailable
@@ -78,11 +97,10 @@ func TestEntryWithChallenge(t *testing.T) {
 		{name: "no challenge before the start", sale: upcoming, off: true, want: domain.ErrSaleNotStarted},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			sale := &domain.Sale{
-				Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour),
-				Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: !c.off},
-			}
 			at := now
+			human, solutions := &riddle{}, &used{ids: map[string]bool{"id": c.used}, err: c.redis}
+			s, sale := challenged(human, solutions, func() time.Time { return at })
+			sale.Entry.Challenge = !c.off
 			switch c.sale {
 			case upcoming:
 				at = now.Add(-time.Millisecond)
@@ -90,11 +108,6 @@ func TestEntryWithChallenge(t *testing.T) {
 				sale.Stock = 0
 			case ended:
 				at = sale.EndAt
-			}
-			human, solutions := &riddle{}, &used{ids: map[string]bool{"id": c.used}, err: c.redis}
-			s := &entry.Service{
-				Sales:  oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
-				Passes: entry.NewPasses(newKey), Limits: limits{}, Human: human, Solutions: solutions, Now: func() time.Time { return at },
 			}
 			admission, err := s.Enter(t.Context(), 7, 1, c.solution)
 			require.Equal(t, c.usesUp, solutions.ids["id"])
@@ -116,25 +129,10 @@ func TestEntryWithChallenge(t *testing.T) {
 // Two servers share the used solutions, and each knows only the solutions that it has seen. A buyer whose solution is used
 // up enters again at once on either of them.
 func TestEntryAfterChallengeIsSolved(t *testing.T) {
-	sale := &domain.Sale{
-		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour),
-		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
-	}
-	secrets := domain.NewKeyring([]byte("a secret of the challenges of tests!"))
 	clock := func() time.Time { return now }
 	solutions := &used{ids: map[string]bool{}}
-	server := func() *entry.Service {
-		return &entry.Service{
-			Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
-			Passes:    entry.NewPasses(newKey),
-			Limits:    limits{},
-			Human:     entry.NewWork(secrets, clock),
-			Solutions: solutions,
-			Now:       clock,
-		}
-	}
-	a := server()
-	b := server()
+	a, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
+	b, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	demanded := func(s *entry.Service, solution string) json.RawMessage {
 		t.Helper()
 		_, err := s.Enter(t.Context(), 7, 1, solution)
@@ -168,21 +166,10 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 // The clock of a server is set back by ten minutes after a solution was used. By that clock the solution is valid for longer,
 // but it does not work again.
 func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
-	sale := &domain.Sale{
-		Stock: 1, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour),
-		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
-	}
 	var passed, step time.Duration
 	clock := func() time.Time { return now.Add(passed + step) }
-	solutions := &expiring{passed: &passed}
-	s := &entry.Service{
-		Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
-		Passes:    entry.NewPasses(newKey),
-		Limits:    limits{},
-		Human:     entry.NewWork(domain.NewKeyring([]byte("a secret of the challenges of tests!")), clock),
-		Solutions: solutions,
-		Now:       clock,
-	}
+	s, sale := challenged(entry.NewWork(challengeSecrets, clock), &expiring{passed: &passed}, clock)
+	sale.BeginAt = now.Add(-time.Hour)
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	var demanded *domain.ChallengeRequiredError
 	require.ErrorAs(t, err, &demanded)
@@ -236,17 +223,11 @@ func (r *oneRoom) Rooms(context.Context, map[int64]domain.RoomCursor) ([]domain.
 // A place in a room uses a solution up; a failed attempt to get one does not.
 func TestRoomWithChallenge(t *testing.T) {
 	store, human, solutions := &oneRoom{err: domain.ErrUnavailable}, &riddle{}, &used{ids: map[string]bool{}}
-	sales := oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: &domain.Sale{
-		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1,
-		Entry: domain.Entry{Mode: domain.EntryRoom, Challenge: true},
-	}}}
-	s := &entry.Service{
-		Sales: sales, Passes: entry.NewPasses(newKey), Tickets: entry.NewTickets(newKey), Limits: limits{}, Human: human,
-		Solutions: solutions, Now: func() time.Time { return now },
-		Rooms: entry.NewRooms(entry.RoomsConfig{
-			Store: store, Sales: sales, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
-		}),
-	}
+	s, sale := challenged(human, solutions, func() time.Time { return now })
+	sale.Entry.Mode = domain.EntryRoom
+	s.Rooms = entry.NewRooms(entry.RoomsConfig{
+		Store: store, Sales: s.Sales, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+	})
 	var demanded *domain.ChallengeRequiredError
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	require.ErrorAs(t, err, &demanded)
