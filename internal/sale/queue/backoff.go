@@ -19,12 +19,6 @@ type backoff struct {
 	failures int
 }
 
-func (b *backoff) failed(ctx context.Context, log *slog.Logger, message string, err error) {
-	if b.failures == 0 {
-		log.ErrorContext(ctx, message, slog.Any("err", err))
-	}
-}
-
 func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	if b.failures != 0 {
 		log.InfoContext(ctx, message)
@@ -33,7 +27,10 @@ func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 }
 
 // wait pauses after a failure. It returns the cause of ctx if that ends first.
-func (b *backoff) wait(ctx context.Context) error {
+func (b *backoff) wait(ctx context.Context, log *slog.Logger, message string, failure error) error {
+	if b.failures == 0 {
+		log.ErrorContext(ctx, message, slog.Any("err", failure))
+	}
 	b.failures++
 	return loop.Sleep(ctx, loop.Backoff(shortestPause, longestPause, b.failures-1))
 }

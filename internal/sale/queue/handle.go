@@ -50,8 +50,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 			continue
 		}
 
-		pause.failed(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable)
-		if pause.wait(ctx) != nil {
+		if pause.wait(ctx, r.log, "queue: database unavailable, keeping the batch", unavailable) != nil {
 			break
 		}
 	}
@@ -249,8 +248,7 @@ func (r *reader) persist(ctx context.Context, do func() error) error {
 			return nil
 		}
 
-		pause.failed(ctx, r.log, "queue: cannot settle admissions in the gate", err)
-		if pause.wait(ctx) != nil {
+		if pause.wait(ctx, r.log, "queue: cannot settle admissions in the gate", err) != nil {
 			return fmt.Errorf("queue: stopped before the gate was changed: %w", err)
 		}
 	}

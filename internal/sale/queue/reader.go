@@ -40,9 +40,8 @@ func (r *reader) run(reading, working context.Context) {
 		case err == nil:
 			pause.reset(reading, r.log, "queue: stream readable again")
 		case reading.Err() == nil:
-			pause.failed(reading, r.log, "queue: cannot read the stream", err)
 			// The loop checks reading.
-			_ = pause.wait(reading)
+			_ = pause.wait(reading, r.log, "queue: cannot read the stream", err)
 		}
 	}
 }
