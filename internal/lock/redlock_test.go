@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -194,27 +193,6 @@ func TestHangingNodeIsBounded(t *testing.T) {
 	assert.Less(t, time.Since(began), longTimeout, "the client's own timeouts would take longer")
 	require.NoError(t, last.Resume())
 	keyGone(t, last.Addr, "a")
-}
-
-// A client that retries would find its own key and report the lock as taken.
-func TestRedLockAcquireReplyLostWithRetryingClient(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := context.Background()
-	p := startProxy(t, addr)
-	rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
-	defer func() { _ = rdb.Close() }()
-	l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(patience))
-	require.NoError(t, err)
-	p.Inject(dropReply, setCmd, 1)
-	_, err = l.TryLock(ctx)
-	require.ErrorIs(t, err, io.EOF)
-	nothingLeft(t, newClient(t, addr))
-
-	h := must(t)(l.TryLock(ctx))
-	p.Inject(dropReply, scriptCmd, 1)
-	require.NoError(t, h.Release(ctx))
-	nothingLeft(t, newClient(t, addr))
 }
 
 // Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.

@@ -95,15 +95,6 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 	require.Equal(t, 3, checks)
 }
 
-func TestWaitReturnsContextError(t *testing.T) {
-	e := namedGate(t, nil).Expect(1)
-	defer e.Close()
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := e.Wait(ctx, never)
-	require.ErrorIs(t, err, context.Canceled)
-}
-
 // Wait returns an outcome that has arrived even if the context has ended.
 func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
