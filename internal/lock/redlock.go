@@ -212,31 +212,15 @@ func (l *redLock) attempts(ctx context.Context, o options, wait bool) (*Hold, er
 	}
 }
 
-// attempt sends one acquire to the nodes. If ctx ends first, the attempt continues in the background and is undone.
+// attempt sends one acquire to the nodes. If ctx ends first, it is undone in the background.
 func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
-	type outcome struct {
-		validUntil time.Time
-		err        error
-	}
-
 	s := newSession(l, o.lease)
-	acquire := func() outcome {
-		until, err := s.acquire(context.WithoutCancel(ctx))
-		return outcome{until, err}
+	validUntil, err := s.acquire(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("%w: %w: %w", ErrNotAcquired, err, waitEnded(ctx))
 	}
-	undoLate := func(o outcome) {
-		if o.err == nil {
-			s.undo(ctx, 1)
-			s.undoInBackground(ctx)
-		}
-	}
-
-	out, ok := await(ctx, acquire, undoLate)
-	if !ok {
-		return nil, fmt.Errorf("%w: %w: %w", ErrNotAcquired, ErrUncertain, waitEnded(ctx))
-	}
-	if out.err != nil {
-		return nil, out.err
+	if err != nil {
+		return nil, err
 	}
 
 	return newHold(ctx, grant{
@@ -245,7 +229,7 @@ func (l *redLock) attempt(ctx context.Context, o options) (*Hold, error) {
 		name:       l.name,
 		lease:      o.lease,
 		fixed:      o.fixed,
-		validUntil: out.validUntil,
+		validUntil: validUntil,
 		observe:    l.observe,
 	}), nil
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -76,7 +75,7 @@ func (s *session) acquire(ctx context.Context) (time.Time, error) {
 		return s.mutex.Until(), nil
 	}
 
-	// redsync has sent the release already, except to nodes that are clear.
+	// Unless ctx has ended, redsync has sent the release already, except to nodes that are clear.
 	err := s.acquireError()
 	s.undoInBackground(ctx)
 	return time.Time{}, err
@@ -206,30 +205,27 @@ func (s *session) release(ctx context.Context) error {
 	return err
 }
 
-// undo removes the session's key from the nodes that may have it, with at most tries attempts. It ignores the end of
-// ctx.
-func (s *session) undo(ctx context.Context, tries int) {
+// undo removes the session's key from the nodes that may have it, until that is done or undoWindow is over. It ignores
+// the end of ctx.
+func (s *session) undo(ctx context.Context) {
 	deadline := time.Now().Add(min(undoWindow, s.lease))
-	for try := range tries {
+	for try := 0; ; try++ {
 		// The node states record the outcome more exactly than the result.
 		tryCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		_, _ = s.mutex.UnlockContext(tryCtx)
 		cancel()
 
 		pause := backoff(try)
-		if s.uncleared() == 0 || try+1 == tries || time.Now().Add(pause).After(deadline) {
+		if s.uncleared() == 0 || time.Now().Add(pause).After(deadline) {
 			return
 		}
 		time.Sleep(pause)
 	}
 }
 
-// undoInBackground repeats the undo in the background until it is done or undoWindow is over, if there is anything to
-// undo. The caller must not use the session afterwards.
+// undoInBackground starts the undo, if there is anything to undo. The caller must not use the session afterwards.
 func (s *session) undoInBackground(ctx context.Context) {
-	if s.uncleared() == 0 {
-		return
+	if s.uncleared() > 0 {
+		undoInBackground(func() { s.undo(ctx) })
 	}
-
-	undoInBackground(func() { s.undo(ctx, math.MaxInt) })
 }
