@@ -132,14 +132,6 @@ func (c *call) command(byHash bool) []any {
 	return append(command, c.args...)
 }
 
-func (e *executor) send(s *script, keys []string, args []any) *call {
-	return e.submit(&call{
-		script: s,
-		keys:   keys,
-		args:   args,
-	})
-}
-
 // submit queues a call and returns it at once.
 func (e *executor) submit(c *call) *call {
 	if e.enqueue(c) {

@@ -19,6 +19,10 @@ var echo = newScript(`return ARGV[5]`)
 
 func echoArgs(text string) []any { return []any{"", "", 0, "", text} }
 
+func echoCall(text string) *call {
+	return &call{script: echo, keys: []string{"a"}, args: echoArgs(text)}
+}
+
 func isSent(c *call, e *executor) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,10 +51,10 @@ func TestCallersShareRoundTrips(t *testing.T) {
 	before := seen.scripts()
 
 	require.NoError(t, server.Pause())
-	calls := []*call{e.send(echo, []string{"a"}, echoArgs("0"))}
+	calls := []*call{e.submit(echoCall("0"))}
 	eventually(t, "sent", func() bool { return isSent(calls[0], e) })
 	for i := range 20 {
-		calls = append(calls, e.send(echo, []string{"a"}, echoArgs(strconv.Itoa(i+1))))
+		calls = append(calls, e.submit(echoCall(strconv.Itoa(i+1))))
 	}
 
 	require.NoError(t, server.Resume())
@@ -140,12 +144,12 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	require.NoError(t, err)
 	e.timeout = 6 * time.Second // in which the queue is filled
 	require.NoError(t, server.Pause())
-	inFlight := e.send(echo, []string{"a"}, echoArgs("x"))
+	inFlight := e.submit(echoCall("x"))
 	eventually(t, "sent", func() bool { return isSent(inFlight, e) })
 
 	left, leave := context.WithCancel(context.Background())
 	leave()
-	dropped := e.send(echo, []string{"a"}, echoArgs("x"))
+	dropped := e.submit(echoCall("x"))
 	require.True(t, e.wait(left, dropped))
 	require.ErrorIs(t, dropped.err, errNotSent)
 	require.True(t, notExecuted(dropped.err))
@@ -153,9 +157,9 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 
 	var queue []*call
 	for range maxQueued - 1 {
-		queue = append(queue, e.send(echo, []string{"a"}, echoArgs("x")))
+		queue = append(queue, e.submit(echoCall("x")))
 	}
-	busy := e.send(echo, []string{"a"}, echoArgs("x"))
+	busy := e.submit(echoCall("x"))
 	require.ErrorIs(t, busy.err, errBusy)
 	require.True(t, notExecuted(busy.err))
 	require.True(t, e.wait(soon(t), inFlight))
