@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -63,47 +62,24 @@ func (h *adminOrderHandler) search(c *gin.Context) error {
 	return h.find(c, in.Phone)
 }
 
-// maxSearchText bounds a text to search for, in characters.
-const maxSearchText = 255
-
 func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
-	}
-
+	q := &query{c: c}
+	page := q.page(h.cursors)
 	f := service.SearchFilter{
-		Phone:    phone,
-		PhoneEnd: c.Query("phone_end"),
-		Title:    c.Query("title"),
-		Payment:  c.Query("payment_ref"),
-		Page:     page.Page,
+		ID:        q.id("id"),
+		VoucherID: q.id("voucher_id"),
+		UserID:    q.id("user_id"),
+		Phone:     phone,
+		PhoneEnd:  c.Query("phone_end"),
+		Title:     q.text("title"),
+		Payment:   q.text("payment_ref"),
+		Status:    q.orderStatus(),
+		From:      q.time("created_from"),
+		To:        q.time("created_to"),
+		Page:      page.Page,
 	}
-
-	ids := map[string]*int64{"id": &f.ID, "voucher_id": &f.VoucherID, "user_id": &f.UserID}
-	for name, dst := range ids {
-		if *dst, err = queryID(c, name); err != nil {
-			return err
-		}
-	}
-
-	for name, dst := range map[string]*time.Time{"created_from": &f.From, "created_to": &f.To} {
-		if *dst, err = queryTime(c, name); err != nil {
-			return err
-		}
-	}
-
-	for _, name := range []string{"title", "payment_ref"} {
-		if text := c.Query(name); !utf8.ValidString(text) || utf8.RuneCountInString(text) > maxSearchText {
-			return domain.Invalid(name, "must be at most 255 characters")
-		}
-	}
-
-	if s := c.Query("status"); s != "" {
-		var ok bool
-		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
-			return domain.Invalid("status", "is not a status of an order")
-		}
+	if q.err != nil {
+		return q.err
 	}
 
 	orders, err := h.finder.Find(c.Request.Context(), f)
@@ -121,10 +97,13 @@ func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 	if err != nil {
 		return service.FoundOrder{}, err
 	}
-	user, err := queryID(c, "user_id")
-	if err != nil {
-		return service.FoundOrder{}, err
+
+	q := &query{c: c}
+	user := q.id("user_id")
+	if q.err != nil {
+		return service.FoundOrder{}, q.err
 	}
+
 	return h.finder.One(c.Request.Context(), user, id)
 }
 

@@ -28,8 +28,14 @@ type changeOut struct {
 	actorPhone
 }
 
-// actorKinds are the kinds of actors by which changes can be filtered.
-var actorKinds = []domain.ActorKind{domain.ActorAdmin, domain.ActorBuyer, domain.ActorProvider, domain.ActorSystem}
+// parseActor parses a kind of actors by which changes can be filtered.
+func parseActor(word string) (domain.ActorKind, bool) {
+	switch kind := domain.ActorKind(word); kind {
+	case domain.ActorAdmin, domain.ActorBuyer, domain.ActorProvider, domain.ActorSystem:
+		return kind, true
+	}
+	return "", false
+}
 
 func (h *auditHandler) list(c *gin.Context) error {
 	switch c.Query("kind") {
@@ -41,27 +47,23 @@ func (h *auditHandler) list(c *gin.Context) error {
 	return domain.Invalid("kind", "must be change or request")
 }
 
+func changeID(e *domain.AuditEntry) int64 { return e.ID }
+
+func requestRowID(r *domain.AdminRequest) int64 { return r.ID }
+
 func (h *auditHandler) changes(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.AuditFilter{
+		VoucherID: q.id("voucher_id"),
+		OrderID:   q.id("order_id"),
+		ActorID:   q.id("actor_id"),
+		Actor:     word(q, "actor", parseActor, "must be admin, buyer, provider or system"),
+		Action:    c.Query("action"),
+		Page:      page.Page,
 	}
-
-	f := domain.AuditFilter{Page: page.Page}
-	for name, dst := range map[string]*int64{
-		"voucher_id": &f.VoucherID,
-		"order_id":   &f.OrderID,
-		"actor_id":   &f.ActorID,
-	} {
-		if *dst, err = queryID(c, name); err != nil {
-			return err
-		}
-	}
-
-	f.Action = c.Query("action")
-	f.Actor = domain.ActorKind(c.Query("actor"))
-	if f.Actor != "" && !slices.Contains(actorKinds, f.Actor) {
-		return domain.Invalid("actor", "must be admin, buyer, provider or system")
+	if q.err != nil {
+		return q.err
 	}
 
 	entries, err := h.log.AuditLog(c.Request.Context(), f)
@@ -75,7 +77,7 @@ func (h *auditHandler) changes(c *gin.Context) error {
 	}
 
 	out := func(e *domain.AuditEntry) changeOut { return changeOut{*e, phones[e.Actor.ID]} }
-	return writeJSON(c, http.StatusOK, newList(page, entries, out, func(e *domain.AuditEntry) int64 { return e.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, entries, out, changeID))
 }
 
 // phonesOf returns the masked numbers of the users of entries.
@@ -132,14 +134,15 @@ func newRequestOut(r *domain.AdminRequest) requestOut {
 }
 
 func (h *auditHandler) requests(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.RequestFilter{
+		UserID: q.id("actor_id"),
+		Target: c.Query("target"),
+		Page:   page.Page,
 	}
-
-	f := domain.RequestFilter{Target: c.Query("target"), Page: page.Page}
-	if f.UserID, err = queryID(c, "actor_id"); err != nil {
-		return err
+	if q.err != nil {
+		return q.err
 	}
 
 	requests, err := h.log.AdminRequests(c.Request.Context(), f)
@@ -157,5 +160,5 @@ func (h *auditHandler) requests(c *gin.Context) error {
 		o.actorPhone = phones[r.UserID]
 		return o
 	}
-	return writeJSON(c, http.StatusOK, newList(page, requests, out, func(r *domain.AdminRequest) int64 { return r.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, requests, out, requestRowID))
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"strconv"
 
 	"github.com/gin-gonic/gin"
 
@@ -56,31 +55,6 @@ type pageRequest struct {
 	// The pattern of the route.
 	list    string
 	cursors cursors
-}
-
-// request reads the cursor and the limit of a request for a list. Errors: *domain.InvalidError,
-// *domain.RateLimitedError.
-func (k cursors) request(c *gin.Context) (pageRequest, error) {
-	p := pageRequest{list: c.FullPath(), cursors: k}
-	var err error
-	if p.Limit, err = pageLimit(c); err != nil {
-		return p, err
-	}
-
-	if cursor := c.Query("cursor"); cursor != "" {
-		var ok bool
-		if p.after, ok = k.open(p.list, cursor); !ok {
-			if err := k.visit(c); err != nil {
-				return p, err
-			}
-			return p, domain.Invalid("cursor", "must be a next_cursor of this list")
-		}
-
-		// The cursor is authentic.
-		p.Before, _ = strconv.ParseInt(p.after, 10, 64)
-	}
-
-	return p, nil
 }
 
 // next returns the cursor after an item, or nil if a page with n items is the last one.

@@ -45,9 +45,10 @@ func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
 }
 
 func (h *deadLetterHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	if q.err != nil {
+		return q.err
 	}
 
 	letters, err := h.deadLetters.List(c.Request.Context(), page.after, page.Limit)

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"encoding/csv"
 	"iter"
 	"net/http"
 	"strconv"
@@ -47,12 +48,12 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
 // for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
-	var file *csvWriter
+	var file *csv.Writer
 	begin := func() {
 		header := c.Writer.Header()
 		header["Content-Type"] = csvType
 		header.Set("Content-Disposition", `attachment; filename="`+name+h.now().In(f.zone).Format("-2006-01-02")+`.csv"`)
-		file = newCSV(c.Writer, f.separator, columns...)
+		file = newCSV(c.Writer, f.separator, f.columns(columns))
 	}
 
 	fail := func(err error) error {
@@ -77,10 +78,12 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 		if file == nil {
 			begin()
 		}
-		file.Row(row)
+
+		// Flush returns the error.
+		_ = file.Write(inert(row))
 		n++
 		if n%domain.MaxPageSize == 0 {
-			if err := file.Flush(); err != nil {
+			if err := flush(file); err != nil {
 				return fail(err)
 			}
 		}
@@ -89,51 +92,55 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 	if file == nil {
 		begin()
 	}
-	if err := file.Flush(); err != nil {
+	if err := flush(file); err != nil {
 		return fail(err)
 	}
 
 	return nil
 }
 
-func (h *exportHandler) orderFile(c *gin.Context) error {
-	voucherID, err := queryID(c, "voucher_id")
-	if err != nil {
-		return err
+// flush sends all rows, and returns the first error since the file began.
+func flush(file *csv.Writer) error {
+	file.Flush()
+	return file.Error()
+}
+
+// request reads the filter of a file, 0 for all vouchers, and its format.
+func (h *exportHandler) request(c *gin.Context) (int64, sheetFormat, error) {
+	q := &query{c: c}
+	voucherID := q.id("voucher_id")
+	if q.err != nil {
+		return 0, sheetFormat{}, q.err
 	}
 
 	sheet, err := sheetFormatOf(c)
+	return voucherID, sheet, err
+}
+
+// soldOrder is a row of the file of orders.
+type soldOrder struct {
+	service.FoundOrder
+	ref string // of the payment that was received
+}
+
+func (h *exportHandler) orderFile(c *gin.Context) error {
+	voucherID, sheet, err := h.request(c)
 	if err != nil {
 		return err
 	}
 
-	type row struct {
-		service.FoundOrder
-		ref string // of the payment that was received
-	}
-
-	rows := pages(c, h.reads, func(last *row) ([]row, error) {
-		f := service.SearchFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-
-		found, err := h.orders.Find(c.Request.Context(), f)
+	rows := pages(c, h.reads, func(o *soldOrder) int64 { return o.ID }, func(before int64) ([]soldOrder, error) {
+		found, err := h.orders.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
-		ids := make([]int64, len(found))
-		for i := range found {
-			ids[i] = found[i].ID
-		}
-
-		payments, err := h.payments.PaymentsOf(c.Request.Context(), ids)
+		payments, err := h.payments.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
 		if err != nil {
 			return nil, err
 		}
 
-		page := make([]row, len(found))
+		page := make([]soldOrder, len(found))
 		for i := range found {
 			page[i].FoundOrder = found[i]
 			for _, p := range payments[found[i].ID] {
@@ -144,7 +151,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		}
 
 		return page, nil
-	}, func(o *row) []string {
+	}, func(o *soldOrder) []string {
 		bought := o.Bought()
 		value := ""
 		if o.Offer != nil {
@@ -160,30 +167,23 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		}
 	})
 
-	return h.write(c, "orders", &sheet, sheet.columns(
+	return h.write(c, "orders", &sheet, []string{
 		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at", "expires_at", "paid_at",
 		"redeemed_at", "cancelled_at", "refunded_at", "sub_title", "rules", "shop_id", "shop_name", "face_value", "payment_ref",
 		"valid_from", "valid_until",
-	), rows)
+	}, rows)
 }
 
+func foundID(o *service.FoundOrder) int64 { return o.ID }
+
 func (h *exportHandler) paymentFile(c *gin.Context) error {
-	voucherID, err := queryID(c, "voucher_id")
+	voucherID, sheet, err := h.request(c)
 	if err != nil {
 		return err
 	}
 
-	sheet, err := sheetFormatOf(c)
-	if err != nil {
-		return err
-	}
-
-	all := pages(c, h.reads, func(last *domain.SalePayment) ([]domain.SalePayment, error) {
-		p := domain.Page{Limit: domain.MaxPageSize}
-		if last != nil {
-			p.Before = last.ID
-		}
-		return h.payments.ListPayments(c.Request.Context(), p)
+	all := pages(c, h.reads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
+		return h.payments.ListPayments(c.Request.Context(), pageBefore(before))
 	}, itself)
 
 	rows := func(yield func([]string, error) bool) {
@@ -202,19 +202,14 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 		}
 	}
 
-	return h.write(c, "payments", &sheet, sheet.columns(
+	return h.write(c, "payments", &sheet, []string{
 		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at", "updated_at",
-	), rows)
+	}, rows)
 }
 
 // auditFile writes the changes of vouchers and orders or, with kind=request, the requests of admins.
 func (h *exportHandler) auditFile(c *gin.Context) error {
-	voucherID, err := queryID(c, "voucher_id")
-	if err != nil {
-		return err
-	}
-
-	sheet, err := sheetFormatOf(c)
+	voucherID, sheet, err := h.request(c)
 	if err != nil {
 		return err
 	}
@@ -222,11 +217,9 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	kind := c.Query("kind")
 	switch {
 	case kind == "" || kind == "change":
-		columns := sheet.columns("id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail")
-		return h.write(c, "audit", &sheet, columns, h.changes(c, &sheet, voucherID))
+		return h.writeChanges(c, &sheet, voucherID)
 	case kind == "request" && voucherID == 0:
-		columns := sheet.columns("id", "at", "user_id", "role", "method", "route", "target", "status", "request_id", "network")
-		return h.write(c, "requests", &sheet, columns, h.requests(c, &sheet))
+		return h.writeRequests(c, &sheet)
 	case kind == "request":
 		return domain.Invalid("voucher_id", "is not a filter of requests")
 	}
@@ -234,34 +227,32 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	return domain.Invalid("kind", "must be change or request")
 }
 
-func (h *exportHandler) changes(c *gin.Context, sheet *sheetFormat, voucherID int64) iter.Seq2[[]string, error] {
-	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
-		f := domain.AuditFilter{VoucherID: voucherID, Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-		return h.audit.AuditLog(c.Request.Context(), f)
+func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucherID int64) error {
+	rows := pages(c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
+		return h.audit.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
 			sheet.id(e.ID), sheet.time(&e.At), string(e.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
 			sheet.text(e.Detail),
 		}
 	})
+
+	return h.write(c, "audit", sheet, []string{"id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}, rows)
 }
 
-func (h *exportHandler) requests(c *gin.Context, sheet *sheetFormat) iter.Seq2[[]string, error] {
-	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
-		f := domain.RequestFilter{Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-		return h.audit.AdminRequests(c.Request.Context(), f)
+func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error {
+	rows := pages(c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
+		return h.audit.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
 			sheet.id(r.ID), sheet.time(&r.At), sheet.id(r.UserID), string(r.Role), r.Method, r.Route, sheet.text(r.Target), number(int64(r.Status)),
 			sheet.text(r.RequestID), sheet.text(r.Network),
 		}
 	})
+
+	return h.write(c, "requests", sheet, []string{
+		"id", "at", "user_id", "role", "method", "route", "target", "status", "request_id", "network",
+	}, rows)
 }
 
 // number returns a cell with a number, or an empty cell for 0, which stands for an absent one.

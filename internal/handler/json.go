@@ -233,44 +233,6 @@ func keyedByID(handle func(c *gin.Context, claim *domain.Claim, id int64) error)
 	}
 }
 
-// queryID returns an id of the query, or 0 if it is absent.
-func queryID(c *gin.Context, name string) (int64, error) {
-	s := c.Query(name)
-	if s == "" {
-		return 0, nil
-	}
-	id, ok := parseID(s)
-	if !ok {
-		return 0, domain.Invalid(name, "must be a positive 64-bit number")
-	}
-	return id, nil
-}
-
-// queryTime returns the time of a query parameter, or the zero time if it is absent. Error: *domain.InvalidError.
-func queryTime(c *gin.Context, name string) (time.Time, error) {
-	s := c.Query(name)
-	if s == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || t.Year() < 2002 || t.Year() > 9998 {
-		return time.Time{}, domain.Invalid(name, "must be a time of RFC 3339 from 2002 to 9998")
-	}
-	return t.UTC(), nil
-}
-
-func pageLimit(c *gin.Context) (int, error) {
-	s := c.Query("limit")
-	if s == "" {
-		return domain.DefaultPageSize, nil
-	}
-	n, ok := parseID(s)
-	if !ok || n > domain.MaxPageSize {
-		return 0, domain.Invalid("limit", "must be between 1 and %d", domain.MaxPageSize)
-	}
-	return int(n), nil
-}
-
 type list[T any] struct {
 	Items []T `json:"items"`
 	// Null on the last page.

@@ -98,14 +98,10 @@ func (h *meHandler) export(c *gin.Context) error {
 	w := &exportWriter{c: c}
 	w.field("exported_at", domain.Moment(h.now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
-	writeArray(w, "sessions", h.sessions(c, id.UserID))
-	writeArray(w, "login_codes", h.codes(c, u.Phone))
-	writeArray(w, "second_factors", h.factors(c, id.UserID))
-	writeArray(w, "orders", h.ordersOf(c, id.UserID))
-	writeArray(w, "actions", h.actions(c, id.UserID))
-	writeArray(w, "admin_requests", h.requests(c, id.UserID))
-	writeArray(w, "idempotency_keys", h.keys(c, id.UserID))
-	writeArray(w, "waiting_rooms", h.places(c, id.UserID))
+	h.writeAccount(w, &u)
+	h.writeOrders(w, u.ID)
+	h.writeActions(w, u.ID)
+	h.writePlaces(w, u.ID)
 	w.write([]byte("}\n"))
 
 	if w.err != nil {
@@ -174,18 +170,21 @@ func writeArray[T any](w *exportWriter, name string, records iter.Seq2[T, error]
 	w.write([]byte("]"))
 }
 
-// pages returns the records of all pages, converted. read returns the page after last, which is nil for the first page,
-// and at most domain.MaxPageSize records. It is called in one of the slots, and gives the client fileWriteTimeout for the
-// next part, even if none of the records is in the file.
-func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error), convert func(*S) T) iter.Seq2[T, error] {
+// pages returns the records of all pages, converted. read returns the page after a position, the zero value for the first
+// page, and at most domain.MaxPageSize records; position is that of a record. read is called in one of the slots, and gives
+// the client fileWriteTimeout for the next part, even if none of the records is in the file.
+func pages[S, T, K any](
+	c *gin.Context, reads slots, position func(*S) K, read func(after K) ([]S, error), convert func(*S) T,
+) iter.Seq2[T, error] {
 	conn := http.NewResponseController(c.Writer)
 
 	return func(yield func(T, error) bool) {
-		for last := (*S)(nil); ; {
+		var after K
+		for {
 			var page []S
 			err := reads.do(c.Request.Context(), func() error {
 				var err error
-				page, err = read(last)
+				page, err = read(after)
 				return err
 			})
 			if err != nil {
@@ -207,67 +206,59 @@ func pages[S, T any](c *gin.Context, reads slots, read func(last *S) ([]S, error
 				return
 			}
 
-			last = &page[len(page)-1]
+			after = position(&page[len(page)-1])
 		}
 	}
 }
 
-func (h *meHandler) sessions(c *gin.Context, userID int64) iter.Seq2[domain.SessionRecord, error] {
-	return pages(c, h.reads, func(last *domain.SessionRecord) ([]domain.SessionRecord, error) {
-		after := ""
-		if last != nil {
-			after = last.ID
-		}
-		return h.personal.SessionsOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, itself)
+// pageBefore is the page of a list, newest first, before an id.
+func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: domain.MaxPageSize} }
+
+// writeAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
+// who made the requests, and second factors come without their secrets.
+func (h *meHandler) writeAccount(w *exportWriter, u *domain.User) {
+	ctx := w.c.Request.Context()
+
+	writeArray(w, "sessions", pages(w.c, h.reads,
+		func(s *domain.SessionRecord) string { return s.ID },
+		func(after string) ([]domain.SessionRecord, error) {
+			return h.personal.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
+		}, itself))
+
+	writeArray(w, "login_codes", pages(w.c, h.reads,
+		func(code *domain.LoginCodeRecord) string { return code.LoginID },
+		func(after string) ([]domain.LoginCodeRecord, error) {
+			return h.personal.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
+		}, itself))
+
+	writeArray(w, "second_factors", pages(w.c, h.reads,
+		func(enrolled *time.Time) time.Time { return *enrolled },
+		func(time.Time) ([]time.Time, error) { return h.personal.SecondFactorsOf(ctx, u.ID) },
+		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
 }
 
-// codes returns the requests for login codes of the last day, without the codes and who made the requests.
-func (h *meHandler) codes(c *gin.Context, phone string) iter.Seq2[domain.LoginCodeRecord, error] {
-	return pages(c, h.reads, func(last *domain.LoginCodeRecord) ([]domain.LoginCodeRecord, error) {
-		after := ""
-		if last != nil {
-			after = last.LoginID
-		}
-		return h.personal.LoginCodesOf(c.Request.Context(), phone, after, domain.MaxPageSize)
-	}, itself)
-}
-
-// factors returns the second factors without their secrets.
-func (h *meHandler) factors(c *gin.Context, userID int64) iter.Seq2[exportedFactor, error] {
-	return pages(c, h.reads, func(*time.Time) ([]time.Time, error) {
-		return h.personal.SecondFactorsOf(c.Request.Context(), userID)
-	}, func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} })
-}
-
-// ordersOf returns the orders without their redeem codes, with which another person could use them.
-func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrder, error] {
+// writeOrders writes the orders without their redeem codes, with which another person could use them.
+func (h *meHandler) writeOrders(w *exportWriter, userID int64) {
+	ctx := w.c.Request.Context()
 	var payments map[int64][]domain.Payment
 	var events map[int64][]domain.EventRecord
 
-	return pages(c, h.reads, func(last *domain.Order) ([]domain.Order, error) {
-		f := domain.OrderFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-
-		orders, err := h.orders.List(c.Request.Context(), f)
+	read := func(before int64) ([]domain.Order, error) {
+		orders, err := h.orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
-		ids := make([]int64, len(orders))
-		for i := range orders {
-			ids[i] = orders[i].ID
-		}
-
-		if payments, err = h.personal.PaymentsOf(c.Request.Context(), ids); err != nil {
+		ids := idsOf(orders, orderID)
+		if payments, err = h.personal.PaymentsOf(ctx, ids); err != nil {
 			return nil, err
 		}
 
-		events, err = h.personal.EventsOf(c.Request.Context(), ids)
+		events, err = h.personal.EventsOf(ctx, ids)
 		return orders, err
-	}, func(o *domain.Order) exportedOrder {
+	}
+
+	writeArray(w, "orders", pages(w.c, h.reads, orderID, read, func(o *domain.Order) exportedOrder {
 		o.RedeemCode = ""
 
 		return exportedOrder{
@@ -275,45 +266,42 @@ func (h *meHandler) ordersOf(c *gin.Context, userID int64) iter.Seq2[exportedOrd
 			Payments: append([]domain.Payment{}, payments[o.ID]...),
 			Events:   append([]domain.EventRecord{}, events[o.ID]...),
 		}
-	})
+	}))
 }
 
-func (h *meHandler) actions(c *gin.Context, userID int64) iter.Seq2[domain.AuditEntry, error] {
-	return pages(c, h.reads, func(last *domain.AuditEntry) ([]domain.AuditEntry, error) {
-		f := domain.AuditFilter{ActorID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-		return h.audit.AuditLog(c.Request.Context(), f)
-	}, itself)
+func orderID(o *domain.Order) int64 { return o.ID }
+
+func idsOf[T any](items []T, id func(*T) int64) []int64 {
+	ids := make([]int64, len(items))
+	for i := range items {
+		ids[i] = id(&items[i])
+	}
+	return ids
 }
 
-func (h *meHandler) requests(c *gin.Context, userID int64) iter.Seq2[requestOut, error] {
-	return pages(c, h.reads, func(last *domain.AdminRequest) ([]domain.AdminRequest, error) {
-		f := domain.RequestFilter{UserID: userID, Page: domain.Page{Limit: domain.MaxPageSize}}
-		if last != nil {
-			f.Page.Before = last.ID
-		}
-		return h.audit.AdminRequests(c.Request.Context(), f)
-	}, newRequestOut)
+// writeActions writes what the user did, as a buyer and as staff, and the keys of the user's requests.
+func (h *meHandler) writeActions(w *exportWriter, userID int64) {
+	ctx := w.c.Request.Context()
+
+	writeArray(w, "actions", pages(w.c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
+		return h.audit.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
+	}, itself))
+
+	writeArray(w, "admin_requests", pages(w.c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
+		return h.audit.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
+	}, newRequestOut))
+
+	writeArray(w, "idempotency_keys", pages(w.c, h.reads,
+		func(k *domain.KeyRecord) string { return k.Key },
+		func(after string) ([]domain.KeyRecord, error) {
+			return h.personal.KeysOf(ctx, userID, after, domain.MaxPageSize)
+		}, itself))
 }
 
-func (h *meHandler) keys(c *gin.Context, userID int64) iter.Seq2[domain.KeyRecord, error] {
-	return pages(c, h.reads, func(last *domain.KeyRecord) ([]domain.KeyRecord, error) {
-		after := ""
-		if last != nil {
-			after = last.Key
-		}
-		return h.personal.KeysOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, itself)
-}
-
-func (h *meHandler) places(c *gin.Context, userID int64) iter.Seq2[domain.PlaceRecord, error] {
-	return pages(c, h.reads, func(last *domain.PlaceRecord) ([]domain.PlaceRecord, error) {
-		after := int64(0)
-		if last != nil {
-			after = last.VoucherID
-		}
-		return h.personal.PlacesOf(c.Request.Context(), userID, after, domain.MaxPageSize)
-	}, itself)
+func (h *meHandler) writePlaces(w *exportWriter, userID int64) {
+	writeArray(w, "waiting_rooms", pages(w.c, h.reads,
+		func(p *domain.PlaceRecord) int64 { return p.VoucherID },
+		func(after int64) ([]domain.PlaceRecord, error) {
+			return h.personal.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
+		}, itself))
 }

@@ -43,21 +43,15 @@ type orderEventOut struct {
 func newOrderEventOut(e *domain.OrderEvent) orderEventOut { return orderEventOut{e, newEventBody(e)} }
 
 func (h *orderEventHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.EventFilter{
+		OrderID: q.id("order_id"),
+		Status:  word(q, "status", domain.ParseEventStatus, "must be pending, delivered or failed"),
+		Page:    page.Page,
 	}
-
-	f := domain.EventFilter{Page: page.Page}
-	if f.OrderID, err = queryID(c, "order_id"); err != nil {
-		return err
-	}
-
-	if word := c.Query("status"); word != "" {
-		var ok bool
-		if f.Status, ok = domain.ParseEventStatus(word); !ok {
-			return domain.Invalid("status", "must be pending, delivered or failed")
-		}
+	if q.err != nil {
+		return q.err
 	}
 
 	events, err := h.events.OrderEvents(c.Request.Context(), f)

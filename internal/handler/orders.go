@@ -230,17 +230,15 @@ func writeResult(c *gin.Context, claim *domain.Claim, do orderAction) error {
 }
 
 func (h *orderHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.OrderFilter{
+		UserID: caller(c).UserID,
+		Status: q.orderStatus(),
+		Page:   page.Page,
 	}
-
-	f := domain.OrderFilter{UserID: caller(c).UserID, Page: page.Page}
-	if s := c.Query("status"); s != "" {
-		var ok bool
-		if f.Status, ok = domain.ParseOrderStatus(s); !ok {
-			return domain.Invalid("status", "is not a status of an order")
-		}
+	if q.err != nil {
+		return q.err
 	}
 
 	orders, err := h.orders.List(c.Request.Context(), f)
@@ -248,5 +246,5 @@ func (h *orderHandler) list(c *gin.Context) error {
 		return err
 	}
 
-	return writeJSON(c, http.StatusOK, newList(page, orders, newOrderOut, func(o *domain.Order) int64 { return o.ID }))
+	return writeJSON(c, http.StatusOK, newList(page, orders, newOrderOut, orderID))
 }

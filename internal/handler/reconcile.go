@@ -12,9 +12,10 @@ type reconcileHandler struct{ reconciler *reconcile.Reconciler }
 
 // report returns the differences of all checked vouchers, or of the one in ?voucher_id=.
 func (h *reconcileHandler) report(c *gin.Context) error {
-	voucherID, err := queryID(c, "voucher_id")
-	if err != nil {
-		return err
+	q := &query{c: c}
+	voucherID := q.id("voucher_id")
+	if q.err != nil {
+		return q.err
 	}
 	return h.run(c, voucherID, false)
 }

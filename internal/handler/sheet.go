@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -14,11 +15,6 @@ import (
 
 // byteOrderMark makes Excel read the file as UTF-8.
 const byteOrderMark = "\uFEFF"
-
-// csvWriter writes the rows of a CSV file (RFC 4180) for spreadsheet programs. It is not safe for concurrent use.
-type csvWriter struct {
-	csv *csv.Writer
-}
 
 // sheetFormat is how a file writes cells, for spreadsheet programs of different regions.
 type sheetFormat struct {
@@ -39,7 +35,6 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 		separator: ',',
 		decimal:   ".",
 	}
-	var bad domain.InvalidError
 
 	// net/url leaves out a parameter with a semicolon that is not escaped.
 	query, err := url.ParseQuery(strings.ReplaceAll(c.Request.URL.RawQuery, ";", "%3B"))
@@ -47,57 +42,39 @@ func sheetFormatOf(c *gin.Context) (sheetFormat, error) {
 		return f, domain.Invalid("query", "is not valid")
 	}
 
-	if query.Has("tz") {
-		name := query.Get("tz")
-		zone, err := time.LoadLocation(name)
-		if err != nil || name == "" || name == "Local" {
-			bad.Add("tz", "must be the name of a time zone, such as Asia/Shanghai")
-		} else {
-			f.zone = zone
+	var bad domain.InvalidError
+	choose := func(name, detail string, set func(value string) bool) {
+		if query.Has(name) && !set(query.Get(name)) {
+			bad.Add(name, "%s", detail)
 		}
 	}
 
-	if query.Has("separator") {
-		switch separator := query.Get("separator"); separator {
-		case ",", ";", "\t":
-			f.separator = rune(separator[0])
-		default:
-			bad.Add("separator", "must be a comma, a semicolon or a tab")
-		}
-	}
-
-	if query.Has("decimal") {
-		switch decimal := query.Get("decimal"); decimal {
-		case ".", ",":
-			f.decimal = decimal
-		default:
-			bad.Add("decimal", "must be a point or a comma")
-		}
-	}
-
-	if query.Has("lang") {
-		texts, known := sheetTexts[query.Get("lang")]
-		if !known {
-			bad.Add("lang", "must be en or zh")
-		}
-		f.texts = texts
-	}
-
-	if query.Has("ids") {
-		switch query.Get("ids") {
-		case "text":
-			f.exact = true
-		case "number":
-		default:
-			bad.Add("ids", "must be number or text")
-		}
-	}
+	choose("tz", "must be the name of a time zone, such as Asia/Shanghai", func(name string) bool {
+		f.zone, err = time.LoadLocation(name)
+		return err == nil && name != "" && name != "Local"
+	})
+	choose("separator", "must be a comma, a semicolon or a tab", func(separator string) bool {
+		f.separator, _ = utf8.DecodeRuneInString(separator)
+		return separator == "," || separator == ";" || separator == "\t"
+	})
+	choose("decimal", "must be a point or a comma", func(decimal string) bool {
+		f.decimal = decimal
+		return decimal == "." || decimal == ","
+	})
+	choose("lang", "must be en or zh", func(lang string) bool {
+		f.texts = sheetTexts[lang]
+		return f.texts != nil
+	})
+	choose("ids", "must be number or text", func(ids string) bool {
+		f.exact = ids == "text"
+		return f.exact || ids == "number"
+	})
 
 	return f, bad.Err()
 }
 
-// columns returns the names of columns. Those whose names end with _at or begin with valid_ are times.
-func (f *sheetFormat) columns(names ...string) []string {
+// columns replaces the API's names of columns by those of the file. Those that end with _at or begin with valid_ are times.
+func (f *sheetFormat) columns(names []string) []string {
 	for i, name := range names {
 		if text, ok := f.texts[name]; ok {
 			names[i] = text
@@ -147,8 +124,8 @@ func (f *sheetFormat) amount(amount int64, currency string) string {
 	return strings.Replace(domain.FormatAmount(amount, currency), ".", f.decimal, 1)
 }
 
-// newCSV returns a csvWriter that has begun a file with the names of its columns.
-func newCSV(w io.Writer, separator rune, columns ...string) *csvWriter {
+// newCSV begins a CSV file (RFC 4180) for spreadsheet programs with the names of its columns.
+func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 	out := csv.NewWriter(w)
 	out.Comma = separator
 	out.UseCRLF = true
@@ -156,31 +133,17 @@ func newCSV(w io.Writer, separator rune, columns ...string) *csvWriter {
 	// Flush returns the error of a broken connection.
 	_, _ = io.WriteString(w, byteOrderMark)
 	_ = out.Write(columns)
-	return &csvWriter{out}
+	return out
 }
 
-// Row writes a row. Cells that a spreadsheet program would run as a formula become text.
-func (w *csvWriter) Row(cells []string) {
-	safe := make([]string, len(cells))
+// inert makes texts of the cells that a spreadsheet program would run as a formula: an apostrophe goes before a cell that
+// begins like one, in ASCII or in the full-width characters that Japanese and Chinese programs read as the same. See
+// https://owasp.org/www-community/attacks/CSV_Injection.
+func inert(cells []string) []string {
 	for i, cell := range cells {
-		safe[i] = inert(cell)
+		if strings.HasPrefix(cell, "\n") || strings.IndexAny(cell, "=+-@\t\r＝＋－＠") == 0 {
+			cells[i] = "'" + cell
+		}
 	}
-
-	// Flush returns the error.
-	_ = w.csv.Write(safe)
-}
-
-// Flush writes all rows, and returns the first error since newCSV.
-func (w *csvWriter) Flush() error {
-	w.csv.Flush()
-	return w.csv.Error()
-}
-
-// inert prepends an apostrophe to a text that begins like a formula, in ASCII or in the full-width characters that
-// Japanese and Chinese programs read as the same. See https://owasp.org/www-community/attacks/CSV_Injection.
-func inert(cell string) string {
-	if strings.HasPrefix(cell, "\n") || strings.IndexAny(cell, "=+-@\t\r＝＋－＠") == 0 {
-		return "'" + cell
-	}
-	return cell
+	return cells
 }

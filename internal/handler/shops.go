@@ -39,9 +39,10 @@ func (h *shopHandler) show(c *gin.Context, id int64) error {
 }
 
 func (h *shopHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	if q.err != nil {
+		return q.err
 	}
 
 	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (*snapshot, error) {

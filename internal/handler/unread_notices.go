@@ -53,18 +53,14 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 }
 
 func (h *unreadNoticeHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.NoticeFilter{
+		Open: word(q, "state", func(s string) (bool, bool) { return true, s == "open" }, "must be open"),
+		Page: page.Page,
 	}
-
-	f := domain.NoticeFilter{Page: page.Page}
-	switch c.Query("state") {
-	case "":
-	case "open":
-		f.Open = true
-	default:
-		return domain.Invalid("state", "must be open")
+	if q.err != nil {
+		return q.err
 	}
 
 	notices, err := h.notices.UnreadNotices(c.Request.Context(), f)

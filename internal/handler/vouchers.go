@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
 
@@ -255,18 +254,11 @@ var saleStates = map[string]domain.SaleState{
 // list returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
 // not ended.
 func (h *voucherHandler) list(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
-	}
-
-	f := domain.VoucherFilter{Page: page.Page}
-	if s := c.Query("shop_id"); s != "" {
-		id, ok := parseID(s)
-		if !ok {
-			return domain.Invalid("shop_id", "must be a positive 64-bit number")
-		}
-		f.ShopID = id
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.VoucherFilter{ShopID: q.id("shop_id"), Page: page.Page}
+	if q.err != nil {
+		return q.err
 	}
 
 	if s := c.Query("status"); s != "" {
@@ -361,23 +353,22 @@ type staffList struct {
 	Complete bool `json:"complete"`
 }
 
+func parseTab(word string) (domain.SaleTab, bool) {
+	tab := domain.SaleTab(word)
+	return tab, slices.Contains(domain.SaleTabs, tab)
+}
+
 // browse returns the newest vouchers to staff, drafts among them.
 func (h *voucherHandler) browse(c *gin.Context) error {
-	page, err := h.cursors.request(c)
-	if err != nil {
-		return err
-	}
-
+	q := &query{c: c}
+	page := q.page(h.cursors)
 	f := domain.StaffFilter{
-		Tab:    domain.SaleTab(cmp.Or(c.Query("tab"), string(domain.TabAll))),
-		Search: c.Query("search"),
+		Tab:    cmp.Or(word(q, "tab", parseTab, "must be running, upcoming, drafts, ended or all"), domain.TabAll),
+		Search: q.text("search"),
 		Page:   page.Page,
 	}
-	if !slices.Contains(domain.SaleTabs, f.Tab) {
-		return domain.Invalid("tab", "must be running, upcoming, drafts, ended or all")
-	}
-	if !utf8.ValidString(f.Search) || utf8.RuneCountInString(f.Search) > maxSearchText {
-		return domain.Invalid("search", "must be at most 255 characters")
+	if q.err != nil {
+		return q.err
 	}
 
 	catalog, err := h.vouchers.Catalog(c.Request.Context())

@@ -1,0 +1,111 @@
+package handler
+
+import (
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+)
+
+// query reads the parameters of a request for a list. An absent parameter is the zero value. After the first bad one, which
+// is the err, the values mean nothing.
+type query struct {
+	c   *gin.Context
+	err error // *domain.InvalidError or *domain.RateLimitedError
+}
+
+func (q *query) refuse(name, format string, args ...any) {
+	if q.err == nil {
+		q.err = domain.Invalid(name, format, args...)
+	}
+}
+
+func (q *query) id(name string) int64 {
+	s := q.c.Query(name)
+	if s == "" {
+		return 0
+	}
+
+	id, ok := parseID(s)
+	if !ok {
+		q.refuse(name, "must be a positive 64-bit number")
+	}
+	return id
+}
+
+func (q *query) time(name string) time.Time {
+	s := q.c.Query(name)
+	if s == "" {
+		return time.Time{}
+	}
+
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil || t.Year() < 2002 || t.Year() > 9998 {
+		q.refuse(name, "must be a time of RFC 3339 from 2002 to 9998")
+	}
+	return t.UTC()
+}
+
+// maxSearchText bounds a text to search for, in characters.
+const maxSearchText = 255
+
+func (q *query) text(name string) string {
+	s := q.c.Query(name)
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > maxSearchText {
+		q.refuse(name, "must be at most %d characters", maxSearchText)
+	}
+	return s
+}
+
+// word reads a parameter with one of the words that parse knows.
+func word[T any](q *query, name string, parse func(string) (T, bool), detail string) T {
+	var none T
+	s := q.c.Query(name)
+	if s == "" {
+		return none
+	}
+
+	value, ok := parse(s)
+	if !ok {
+		q.refuse(name, "%s", detail)
+	}
+	return value
+}
+
+func (q *query) orderStatus() domain.OrderStatus {
+	return word(q, "status", domain.ParseOrderStatus, "is not a status of an order")
+}
+
+// page reads the cursor and the limit of a list.
+func (q *query) page(k cursors) pageRequest {
+	p := pageRequest{list: q.c.FullPath(), cursors: k}
+	p.Limit = domain.DefaultPageSize
+
+	if s := q.c.Query("limit"); s != "" {
+		n, ok := parseID(s)
+		if !ok || n > domain.MaxPageSize {
+			q.refuse("limit", "must be between 1 and %d", domain.MaxPageSize)
+		}
+		p.Limit = int(n)
+	}
+
+	cursor := q.c.Query("cursor")
+	if cursor == "" || q.err != nil {
+		return p
+	}
+
+	var ok bool
+	if p.after, ok = k.open(p.list, cursor); !ok {
+		if q.err = k.visit(q.c); q.err == nil {
+			q.refuse("cursor", "must be a next_cursor of this list")
+		}
+		return p
+	}
+
+	// The cursor is authentic.
+	p.Before, _ = strconv.ParseInt(p.after, 10, 64)
+	return p
+}
