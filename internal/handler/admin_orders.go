@@ -15,16 +15,7 @@ import (
 
 // adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
 // of the order, and mask phone numbers, except that of phone.
-type adminOrderHandler struct {
-	finder   *service.Search
-	orders   *service.Orders
-	payments *service.Payments
-	vouchers *service.Vouchers
-	voucher  *voucherHandler
-	audit    domain.AuditStore
-	now      func() time.Time
-	cursors  cursors
-}
+type adminOrderHandler struct{ *api }
 
 type adminOrderOut struct {
 	orderOut
@@ -82,7 +73,7 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 		return q.err
 	}
 
-	orders, err := h.finder.Find(c.Request.Context(), f)
+	orders, err := h.Search.Find(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -104,7 +95,7 @@ func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 		return service.FoundOrder{}, q.err
 	}
 
-	return h.finder.One(c.Request.Context(), user, id)
+	return h.Search.One(c.Request.Context(), user, id)
 }
 
 func (h *adminOrderHandler) phone(c *gin.Context) error {
@@ -130,7 +121,7 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 	}{newAdminOrderOut(&o, caller(c).Role), []adminPaymentOut{}}
 
 	if o.Status.Stored() {
-		payments, err := h.payments.List(c.Request.Context(), o.UserID, o.ID)
+		payments, err := h.Payments.List(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}
@@ -168,12 +159,12 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	}
 
 	ctx := c.Request.Context()
-	o, err := h.finder.ByCode(ctx, caller(c).UserID, in.Code)
+	o, err := h.Search.ByCode(ctx, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}
 
-	present, err := h.vouchers.Get(ctx, o.VoucherID)
+	present, err := h.Vouchers.Get(ctx, o.VoucherID)
 	if err != nil {
 		return err
 	}
@@ -188,7 +179,7 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 		v.Validity = bought.Validity
 	}
 
-	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher.out(&v)}
+	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher(&v)}
 	if o.Status == domain.OrderRedeemed {
 		if out.RedeemedBy, err = h.redeemer(ctx, o.ID); err != nil {
 			return err
@@ -200,7 +191,7 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 
 // redeemer returns the user who has redeemed an order, or nil if the audit log does not say.
 func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
-	log, err := h.audit.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
+	log, err := h.AuditLog.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
 	if err != nil {
 		return nil, err
 	}
@@ -211,16 +202,16 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 	}
 
 	id := log[i].Actor.ID
-	phone, err := h.finder.PhoneOf(ctx, id)
+	phone, err := h.Search.PhoneOf(ctx, id)
 	return &redeemerOut{UserID: ID(id), Phone: domain.MaskPhone(phone)}, err
 }
 
 func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.orders.CancelFor)
+	return writeResult(c, claim, h.Orders.CancelFor)
 }
 
 func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.payments.RefundFor)
+	return writeResult(c, claim, h.Payments.RefundFor)
 }
 
 func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
@@ -232,7 +223,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 		return err
 	}
 
-	p, err := h.payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
+	p, err := h.Payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
 		OrderID: id,
 		Ref:     in.Ref,
 		Reason:  in.Reason,
@@ -248,12 +239,12 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 
 // refundable returns the number and the sum of the orders that refundAll would refund.
 func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
-	v, err := h.vouchers.Get(c.Request.Context(), id)
+	v, err := h.Vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
 
-	n, amount, err := h.finder.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
+	n, amount, err := h.Search.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
 	if err != nil {
 		return err
 	}
@@ -283,17 +274,17 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64)
 	}{More: true}
 
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
-		v, err := h.vouchers.Get(ctx, id)
+		v, err := h.Vouchers.Get(ctx, id)
 		if err != nil {
 			return err
 		}
 
 		// The returned units would be sold again.
-		if v.CheckOpen(h.now()) == nil {
+		if v.CheckOpen(h.Now()) == nil {
 			return domain.ErrInvalidState
 		}
 
-		paid, err := h.finder.Find(ctx, service.SearchFilter{
+		paid, err := h.Search.Find(ctx, service.SearchFilter{
 			VoucherID: id,
 			Status:    domain.OrderPaid,
 			Page:      domain.Page{Limit: refundAllStep},
@@ -303,7 +294,7 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64)
 		}
 
 		for i := 0; i < len(paid) && time.Now().Before(until); i++ {
-			_, err := h.payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID)
+			_, err := h.Payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID)
 			switch {
 			case err == nil:
 				out.Begun++

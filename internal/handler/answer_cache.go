@@ -14,19 +14,17 @@ const answerTTL, maxAnswers = time.Second, 1000
 
 // answerCache caches encoded answers that are the same for every caller, for answerTTL. It is safe for concurrent use.
 type answerCache[K comparable] struct {
+	*api
+
 	cache *cache.Cache[K, *snapshot]
 	// The timeout of one read.
 	timeout time.Duration
-	// Limits the reads by visitors.
-	visit func(*gin.Context) error
-	now   func() time.Time
 }
 
-func newAnswerCache[K comparable](timeout time.Duration, visit func(*gin.Context) error, now func() time.Time) *answerCache[K] {
+func newAnswerCache[K comparable](a *api, timeout time.Duration) *answerCache[K] {
 	return &answerCache[K]{
+		api:     a,
 		timeout: timeout,
-		visit:   visit,
-		now:     now,
 		cache: cache.New[K](cache.Options[*snapshot]{
 			MaxEntries: maxAnswers, TTL: answerTTL,
 		}),
@@ -38,7 +36,7 @@ func newAnswerCache[K comparable](timeout time.Duration, visit func(*gin.Context
 func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context) (*snapshot, error)) error {
 	snap, cached := a.cache.Get(key)
 	if !cached {
-		err := a.visit(c)
+		err := a.limits.visit(c)
 		if err == nil {
 			snap, err = a.cache.Load(c.Request.Context(), key, func(ctx context.Context) (*snapshot, error) {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
@@ -52,7 +50,7 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 		}
 	}
 
-	snap.write(c, a.now())
+	snap.write(c, a.Now())
 	return nil
 }
 

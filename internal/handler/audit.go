@@ -11,11 +11,7 @@ import (
 	"seckill/internal/service"
 )
 
-type auditHandler struct {
-	log     domain.AuditStore
-	finder  *service.Search
-	cursors cursors
-}
+type auditHandler struct{ *api }
 
 // actorPhone is the masked number of the user of an entry; empty if the user does not exist any more.
 type actorPhone struct {
@@ -66,12 +62,12 @@ func (h *auditHandler) changes(c *gin.Context) error {
 		return q.err
 	}
 
-	entries, err := h.log.AuditLog(c.Request.Context(), f)
+	entries, err := h.AuditLog.AuditLog(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), h.finder, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
+	phones, err := phonesOf(c.Request.Context(), h.Search, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
 	if err != nil {
 		return err
 	}
@@ -145,12 +141,12 @@ func (h *auditHandler) requests(c *gin.Context) error {
 		return q.err
 	}
 
-	requests, err := h.log.AdminRequests(c.Request.Context(), f)
+	requests, err := h.AuditLog.AdminRequests(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), h.finder, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
+	phones, err := phonesOf(c.Request.Context(), h.Search, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
 	if err != nil {
 		return err
 	}

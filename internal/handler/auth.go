@@ -13,30 +13,19 @@ import (
 	"seckill/internal/domain"
 )
 
-type authHandler struct {
-	auth *auth.Service
-	// Records the logins of admins.
-	staff    *staff
-	security *securityLog
-	demo     bool
-	cookies
-	// limitRefresh counts a refresh against the limit of the session.
-	limitRefresh func(c *gin.Context, session string) error
-	// charge takes the cost of a request from the buckets of its user.
-	charge func(*gin.Context) error
-}
+type authHandler struct{ *api }
 
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
 // require rejects requests without a valid access token, and charges the user for the others.
-func (h *authHandler) require(c *gin.Context) error {
-	id, err := h.auth.Authenticate(bearer(c))
+func (a *api) require(c *gin.Context) error {
+	id, err := a.Auth.Authenticate(bearer(c))
 	if err != nil {
 		return err
 	}
 	c.Set(identityKey, id)
-	return h.charge(c)
+	return a.limits.charge(c)
 }
 
 func bearer(c *gin.Context) string {
@@ -68,13 +57,13 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	}
 
 	c.Set(loginPhoneKey, in.Phone)
-	sent, err := h.auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
+	sent, err := h.Auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
 	if err != nil {
 		return err
 	}
 
-	h.security.record(c, eventCodeSent)
-	if h.demo {
+	h.errors.security.record(c, eventCodeSent)
+	if h.Demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
 	if wantsCookie(c) {
@@ -173,7 +162,7 @@ func (h *authHandler) login(c *gin.Context) error {
 		device = h.deviceID(c)
 	}
 
-	l, err := h.auth.Login(c.Request.Context(), auth.Credentials{
+	l, err := h.Auth.Login(c.Request.Context(), auth.Credentials{
 		Phone:   in.Phone,
 		Code:    in.Code,
 		TOTP:    in.TOTP,
@@ -187,7 +176,7 @@ func (h *authHandler) login(c *gin.Context) error {
 		return err
 	}
 
-	h.security.record(c, eventLogin)
+	h.errors.security.record(c, eventLogin)
 	return h.writeLogin(c, l)
 }
 
@@ -217,19 +206,19 @@ func (h *authHandler) refresh(c *gin.Context) error {
 // exchange calls Auth.Refresh within the rate limit of the token's session. A token without a readable session counts
 // against the client's address.
 func (h *authHandler) exchange(c *gin.Context, token, device string, grace time.Duration) (auth.Login, error) {
-	key, err := h.auth.RefreshedSession(token)
+	key, err := h.Auth.RefreshedSession(token)
 	if err != nil {
 		key = byAddress(c)
 	}
-	if err := h.limitRefresh(c, key); err != nil {
+	if err := h.limits.refreshes(c, key); err != nil {
 		return auth.Login{}, err
 	}
-	return h.auth.Refresh(c.Request.Context(), token, device, h.cookie(c, knownCookie), grace)
+	return h.Auth.Refresh(c.Request.Context(), token, device, h.cookie(c, knownCookie), grace)
 }
 
-func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.auth.Logout) }
+func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.Auth.Logout) }
 
-func (h *authHandler) logoutAll(c *gin.Context) error { return h.endSessions(c, h.auth.LogoutAll) }
+func (h *authHandler) logoutAll(c *gin.Context) error { return h.endSessions(c, h.Auth.LogoutAll) }
 
 func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth.Identity) error) error {
 	if err := end(c.Request.Context(), caller(c)); err != nil {
@@ -243,7 +232,7 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 }
 
 func (h *authHandler) me(c *gin.Context) error {
-	u, err := h.auth.Me(c.Request.Context(), caller(c))
+	u, err := h.Auth.Me(c.Request.Context(), caller(c))
 	if err != nil {
 		return err
 	}

@@ -7,13 +7,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
-type deadLetterHandler struct {
-	deadLetters *service.DeadLetters
-	cursors     cursors
-}
+type deadLetterHandler struct{ *api }
 
 type deadLetterOut struct {
 	ID        string            `json:"id"`
@@ -51,7 +47,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	letters, err := h.deadLetters.List(c.Request.Context(), page.after, page.Limit)
+	letters, err := h.DeadLetters.List(c.Request.Context(), page.after, page.Limit)
 	if err != nil {
 		return err
 	}
@@ -69,7 +65,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
-	a, err := h.deadLetters.Replay(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id"))
+	a, err := h.DeadLetters.Replay(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -77,7 +73,7 @@ func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
-	if err := h.deadLetters.Discard(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id")); err != nil {
+	if err := h.DeadLetters.Discard(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id")); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

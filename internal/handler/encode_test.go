@@ -31,8 +31,7 @@ func setCompressible(t *testing.T, limit *rate.Limiter) {
 
 // pagesOf returns a handler that encodes pages.
 func pagesOf() *voucherHandler {
-	keys := cursors{keys: domain.NewKeyring([]byte("a secret"))}
-	return newVoucherHandler(nil, nil, time.Now, keys, nil, nil)
+	return newVoucherHandler(&api{cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))}})
 }
 
 // rules returns a text of Chinese characters without structure.
@@ -266,13 +265,13 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			}
 		}
 		now := moment.Draw(t, "now")
-		h := newVoucherHandler(nil, nil, func() time.Time { return now }, cursors{}, nil, nil)
+		h := newVoucherHandler(&api{Config: Config{Now: func() time.Time { return now }}})
 		page := pageRequest{
 			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
 			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},
 		}
 		vouchers := []*domain.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
-		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.out(*v) },
+		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.voucher(*v) },
 			func(v **domain.Voucher) int64 { return (*v).ID }))
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(h.page(page, vouchers, now).appendTo(nil, now)))

@@ -9,8 +9,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/auth"
-	"seckill/internal/ops/salestats"
 	"seckill/internal/sale/entry"
 )
 
@@ -21,12 +19,7 @@ const (
 	ticketHeader = "X-Entry-Ticket"
 )
 
-type entryHandler struct {
-	auth    *auth.Service
-	service *entry.Service
-	// The subscribers of rooms, by voucher.
-	subscribers *salestats.Subscribers
-}
+type entryHandler struct{ *api }
 
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
 type admissionOut struct {
@@ -104,7 +97,7 @@ func (h *entryHandler) enter(c *gin.Context, voucherID int64) error {
 		return err
 	}
 
-	a, err := h.service.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
+	a, err := h.Entry.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
 	if err != nil {
 		return err
 	}
@@ -113,7 +106,7 @@ func (h *entryHandler) enter(c *gin.Context, voucherID int64) error {
 }
 
 func (h *entryHandler) ask(c *gin.Context, voucherID int64) error {
-	a, err := h.service.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
+	a, err := h.Entry.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
 	if err != nil {
 		return err
 	}
@@ -121,7 +114,7 @@ func (h *entryHandler) ask(c *gin.Context, voucherID int64) error {
 }
 
 func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
-	if err := h.service.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
+	if err := h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)
@@ -130,7 +123,7 @@ func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
 
 // events streams the answers of ask. The last event has the code of the error that ended the wait.
 func (h *entryHandler) events(c *gin.Context, voucherID int64) error {
-	return serveStream(c, h.auth, h.subscribers, voucherID, func(events *stream) (func(), error) {
+	return serveStream(c, h.Auth, h.RoomSubscribers, voucherID, func(events *stream) (func(), error) {
 		s := &entryStream{
 			stream:  events,
 			h:       h,
@@ -153,7 +146,7 @@ type entryStream struct {
 }
 
 func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
-	a, err := s.h.service.Ask(ctx, s.user, s.voucher, s.ticket)
+	a, err := s.h.Entry.Ask(ctx, s.user, s.voucher, s.ticket)
 	return newAdmissionOut(&a), err
 }
 

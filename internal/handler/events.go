@@ -10,10 +10,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/ops/salestats"
-	"seckill/internal/service"
 )
 
 const (
@@ -29,25 +26,20 @@ const (
 	defaultLostAfter = 30 * time.Second
 )
 
-type eventHandler struct {
-	auth        *auth.Service
-	orders      *service.Orders
-	subscribers *salestats.Subscribers
-	lostAfter   time.Duration
-}
+type eventHandler struct{ *api }
 
 // order streams the states of an order from the present one to the last. The id of an event is the order's progress,
 // which is the same on every server, so a client resumes anywhere with Last-Event-ID. If that id is the final state,
 // the answer is 204, after which a browser does not reconnect.
 func (h *eventHandler) order(c *gin.Context, id int64) error {
-	return serveStream(c, h.auth, h.subscribers, id, func(events *stream) (func(), error) {
+	return serveStream(c, h.Auth, h.Subscribers, id, func(events *stream) (func(), error) {
 		s := &orderStream{
 			stream: events,
 			h:      h,
 			user:   caller(c).UserID,
 		}
 
-		o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.orders.Get(ctx, s.user, id) })
+		o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.Orders.Get(ctx, s.user, id) })
 		if err != nil {
 			return nil, err
 		}
@@ -104,7 +96,7 @@ func (s *orderStream) run(o domain.Order) {
 // reload returns the present order, or the last known one if the read fails. An order that is absent from queue and
 // database for lostAfter was lost with the data of Redis and is returned as failed. A failed read restarts that time.
 func (s *orderStream) reload(last domain.Order) domain.Order {
-	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return s.h.orders.Follow(ctx, s.user, last) })
+	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return s.h.Orders.Follow(ctx, s.user, last) })
 	switch {
 	case err == nil:
 		s.lost = time.Time{}
@@ -113,7 +105,7 @@ func (s *orderStream) reload(last domain.Order) domain.Order {
 		s.lost = time.Time{}
 	case s.lost.IsZero():
 		s.lost = time.Now()
-	case time.Since(s.lost) >= s.h.lostAfter:
+	case time.Since(s.lost) >= s.h.LostAfter:
 		last.Status = domain.OrderFailed
 		last.Reason = domain.ReasonInternal
 	}

@@ -25,12 +25,9 @@ type PaymentLister interface {
 // exportHandler writes lists as CSV files, newest first. It reads them page by page, so that a file of any length needs
 // little memory. Rows that are stored meanwhile may be missing.
 type exportHandler struct {
-	errors   *errorWriter
-	orders   *service.Search
-	payments PaymentLister
-	audit    domain.AuditStore
-	now      func() time.Time
-	reads    slots
+	*api
+
+	reads slots
 }
 
 const (
@@ -52,7 +49,7 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 	begin := func() {
 		header := c.Writer.Header()
 		header["Content-Type"] = csvType
-		header.Set("Content-Disposition", `attachment; filename="`+name+h.now().In(f.zone).Format("-2006-01-02")+`.csv"`)
+		header.Set("Content-Disposition", `attachment; filename="`+name+h.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
 		file = newCSV(c.Writer, f.separator, f.columns(columns))
 	}
 
@@ -130,12 +127,12 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 	}
 
 	rows := pages(c, h.reads, func(o *soldOrder) int64 { return o.ID }, func(before int64) ([]soldOrder, error) {
-		found, err := h.orders.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
+		found, err := h.Search.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
-		payments, err := h.payments.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
+		payments, err := h.PaymentList.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
 		if err != nil {
 			return nil, err
 		}
@@ -183,7 +180,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 	}
 
 	all := pages(c, h.reads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
-		return h.payments.ListPayments(c.Request.Context(), pageBefore(before))
+		return h.PaymentList.ListPayments(c.Request.Context(), pageBefore(before))
 	}, itself)
 
 	rows := func(yield func([]string, error) bool) {
@@ -229,7 +226,7 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 
 func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucherID int64) error {
 	rows := pages(c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.audit.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
+		return h.AuditLog.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
 			sheet.id(e.ID), sheet.time(&e.At), string(e.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
@@ -242,7 +239,7 @@ func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucher
 
 func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error {
 	rows := pages(c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.audit.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
+		return h.AuditLog.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
 			sheet.id(r.ID), sheet.time(&r.At), sheet.id(r.UserID), string(r.Role), r.Method, r.Route, sheet.text(r.Target), number(int64(r.Status)),

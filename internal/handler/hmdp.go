@@ -10,7 +10,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/service"
 )
@@ -19,30 +18,19 @@ import (
 // answer has the same envelope. A business failure has status 200 and a message that the page displays. An answer 401
 // has no body and makes the page open its login.
 type hmdpHandler struct {
-	errors   *errorWriter
-	auth     *auth.Service
-	staff    *staff
-	shops    domain.ShopStore
-	vouchers *service.Vouchers
-	orders   *service.Orders
-	// The zone of times, which these pages write without a zone.
-	zone *time.Location
-	demo bool
-	cookies
-	now   func() time.Time
-	lists snapshots[int64, *service.Catalog] // by shop
+	*api
 
+	lists     snapshots[int64, *service.Catalog] // by shop
 	shopPages *answerCache[shopQuery]
-	limits    *limits
 }
 
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
 const hmdpTimeout = 1700 * time.Millisecond
 
 // routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
-func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, purchases gin.HandlersChain) {
+func (h *hmdpHandler) routes(r *gin.Engine, purchases gin.HandlersChain) {
 	user := h.wrap(h.user)
-	operate := h.staff.require(domain.MayOperate, h.user, h.fail)
+	operate := h.staff.permit(domain.MayOperate, h.user, h.fail)
 	reads := limitConcurrency(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, withTimeout(hmdpTimeout), h.wrap(limitBody))
@@ -59,7 +47,7 @@ func (h *hmdpHandler) routes(r *gin.Engine, limits *limits, purchases gin.Handle
 		g.POST("/voucher", operate, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", operate, h.wrap(h.createSale))
 
-		g.Group("", purchases...).POST("/voucher-order/seckill/:id", user, h.wrap(limits.orders), h.wrap(h.place))
+		g.Group("", purchases...).POST("/voucher-order/seckill/:id", user, h.wrap(h.limits.orders), h.wrap(h.place))
 
 		g.GET("/blog/hot", h.wrap(h.noBlogs))
 		g.GET("/blog/of/me", h.wrap(h.noBlogs))
@@ -206,7 +194,7 @@ func invalidMessage(e *domain.InvalidError) string {
 // formatTime formats a time in the zone of the pages, without the zone itself, and with milliseconds only if they are
 // not zero.
 func (h *hmdpHandler) formatTime(t time.Time) string {
-	t = t.In(h.zone)
+	t = t.In(h.Zone)
 	if t.Nanosecond() != 0 {
 		return t.Format("2006-01-02T15:04:05.000")
 	}
@@ -221,7 +209,7 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	}
 
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		t, err := time.ParseInLocation(layout, *text, h.zone)
+		t, err := time.ParseInLocation(layout, *text, h.Zone)
 		if err != nil {
 			continue
 		}
@@ -235,13 +223,13 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 
 		// Which of two equal times Go takes depends on the zone. The first has the offset of the day before.
 		_, offset := t.AddDate(0, 0, -1).Zone()
-		if first := written.Add(-time.Duration(offset) * time.Second).In(h.zone); reads(first) {
+		if first := written.Add(-time.Duration(offset) * time.Second).In(h.Zone); reads(first) {
 			t = first
 		}
 
 		// Go moves a time that the start of summer time skips, up to an hour back: the sale would begin too early.
 		if !reads(t) {
-			return nil, domain.Invalid(field, "does not exist in the zone %s", h.zone)
+			return nil, domain.Invalid(field, "does not exist in the zone %s", h.Zone)
 		}
 
 		return &t, nil

@@ -27,9 +27,9 @@ func (h *hmdpHandler) identify(ctx context.Context, token string) (auth.Identity
 		return auth.Identity{}, domain.ErrUnauthenticated
 	}
 	if isJWT := strings.Count(token, ".") == 2; isJWT {
-		return h.auth.Authenticate(token)
+		return h.Auth.Authenticate(token)
 	}
-	return h.auth.AuthenticatePage(ctx, token)
+	return h.Auth.AuthenticatePage(ctx, token)
 }
 
 // user rejects requests without a valid session and charges the user for the others.
@@ -48,13 +48,13 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	}
 
 	c.Set(loginPhoneKey, phone)
-	sent, err := h.auth.SendCode(c.Request.Context(), phone, h.asker(c))
+	sent, err := h.Auth.SendCode(c.Request.Context(), phone, h.asker(c))
 	if err != nil {
 		return err
 	}
 
 	h.errors.security.record(c, eventCodeSent)
-	if h.demo {
+	if h.Demo {
 		c.Header("X-Demo-Code", sent.Code)
 	}
 
@@ -75,7 +75,7 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 	}
 
 	c.Set(loginPhoneKey, in.Phone)
-	token, proof, err := h.auth.LoginPage(c.Request.Context(), auth.Credentials{
+	token, proof, err := h.Auth.LoginPage(c.Request.Context(), auth.Credentials{
 		Phone: in.Phone,
 		Code:  in.Code,
 		From:  h.asker(c),
@@ -90,7 +90,7 @@ func (h *hmdpHandler) login(c *gin.Context) error {
 }
 
 func (h *hmdpHandler) logout(c *gin.Context) error {
-	if err := h.auth.Logout(c.Request.Context(), caller(c)); err != nil {
+	if err := h.Auth.Logout(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
 	return h.noData(c)
@@ -103,7 +103,7 @@ type hmdpUser struct {
 }
 
 func (h *hmdpHandler) me(c *gin.Context) error {
-	u, err := h.auth.Me(c.Request.Context(), caller(c))
+	u, err := h.Auth.Me(c.Request.Context(), caller(c))
 	if err != nil {
 		return err
 	}

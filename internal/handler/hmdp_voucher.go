@@ -34,12 +34,12 @@ type hmdpVoucher struct {
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
 // vouchers in other currencies are left out.
 func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
-	catalog, err := h.vouchers.Catalog(c.Request.Context())
+	catalog, err := h.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	now := domain.Moment(h.now())
+	now := domain.Moment(h.Now())
 	snap := h.lists.get(shopID, catalog, now)
 	if snap == nil {
 		if snap, err = h.listOfShop(c, shopID, catalog, now); err != nil {
@@ -62,7 +62,7 @@ func (h *hmdpHandler) listOfShop(c *gin.Context, shopID int64, catalog *service.
 	if !ok {
 		err := h.limits.visit(c)
 		if err == nil {
-			vouchers, err = h.vouchers.Older(c.Request.Context(), f, now)
+			vouchers, err = h.Vouchers.Older(c.Request.Context(), f, now)
 		}
 
 		if err != nil {
@@ -165,7 +165,7 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 }
 
 func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
-	v, err := h.vouchers.Create(c.Request.Context(), nil, caller(c).UserID, in)
+	v, err := h.Vouchers.Create(c.Request.Context(), nil, caller(c).UserID, in)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) 
 		}()
 
 		// The purchase has its own timeout.
-		order, err := h.orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
+		order, err := h.Orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
 		o = outcome{order.ID, err}
 	}()
 

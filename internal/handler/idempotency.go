@@ -11,7 +11,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 const (
@@ -22,10 +21,7 @@ const (
 
 // keyHandler runs a request with an Idempotency-Key once and replays its answer to repetitions. It wraps the handler of
 // every POST that changes something, except the one that places orders, whose keys are stored with the orders.
-type keyHandler struct {
-	keys   *service.Idempotency
-	errors *errorWriter
-}
+type keyHandler struct{ *api }
 
 // once adapts a handler of requests that may have a key. The handler gets the claim of the run, or nil without a key.
 func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.HandlerFunc {
@@ -44,7 +40,7 @@ func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.Ha
 			Fingerprint: sum,
 		}
 
-		answer, replayed, err := h.keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
+		answer, replayed, err := h.Keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
 			return capture(ctx, c, body, h.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
 		})
 		if err != nil {

@@ -12,11 +12,7 @@ import (
 	"seckill/internal/kit/picture"
 )
 
-type imageHandler struct {
-	pictures *picture.Service
-	// Limits the reads of the database by visitors.
-	visit func(*gin.Context) error
-}
+type imageHandler struct{ *api }
 
 const (
 	// uploadTimeout bounds an upload and its conversion. It is longer than other requests, because phones upload slowly.
@@ -44,7 +40,7 @@ func (h *imageHandler) upload(c *gin.Context) error {
 		return err
 	}
 
-	p, err := h.pictures.Add(c.Request.Context(), file)
+	p, err := h.Pictures.Add(c.Request.Context(), file)
 	if err != nil {
 		return err
 	}
@@ -98,11 +94,11 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 
 func (h *imageHandler) show(c *gin.Context) error {
 	id := c.Param("hash")
-	p := h.pictures.Cached(id)
+	p := h.Pictures.Cached(id)
 	if p == nil {
-		err := h.visit(c)
+		err := h.limits.visit(c)
 		if err == nil {
-			p, err = h.pictures.Get(c.Request.Context(), id)
+			p, err = h.Pictures.Get(c.Request.Context(), id)
 		}
 
 		if err != nil {

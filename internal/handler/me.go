@@ -9,17 +9,12 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 type meHandler struct {
-	errors   *errorWriter
-	auth     *authHandler
-	orders   *service.Orders
-	audit    domain.AuditStore
-	personal domain.PersonalStore
-	now      func() time.Time
-	reads    slots
+	*api
+
+	reads slots
 }
 
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
@@ -28,7 +23,7 @@ func (h *meHandler) erase(c *gin.Context) error {
 	ctx := c.Request.Context()
 	id := caller(c)
 
-	staff, err := h.auth.auth.HasRole(ctx, id)
+	staff, err := h.Auth.HasRole(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -36,16 +31,16 @@ func (h *meHandler) erase(c *gin.Context) error {
 		return domain.ErrInvalidState
 	}
 
-	if err := h.orders.CancelUnpaid(ctx, id.UserID); err != nil {
+	if err := h.Orders.CancelUnpaid(ctx, id.UserID); err != nil {
 		return err
 	}
-	if err := h.auth.auth.Erase(ctx, id.UserID); err != nil {
+	if err := h.Auth.Erase(ctx, id.UserID); err != nil {
 		return err
 	}
 
 	h.errors.security.record(c, eventErased)
 	if wantsCookie(c) {
-		h.auth.setCookie(c, refreshCookie, "", -1)
+		h.setCookie(c, refreshCookie, "", -1)
 	}
 
 	c.Status(http.StatusNoContent)
@@ -85,7 +80,7 @@ func (h *meHandler) export(c *gin.Context) error {
 	var u domain.User
 	err := h.reads.do(c.Request.Context(), func() error {
 		var err error
-		u, err = h.auth.auth.Me(c.Request.Context(), id)
+		u, err = h.Auth.Me(c.Request.Context(), id)
 		return err
 	})
 	if err != nil {
@@ -96,7 +91,7 @@ func (h *meHandler) export(c *gin.Context) error {
 	c.Header("Content-Disposition", `attachment; filename="seckill-data.json"`)
 
 	w := &exportWriter{c: c}
-	w.field("exported_at", domain.Moment(h.now()))
+	w.field("exported_at", domain.Moment(h.Now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
 	h.writeAccount(w, &u)
 	h.writeOrders(w, u.ID)
@@ -222,18 +217,18 @@ func (h *meHandler) writeAccount(w *exportWriter, u *domain.User) {
 	writeArray(w, "sessions", pages(w.c, h.reads,
 		func(s *domain.SessionRecord) string { return s.ID },
 		func(after string) ([]domain.SessionRecord, error) {
-			return h.personal.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
+			return h.Personal.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
 		}, itself))
 
 	writeArray(w, "login_codes", pages(w.c, h.reads,
 		func(code *domain.LoginCodeRecord) string { return code.LoginID },
 		func(after string) ([]domain.LoginCodeRecord, error) {
-			return h.personal.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
+			return h.Personal.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
 		}, itself))
 
 	writeArray(w, "second_factors", pages(w.c, h.reads,
 		func(enrolled *time.Time) time.Time { return *enrolled },
-		func(time.Time) ([]time.Time, error) { return h.personal.SecondFactorsOf(ctx, u.ID) },
+		func(time.Time) ([]time.Time, error) { return h.Personal.SecondFactorsOf(ctx, u.ID) },
 		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
 }
 
@@ -244,17 +239,17 @@ func (h *meHandler) writeOrders(w *exportWriter, userID int64) {
 	var events map[int64][]domain.EventRecord
 
 	read := func(before int64) ([]domain.Order, error) {
-		orders, err := h.orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
+		orders, err := h.Orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
 		ids := idsOf(orders, orderID)
-		if payments, err = h.personal.PaymentsOf(ctx, ids); err != nil {
+		if payments, err = h.Personal.PaymentsOf(ctx, ids); err != nil {
 			return nil, err
 		}
 
-		events, err = h.personal.EventsOf(ctx, ids)
+		events, err = h.Personal.EventsOf(ctx, ids)
 		return orders, err
 	}
 
@@ -284,17 +279,17 @@ func (h *meHandler) writeActions(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 
 	writeArray(w, "actions", pages(w.c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.audit.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
+		return h.AuditLog.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
 	}, itself))
 
 	writeArray(w, "admin_requests", pages(w.c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.audit.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
+		return h.AuditLog.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
 	}, newRequestOut))
 
 	writeArray(w, "idempotency_keys", pages(w.c, h.reads,
 		func(k *domain.KeyRecord) string { return k.Key },
 		func(after string) ([]domain.KeyRecord, error) {
-			return h.personal.KeysOf(ctx, userID, after, domain.MaxPageSize)
+			return h.Personal.KeysOf(ctx, userID, after, domain.MaxPageSize)
 		}, itself))
 }
 
@@ -302,6 +297,6 @@ func (h *meHandler) writePlaces(w *exportWriter, userID int64) {
 	writeArray(w, "waiting_rooms", pages(w.c, h.reads,
 		func(p *domain.PlaceRecord) int64 { return p.VoucherID },
 		func(after int64) ([]domain.PlaceRecord, error) {
-			return h.personal.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
+			return h.Personal.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
 		}, itself))
 }

@@ -10,10 +10,7 @@ import (
 	"seckill/internal/domain"
 )
 
-type orderEventHandler struct {
-	events  domain.EventStore
-	cursors cursors
-}
+type orderEventHandler struct{ *api }
 
 type eventBody struct {
 	ID        ID               `json:"id"`
@@ -54,7 +51,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	events, err := h.events.OrderEvents(c.Request.Context(), f)
+	events, err := h.Events.OrderEvents(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -63,7 +60,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 }
 
 func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
-	if err := h.events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
+	if err := h.Events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)

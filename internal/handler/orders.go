@@ -10,13 +10,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
-type orderHandler struct {
-	orders  *service.Orders
-	cursors cursors
-}
+type orderHandler struct{ *api }
 
 type orderOut struct {
 	ID        ID     `json:"id"`
@@ -99,7 +95,7 @@ func (h *orderHandler) place(c *gin.Context) error {
 		key = domain.NewRequestKey(name, sum)
 	}
 
-	o, replayed, err := h.orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
+	o, replayed, err := h.Orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
 	if err != nil {
 		return err
 	}
@@ -144,12 +140,12 @@ func preferredWait(c *gin.Context) time.Duration {
 
 func (h *orderHandler) show(c *gin.Context) error {
 	return writeResult(c, nil, func(ctx context.Context, _ *domain.Claim, userID, id int64) (domain.Order, error) {
-		return h.orders.Get(ctx, userID, id)
+		return h.Orders.Get(ctx, userID, id)
 	})
 }
 
 func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.orders.Cancel)
+	return writeResult(c, claim, h.Orders.Cancel)
 }
 
 // redeem marks a paid order as used. The body with the buyer's code is optional.
@@ -161,7 +157,7 @@ func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-		return h.orders.Redeem(ctx, claim, admin, id, in.Code)
+		return h.Orders.Redeem(ctx, claim, admin, id, in.Code)
 	})
 }
 
@@ -173,7 +169,7 @@ func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	o, err := h.orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
+	o, err := h.Orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}
@@ -189,7 +185,7 @@ func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-		return h.orders.UndoRedeem(ctx, claim, admin, id, "", in.Reason)
+		return h.Orders.UndoRedeem(ctx, claim, admin, id, "", in.Reason)
 	})
 }
 
@@ -205,7 +201,7 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 		return domain.UnknownCode("is required")
 	}
 
-	o, err := h.orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
+	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
 	if err != nil {
 		return err
 	}
@@ -241,7 +237,7 @@ func (h *orderHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	orders, err := h.orders.List(c.Request.Context(), f)
+	orders, err := h.Orders.List(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}

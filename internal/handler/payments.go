@@ -8,10 +8,9 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/out/webhook"
-	"seckill/internal/service"
 )
 
-type paymentHandler struct{ payments *service.Payments }
+type paymentHandler struct{ *api }
 
 type adminPaymentOut struct {
 	domain.Payment
@@ -37,7 +36,7 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 		return err
 	}
 
-	o, p, err := h.payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
+	o, p, err := h.Payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
 	if err != nil {
 		return err
 	}
@@ -46,11 +45,11 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 }
 
 func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.payments.Refund)
+	return writeResult(c, claim, h.Payments.Refund)
 }
 
 func (h *paymentHandler) list(c *gin.Context, id int64) error {
-	payments, err := h.payments.List(c.Request.Context(), caller(c).UserID, id)
+	payments, err := h.Payments.List(c.Request.Context(), caller(c).UserID, id)
 	if err != nil {
 		return err
 	}
@@ -65,7 +64,7 @@ func (h *paymentHandler) webhook(c *gin.Context) error {
 		return bindError(err)
 	}
 
-	settled, err := h.payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
+	settled, err := h.Payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
 	if err != nil {
 		return err
 	}

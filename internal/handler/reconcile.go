@@ -4,11 +4,9 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
-
-	"seckill/internal/ops/reconcile"
 )
 
-type reconcileHandler struct{ reconciler *reconcile.Reconciler }
+type reconcileHandler struct{ *api }
 
 // report returns the differences of all checked vouchers, or of the one in ?voucher_id=.
 func (h *reconcileHandler) report(c *gin.Context) error {
@@ -32,7 +30,7 @@ func (h *reconcileHandler) apply(c *gin.Context) error {
 }
 
 func (h *reconcileHandler) run(c *gin.Context, voucherID int64, apply bool) error {
-	all, err := h.reconciler.Reconcile(c.Request.Context(), voucherID, apply)
+	all, err := h.Reconciler.Reconcile(c.Request.Context(), voucherID, apply)
 	if err != nil {
 		return err
 	}

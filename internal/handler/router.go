@@ -121,7 +121,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	security, err := newSecurityLog(cfg.Metrics, cfg.Log)
+	a, err := newAPI(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -131,36 +131,64 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	e := &errorWriter{
-		log:         cfg.Log,
-		security:    security,
-		unavailable: &rate.Sometimes{Interval: time.Second},
-	}
-
-	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
-	h := newHandlers(cfg, e, limits)
-
-	engine.Use(requestID, e.observe(metrics), e.recovery(), limits.delay, secureHeaders, refuseCrossOrigin(e, h.hmdp))
+	h := newHandlers(a)
+	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, h.hmdp))
 	if cfg.LocalHosts {
-		engine.Use(e.wrap(localHosts))
+		engine.Use(a.errors.wrap(localHosts))
 	}
 
 	purchases := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Counters)}
-	r := newRoutes(engine, e, limits, h)
-	r.pages(cfg)
+	r := newRoutes(engine, a, h)
+	r.pages()
 	r.sales(purchases)
 	r.streams()
 	r.files()
 
-	v1 := engine.Group("/api/v1", h.auth.strictTransport, withTimeout(answerTimeout), r.limitBody)
+	v1 := engine.Group("/api/v1", a.strictTransport, withTimeout(answerTimeout), r.limitBody)
 	r.accounts(v1)
 	r.orders(v1)
 	r.adminVouchers(v1)
 	r.adminOrders(v1)
 	r.operations(v1)
-	h.hmdp.routes(engine, limits, purchases)
+	h.hmdp.routes(engine, purchases)
 
-	return server{engine, answerHead(readForwarded(engine, ParseProxies(cfg.TrustedProxies), cfg.Log))}, nil
+	return server{engine, answerHead(readForwarded(engine, a.proxies, cfg.Log))}, nil
+}
+
+// api is what the handlers of all resources share.
+type api struct {
+	Config
+	cookies
+
+	errors  *errorWriter
+	limits  *limits
+	cursors cursors
+	staff   *staff
+}
+
+func newAPI(cfg Config) (*api, error) {
+	security, err := newSecurityLog(cfg.Metrics, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+
+	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
+	cfg.LostAfter = cmp.Or(cfg.LostAfter, defaultLostAfter)
+
+	a := &api{
+		Config:  cfg,
+		cookies: cookies{ParseProxies(cfg.TrustedProxies)},
+		errors: &errorWriter{
+			log:         cfg.Log,
+			security:    security,
+			unavailable: &rate.Sometimes{Interval: time.Second},
+		},
+		limits:  limits,
+		cursors: cursors{cfg.CursorKeys, limits.visit},
+	}
+
+	a.staff = &staff{api: a, failed: rate.Sometimes{Interval: time.Second}}
+	return a, nil
 }
 
 func newEngine(proxies []string) (*gin.Engine, error) {
@@ -183,9 +211,8 @@ func newEngine(proxies []string) (*gin.Engine, error) {
 // routes registers the routes. Every POST that changes stored data supports Idempotency-Key, except authentication and
 // reconciliation, which is idempotent. The keys of orders are stored with the orders.
 type routes struct {
+	*api
 	engine *gin.Engine
-	e      *errorWriter
-	limits *limits
 	h      handlers
 
 	limitBody gin.HandlerFunc
@@ -198,33 +225,34 @@ type routes struct {
 	read, redeem, operate, phones, administer gin.HandlerFunc
 }
 
-func newRoutes(engine *gin.Engine, e *errorWriter, limits *limits, h handlers) *routes {
+func newRoutes(engine *gin.Engine, a *api, h handlers) *routes {
+	permit := func(p domain.Permission) gin.HandlerFunc { return a.staff.permit(p, a.require, a.errors.write) }
+
 	return &routes{
+		api:        a,
 		engine:     engine,
-		e:          e,
-		limits:     limits,
 		h:          h,
-		limitBody:  e.wrap(limitBody),
-		reads:      limitConcurrency(maxReads, e.write),
-		user:       e.wrap(h.auth.require),
-		read:       h.permit(domain.MayRead, e),
-		redeem:     h.permit(domain.MayRedeem, e),
-		operate:    h.permit(domain.MayOperate, e),
-		phones:     h.permit(domain.MaySeePhones, e),
-		administer: h.permit(domain.MayAdminister, e),
+		limitBody:  a.errors.wrap(limitBody),
+		reads:      limitConcurrency(maxReads, a.errors.write),
+		user:       a.errors.wrap(a.require),
+		read:       permit(domain.MayRead),
+		redeem:     permit(domain.MayRedeem),
+		operate:    permit(domain.MayOperate),
+		phones:     permit(domain.MaySeePhones),
+		administer: permit(domain.MayAdminister),
 	}
 }
 
 // pages registers the pages, the checks, and the answers to unknown addresses and methods.
-func (r *routes) pages(cfg Config) {
-	wrap := r.e.wrap
+func (r *routes) pages() {
+	wrap := r.errors.wrap
 
 	r.engine.NoRoute(wrap(func(c *gin.Context) error {
-		if cfg.MissingPage == nil || !wantsPage(c.Request) {
+		if r.MissingPage == nil || !wantsPage(c.Request) {
 			return domain.ErrNotFound
 		}
 
-		cfg.MissingPage.ServeHTTP(c.Writer, c.Request)
+		r.MissingPage.ServeHTTP(c.Writer, c.Request)
 
 		// Gin writes a text of its own if nothing was written, as for HEAD.
 		c.Writer.WriteHeaderNow()
@@ -232,22 +260,22 @@ func (r *routes) pages(cfg Config) {
 	}))
 	r.engine.NoMethod(wrap(refuseMethod))
 
-	for pattern, page := range cfg.Pages {
-		r.engine.GET(pattern, r.h.auth.strictTransport, r.h.auth.setScheme, gin.WrapH(page))
+	for pattern, page := range r.Pages {
+		r.engine.GET(pattern, r.strictTransport, r.setScheme, gin.WrapH(page))
 	}
 
-	if cfg.SecurityContact != "" {
-		r.engine.GET("/.well-known/security.txt", securityTxt(cfg.SecurityContact, cfg.Now))
+	if r.SecurityContact != "" {
+		r.engine.GET("/.well-known/security.txt", securityTxt(r.SecurityContact, r.Now))
 	}
 
 	r.engine.GET("/healthz", wrap(health))
-	r.engine.GET("/readyz", wrap(ready(cfg.Ready)))
+	r.engine.GET("/readyz", wrap(ready(r.Ready)))
 }
 
 // sales registers the routes of buyers in a sale, which are answered from memory but for the purchase. purchases is the
 // middleware of a purchase.
 func (r *routes) sales(purchases gin.HandlersChain) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
@@ -265,7 +293,7 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 
 // streams registers the streams, which have no timeout.
 func (r *routes) streams() {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(h.events.order)))
@@ -275,14 +303,14 @@ func (r *routes) streams() {
 
 // files registers what is larger or slower than other requests and answers.
 func (r *routes) files() {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.exports), wrap(h.me.export))
-	r.engine.POST("/api/v1/admin/images", h.auth.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.e.write),
+	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
 		wrap(h.images.upload))
 
-	files := r.engine.Group("/api/v1/admin", h.auth.strictTransport, withTimeout(fileTimeout), r.limitBody, r.read)
+	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.read)
 	files.GET("/orders.csv", wrap(h.exports.orderFile))
 	files.GET("/payments.csv", wrap(h.exports.paymentFile))
 	files.GET("/audit.csv", wrap(h.exports.auditFile))
@@ -290,7 +318,7 @@ func (r *routes) files() {
 
 // accounts registers logins, the caller's account, pictures and shops.
 func (r *routes) accounts(v1 *gin.RouterGroup) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	v1.GET("/openapi.json", writeOpenAPI)
@@ -313,7 +341,7 @@ func (r *routes) accounts(v1 *gin.RouterGroup) {
 
 // orders registers the orders and payments of a buyer.
 func (r *routes) orders(v1 *gin.RouterGroup) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	v1.GET("/orders", r.user, r.reads, wrap(h.orders.list))
@@ -327,7 +355,7 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 
 // adminVouchers registers the vouchers and sales of the merchant.
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	v1.GET("/admin/vouchers", r.read, wrap(h.vouchers.browse))
@@ -345,7 +373,7 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 
 // adminOrders registers the orders of all users.
 func (r *routes) adminOrders(v1 *gin.RouterGroup) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	v1.GET("/admin/orders", r.read, wrap(h.adminOrders.list))
@@ -365,7 +393,7 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 
 // operations registers what operators see and repair.
 func (r *routes) operations(v1 *gin.RouterGroup) {
-	wrap := r.e.wrap
+	wrap := r.errors.wrap
 	h := r.h
 
 	v1.GET("/admin/audit", r.read, wrap(h.auditLog.list))
@@ -405,7 +433,6 @@ func wantsPage(r *http.Request) bool {
 }
 
 type handlers struct {
-	staff       *staff
 	auth        *authHandler
 	me          *meHandler
 	shops       *shopHandler
@@ -429,100 +456,32 @@ type handlers struct {
 	hmdp        *hmdpHandler
 }
 
-func newHandlers(cfg Config, e *errorWriter, limits *limits) handlers {
-	cursors := cursors{cfg.CursorKeys, limits.visit}
-	staff := newStaff(cfg)
-	cookies := cookies{ParseProxies(cfg.TrustedProxies)}
-	auth := &authHandler{
-		auth:         cfg.Auth,
-		staff:        staff,
-		security:     e.security,
-		demo:         cfg.Demo,
-		cookies:      cookies,
-		limitRefresh: limits.refreshes,
-		charge:       limits.charge,
-	}
-
-	vouchers := newVoucherHandler(cfg.Vouchers, cfg.Drafts, cfg.Now, cursors, func(c *gin.Context, denied error, answer func() error) {
-		staff.reveal(c, domain.MayRead, auth.require, e.write, denied, answer)
-	}, limits.visit)
-
+func newHandlers(a *api) handlers {
 	return handlers{
-		staff: staff,
-		auth:  auth,
-		me: &meHandler{
-			errors:   e,
-			auth:     auth,
-			orders:   cfg.Orders,
-			audit:    cfg.AuditLog,
-			personal: cfg.Personal,
-			now:      cfg.Now,
-			reads:    make(slots, maxExports),
-		},
-		shops:    newShopHandler(cfg, cursors, limits.visit),
-		images:   &imageHandler{cfg.Pictures, limits.visit},
-		vouchers: vouchers,
-		orders:   &orderHandler{orders: cfg.Orders, cursors: cursors},
-		entry: &entryHandler{
-			auth:        cfg.Auth,
-			service:     cfg.Entry,
-			subscribers: cfg.RoomSubscribers,
-		},
-		adminOrders: &adminOrderHandler{
-			finder:   cfg.Search,
-			orders:   cfg.Orders,
-			payments: cfg.Payments,
-			vouchers: cfg.Vouchers,
-			voucher:  vouchers,
-			audit:    cfg.AuditLog,
-			now:      cfg.Now,
-			cursors:  cursors,
-		},
-		events: &eventHandler{
-			auth:        cfg.Auth,
-			orders:      cfg.Orders,
-			subscribers: cfg.Subscribers,
-			lostAfter:   cmp.Or(cfg.LostAfter, defaultLostAfter),
-		},
-		payments:    &paymentHandler{payments: cfg.Payments},
-		auditLog:    &auditHandler{log: cfg.AuditLog, finder: cfg.Search, cursors: cursors},
-		alerts:      &alertHandler{cfg.Reconciler, cfg.DeadLetters, cfg.Failures},
-		exports:     &exportHandler{e, cfg.Search, cfg.PaymentList, cfg.AuditLog, cfg.Now, make(slots, maxFiles)},
-		deadLetters: &deadLetterHandler{deadLetters: cfg.DeadLetters, cursors: cursors},
-		orderEvents: &orderEventHandler{events: cfg.Events, cursors: cursors},
-		notices: &unreadNoticeHandler{
-			notices: cfg.Notices,
-			now:     cfg.Now,
-			cursors: cursors,
-		},
-		keys: &keyHandler{keys: cfg.Keys, errors: e},
-		stats: &statsHandler{
-			auth:        cfg.Auth,
-			monitor:     cfg.Monitor,
-			subscribers: cfg.SaleSubscribers,
-			vouchers:    vouchers,
-			entries:     cfg.Entry,
-		},
-		rush:      &rushHandler{rush: cfg.Rush},
-		reconcile: &reconcileHandler{reconciler: cfg.Reconciler},
+		auth:        &authHandler{a},
+		me:          &meHandler{a, make(slots, maxExports)},
+		shops:       &shopHandler{a, newAnswerCache[shopKey](a, answerTimeout)},
+		images:      &imageHandler{a},
+		vouchers:    newVoucherHandler(a),
+		orders:      &orderHandler{a},
+		entry:       &entryHandler{a},
+		adminOrders: &adminOrderHandler{a},
+		events:      &eventHandler{a},
+		payments:    &paymentHandler{a},
+		auditLog:    &auditHandler{a},
+		alerts:      &alertHandler{a},
+		exports:     &exportHandler{a, make(slots, maxFiles)},
+		deadLetters: &deadLetterHandler{a},
+		orderEvents: &orderEventHandler{a},
+		notices:     &unreadNoticeHandler{a},
+		keys:        &keyHandler{a},
+		stats:       &statsHandler{a},
+		rush:        &rushHandler{rush: a.Rush},
+		reconcile:   &reconcileHandler{a},
 		hmdp: &hmdpHandler{
-			errors:    e,
-			auth:      cfg.Auth,
-			staff:     staff,
-			shops:     cfg.Shops,
-			vouchers:  cfg.Vouchers,
-			orders:    cfg.Orders,
-			zone:      cfg.Zone,
-			demo:      cfg.Demo,
-			cookies:   cookies,
-			now:       cfg.Now,
+			api:       a,
 			lists:     newSnapshots[int64, *service.Catalog](),
-			shopPages: newAnswerCache[shopQuery](hmdpTimeout, limits.visit, cfg.Now),
-			limits:    limits,
+			shopPages: newAnswerCache[shopQuery](a, hmdpTimeout),
 		},
 	}
-}
-
-func (h *handlers) permit(p domain.Permission, e *errorWriter) gin.HandlerFunc {
-	return h.staff.require(p, h.auth.require, e.write)
 }

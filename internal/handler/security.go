@@ -150,8 +150,8 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 
 // strictTransport makes browsers that use TLS use nothing else for a year. Purchases do without it: a browser has loaded
 // a page or logged in before.
-func (h *authHandler) strictTransport(c *gin.Context) {
-	if h.overTLS(c) {
+func (k cookies) strictTransport(c *gin.Context) {
+	if k.overTLS(c) {
 		c.Writer.Header()["Strict-Transport-Security"] = strictForAYear
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -13,9 +12,8 @@ import (
 )
 
 type shopHandler struct {
-	store   domain.ShopStore
-	now     func() time.Time
-	cursors cursors
+	*api
+
 	answers *answerCache[shopKey]
 }
 
@@ -24,13 +22,9 @@ type shopKey struct {
 	page domain.Page
 }
 
-func newShopHandler(cfg Config, cursors cursors, visit func(*gin.Context) error) *shopHandler {
-	return &shopHandler{cfg.Shops, cfg.Now, cursors, newAnswerCache[shopKey](answerTimeout, visit, cfg.Now)}
-}
-
 func (h *shopHandler) show(c *gin.Context, id int64) error {
 	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (*snapshot, error) {
-		s, err := h.store.Shop(ctx, id)
+		s, err := h.Shops.Shop(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +40,7 @@ func (h *shopHandler) list(c *gin.Context) error {
 	}
 
 	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (*snapshot, error) {
-		shops, err := h.store.Shops(ctx, page.Page)
+		shops, err := h.Shops.Shops(ctx, page.Page)
 		if err != nil {
 			return nil, err
 		}
@@ -79,12 +73,12 @@ func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	s, err := domain.NewShop(in.fields(), domain.Moment(h.now()))
+	s, err := domain.NewShop(in.fields(), domain.Moment(h.Now()))
 	if err != nil {
 		return err
 	}
 
-	if err := h.store.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
+	if err := h.Shops.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
 		return err
 	}
 
@@ -99,7 +93,7 @@ func (h *shopHandler) change(c *gin.Context, id int64) error {
 		return err
 	}
 
-	s, err := h.store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.now()), in.fields().Apply)
+	s, err := h.Shops.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.Now()), in.fields().Apply)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,28 +27,16 @@ import (
 //
 // Requests of buyers are refused and not recorded.
 type staff struct {
-	auth  *auth.Service
-	audit domain.AuditStore
-	log   *slog.Logger
-	now   func() time.Time
+	*api
+
 	reads recentReads
 	// Limits the log of requests that cannot be recorded.
 	failed rate.Sometimes
 }
 
-func newStaff(cfg Config) *staff {
-	return &staff{
-		auth:   cfg.Auth,
-		audit:  cfg.AuditLog,
-		log:    cfg.Log,
-		now:    cfg.Now,
-		failed: rate.Sometimes{Interval: time.Second},
-	}
-}
-
-// require returns a middleware for routes that need the permission p. authenticate stores the caller's identity; fail
-// writes the answer to an error.
-func (s *staff) require(
+// permit returns a middleware for routes that need the permission p. authenticate stores the caller's identity; fail writes
+// the answer to an error.
+func (s *staff) permit(
 	p domain.Permission, authenticate func(*gin.Context) error, fail func(*gin.Context, error),
 ) gin.HandlerFunc {
 	return func(c *gin.Context) {
@@ -77,40 +64,38 @@ func (s *staff) require(
 				s.recordRead(c, r)
 			}
 		default:
-			if err := s.audit.RecordRequest(c.Request.Context(), &r); err != nil {
+			if err := s.AuditLog.RecordRequest(c.Request.Context(), &r); err != nil {
 				fail(c, err)
 				return
 			}
 			c.Next()
-			s.attempt(c, func(ctx context.Context) error { return s.audit.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
+			s.attempt(c, func(ctx context.Context) error { return s.AuditLog.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
 		}
 	}
 }
 
-// reveal answers a request to a public route for what only callers with the permission p may see, and records it. Others
-// get the error denied, or the reason if denied is nil.
-func (s *staff) reveal(
-	c *gin.Context, p domain.Permission, authenticate func(*gin.Context) error, fail func(*gin.Context, error), denied error,
-	answer func() error,
-) {
-	role, err := s.confirmRole(c, authenticate)
+// reveal answers a request to a public route for what only staff may see, and records it. Others get the error denied, or
+// the reason if denied is nil.
+func (s *staff) reveal(c *gin.Context, denied error, answer func() error) error {
+	role, err := s.confirmRole(c, s.require)
 	if err != nil {
-		fail(c, cmp.Or(denied, err))
-		return
+		return cmp.Or(denied, err)
 	}
 
 	r := s.request(c, caller(c).UserID, role)
-	if role.May(p) {
+	if role.May(domain.MayRead) {
 		err = answer()
 	} else {
 		err = cmp.Or(denied, domain.ErrForbidden)
 	}
 
+	// Here, because the record has the status of the answer.
 	if err != nil {
-		fail(c, err)
+		s.errors.write(c, err)
 	}
 
 	s.recordRead(c, r)
+	return nil
 }
 
 // confirmRole returns the caller's present role, which the token may not state yet, and sets it in the caller's identity.
@@ -125,7 +110,7 @@ func (s *staff) confirmRole(c *gin.Context, authenticate func(*gin.Context) erro
 		return "", domain.ErrForbidden
 	}
 
-	role, err := s.auth.CurrentRole(c.Request.Context(), id)
+	role, err := s.Auth.CurrentRole(c.Request.Context(), id)
 	if err != nil {
 		return "", err
 	}
@@ -157,12 +142,12 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 		return
 	}
 
-	s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
+	s.attempt(c, func(ctx context.Context) error { return s.AuditLog.RecordRequest(ctx, &r) }, r)
 }
 
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
 	return domain.AdminRequest{
-		At:        domain.Moment(s.now()),
+		At:        domain.Moment(s.Now()),
 		UserID:    user,
 		Role:      role,
 		Method:    c.Request.Method,
@@ -177,7 +162,7 @@ func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.Adm
 func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 	r.Status = c.Writer.Status()
 	if s.reads.first(r) {
-		s.attempt(c, func(ctx context.Context) error { return s.audit.RecordRequest(ctx, &r) }, r)
+		s.attempt(c, func(ctx context.Context) error { return s.AuditLog.RecordRequest(ctx, &r) }, r)
 	}
 }
 
@@ -190,7 +175,7 @@ func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r dom
 	defer cancel()
 	if err := write(ctx); err != nil {
 		s.failed.Do(func() {
-			s.log.Warn("cannot write the audit log", "err", err, "user_id", r.UserID, "role", r.Role, "method", r.Method,
+			s.Log.Warn("cannot write the audit log", "err", err, "user_id", r.UserID, "role", r.Role, "method", r.Method,
 				"route", r.Route, "target", r.Target, "status", c.Writer.Status(), "request_id", r.RequestID)
 		})
 	}

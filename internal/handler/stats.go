@@ -17,13 +17,7 @@ import (
 	"seckill/internal/sale/entry"
 )
 
-type statsHandler struct {
-	auth        *auth.Service
-	monitor     *salestats.Monitor
-	subscribers *salestats.Subscribers
-	vouchers    *voucherHandler
-	entries     *entry.Service
-}
+type statsHandler struct{ *api }
 
 type statsOut struct {
 	Voucher voucherOut `json:"voucher"`
@@ -58,18 +52,18 @@ func (h *statsHandler) show(c *gin.Context, id int64) error {
 
 // read returns the statistics of a sale, with the seconds later than after, and with the last hour if hour is set.
 func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour bool) (statsOut, error) {
-	s, err := h.monitor.Stats(ctx, id, after)
+	s, err := h.Monitor.Stats(ctx, id, after)
 	if err != nil {
 		return statsOut{}, err
 	}
 
 	if hour {
-		s.Hour = h.monitor.Hour(ctx, id)
+		s.Hour = h.Monitor.Hour(ctx, id)
 	}
 
-	out := statsOut{Voucher: h.vouchers.out(&s.Voucher), SaleStats: &s}
+	out := statsOut{Voucher: h.voucher(&s.Voucher), SaleStats: &s}
 	if e := &s.Voucher.Sale.Entry; e.Mode == domain.EntryRoom {
-		room, err := h.entries.Stats(ctx, id)
+		room, err := h.Entry.Stats(ctx, id)
 		if err != nil {
 			return statsOut{}, err
 		}
@@ -82,7 +76,7 @@ func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour
 // events streams the statistics of a sale, one event per second. The first event has all known seconds, so a client
 // that reconnects misses none; each later event has the new seconds only.
 func (h *statsHandler) events(c *gin.Context, id int64) error {
-	return serveStream(c, h.auth, h.subscribers, id, func(events *stream) (func(), error) {
+	return serveStream(c, h.Auth, h.SaleSubscribers, id, func(events *stream) (func(), error) {
 		s := &statsStream{
 			stream: events,
 			h:      h,
@@ -120,7 +114,7 @@ func (s *statsStream) load() (statsOut, error) {
 			stats.Figures.Curve = nil
 		}
 
-		role, err := s.h.auth.CurrentRole(ctx, s.admin)
+		role, err := s.h.Auth.CurrentRole(ctx, s.admin)
 		if err == nil && !role.May(domain.MayRead) {
 			err = domain.ErrForbidden
 		}

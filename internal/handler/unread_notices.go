@@ -10,11 +10,7 @@ import (
 	"seckill/internal/domain"
 )
 
-type unreadNoticeHandler struct {
-	notices domain.NoticeStore
-	now     func() time.Time
-	cursors cursors
-}
+type unreadNoticeHandler struct{ *api }
 
 type unreadNoticeOut struct {
 	ID         ID         `json:"id"`
@@ -63,7 +59,7 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	notices, err := h.notices.UnreadNotices(c.Request.Context(), f)
+	notices, err := h.Notices.UnreadNotices(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -83,11 +79,11 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 		return err
 	}
 
-	err := h.notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+	err := h.Notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
 		ID:     id,
 		Reason: in.Reason,
 		By:     domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},
-		At:     domain.Moment(h.now()),
+		At:     domain.Moment(h.Now()),
 		Claim:  claim,
 	})
 	if err != nil {

@@ -17,33 +17,17 @@ import (
 )
 
 type voucherHandler struct {
-	vouchers *service.Vouchers
-	drafts   *service.Publishing
-	now      func() time.Time
-	shown    snapshots[shownKey, shownSource]
-	lists    snapshots[domain.VoucherFilter, *service.Catalog]
-	cursors  cursors
-	// Answers requests for unpublished vouchers.
-	reveal revealFunc
-	// Limits the reads of the database by visitors.
-	visit func(*gin.Context) error
+	*api
+
+	shown snapshots[shownKey, shownSource]
+	lists snapshots[domain.VoucherFilter, *service.Catalog]
 }
 
-// revealFunc is staff.reveal without the parameters that are the same for all vouchers.
-type revealFunc func(c *gin.Context, denied error, answer func() error)
-
-func newVoucherHandler(
-	vouchers *service.Vouchers, drafts *service.Publishing, now func() time.Time, cursors cursors, reveal revealFunc, visit func(*gin.Context) error,
-) *voucherHandler {
+func newVoucherHandler(a *api) *voucherHandler {
 	return &voucherHandler{
-		vouchers: vouchers,
-		drafts:   drafts,
-		now:      now,
-		cursors:  cursors,
-		reveal:   reveal,
-		visit:    visit,
-		shown:    newSnapshots[shownKey, shownSource](),
-		lists:    newSnapshots[domain.VoucherFilter, *service.Catalog](),
+		api:   a,
+		shown: newSnapshots[shownKey, shownSource](),
+		lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
 	}
 }
 
@@ -118,8 +102,9 @@ func newEntryOut(s *domain.Sale) *entryOut {
 	return o
 }
 
-func (h *voucherHandler) out(v *domain.Voucher) voucherOut {
-	return newVoucherOut(v, domain.Moment(h.now()))
+// voucher returns the JSON form of a voucher in its present state.
+func (a *api) voucher(v *domain.Voucher) voucherOut {
+	return newVoucherOut(v, domain.Moment(a.Now()))
 }
 
 func newVoucherOut(v *domain.Voucher, now time.Time) voucherOut {
@@ -179,21 +164,20 @@ func encodeVoucher(v *domain.Voucher, now time.Time) []byte {
 }
 
 func (h *voucherHandler) show(c *gin.Context, id int64) error {
-	v, err := h.vouchers.Get(c.Request.Context(), id)
+	v, err := h.Vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
 
 	if v.Unpublished() {
-		h.reveal(c, domain.ErrNotFound, func() error { return h.write(c, v) })
-		return nil
+		return h.staff.reveal(c, domain.ErrNotFound, func() error { return h.write(c, v) })
 	}
 
 	return h.write(c, v)
 }
 
 func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
-	now := domain.Moment(h.now())
+	now := domain.Moment(h.Now())
 	h.snapshot(v, listed{}, now).write(c, now)
 	return nil
 }
@@ -278,8 +262,7 @@ func (h *voucherHandler) list(c *gin.Context) error {
 			// Copies, so that the closure moves only these to the heap.
 			unpublished := f
 			requested := page
-			h.reveal(c, nil, func() error { return h.writeList(c, requested, unpublished) })
-			return nil
+			return h.staff.reveal(c, nil, func() error { return h.writeList(c, requested, unpublished) })
 		}
 	}
 
@@ -287,12 +270,12 @@ func (h *voucherHandler) list(c *gin.Context) error {
 }
 
 func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
-	catalog, err := h.vouchers.Catalog(c.Request.Context())
+	catalog, err := h.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	now := domain.Moment(h.now())
+	now := domain.Moment(h.Now())
 	snap := h.lists.get(f, catalog, now)
 	if snap != nil {
 		snap.write(c, now)
@@ -303,10 +286,10 @@ func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.Vo
 	if ok {
 		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{h.page(page, vouchers, now), catalog, now, catalog.Until(now)})
 	} else {
-		if err := h.visit(c); err != nil {
+		if err := h.limits.visit(c); err != nil {
 			return err
 		}
-		if vouchers, err = h.vouchers.Older(c.Request.Context(), f, now); err != nil {
+		if vouchers, err = h.Vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
 
@@ -371,13 +354,13 @@ func (h *voucherHandler) browse(c *gin.Context) error {
 		return q.err
 	}
 
-	catalog, err := h.vouchers.Catalog(c.Request.Context())
+	catalog, err := h.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	vouchers, counts := catalog.Browse(f, domain.Moment(h.now()))
-	out := func(v **domain.Voucher) voucherOut { return h.out(*v) }
+	vouchers, counts := catalog.Browse(f, domain.Moment(h.Now()))
+	out := func(v **domain.Voucher) voucherOut { return h.voucher(*v) }
 	return writeJSON(c, http.StatusOK, staffList{
 		list:     newList(page, vouchers, out, func(v **domain.Voucher) int64 { return (*v).ID }),
 		Counts:   counts,
@@ -441,18 +424,18 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 		Draft:         in.Status != nil,
 	}
 	if !input.Draft && !in.Force {
-		if err := h.drafts.CheckNew(c.Request.Context(), input); err != nil {
+		if err := h.Drafts.CheckNew(c.Request.Context(), input); err != nil {
 			return err
 		}
 	}
 
-	v, err := h.vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
+	v, err := h.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
 	if err != nil {
 		return err
 	}
 
 	c.Header("Location", locationOf("vouchers", v.ID))
-	return writeJSON(c, http.StatusCreated, h.out(&v))
+	return writeJSON(c, http.StatusCreated, h.voucher(&v))
 }
 
 func (h *voucherHandler) change(c *gin.Context, id int64) error {
@@ -473,16 +456,16 @@ func (h *voucherHandler) change(c *gin.Context, id int64) error {
 		ch.Status = &status
 	}
 
-	v, err := h.vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
+	v, err := h.Vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
 	if err != nil {
 		return err
 	}
 
-	return writeJSON(c, http.StatusOK, h.out(&v))
+	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
 func (h *voucherHandler) remove(c *gin.Context, id int64) error {
-	if err := h.vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
+	if err := h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
 		return err
 	}
 	c.Status(http.StatusNoContent)
@@ -500,12 +483,12 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int6
 		return err
 	}
 
-	v, err := h.vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
+	v, err := h.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
 	if err != nil {
 		return err
 	}
 
-	return writeJSON(c, http.StatusOK, h.out(&v))
+	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
 func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
@@ -524,16 +507,16 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int
 		return domain.Invalid("reason", "is required")
 	}
 
-	v, err := h.vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
+	v, err := h.Vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
 	if err != nil {
 		return err
 	}
 
-	return writeJSON(c, http.StatusOK, h.out(&v))
+	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
 func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
-	list, err := h.drafts.Check(c.Request.Context(), id)
+	list, err := h.Drafts.Check(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -556,9 +539,9 @@ func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
 func (h *voucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
-	v, err := h.drafts.Publish(c.Request.Context(), adminOf(c), id)
+	v, err := h.Drafts.Publish(c.Request.Context(), adminOf(c), id)
 	if err != nil {
 		return err
 	}
-	return writeJSON(c, http.StatusOK, h.out(&v))
+	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
