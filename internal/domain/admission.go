@@ -197,15 +197,15 @@ type End struct {
 // DeadLetter is an admission that could be neither committed nor refused by the rules of the sale, and waits for the
 // decision of an operator. Its unit was returned, and for its buyer the order has failed.
 type DeadLetter struct {
-	ID string // "<shard>-<ms>-<seq>"
+	ID string `json:"id"` // "<shard>-<ms>-<seq>"
 	// Nil if the entry cannot be parsed; then it cannot be replayed.
-	Admission *Admission
+	Admission *Admission `json:"-"`
 	// Those of the admission, or the unchanged fields of an unparsable entry.
-	Fields map[string]string
+	Fields map[string]string `json:"fields"`
 	// The id of the stream entry.
-	Entry  string
-	Reason string
-	Tries  int64
+	Entry  string `json:"-"`
+	Reason string `json:"reason"`
+	Tries  int64  `json:"tries"`
 	// When it was dead-lettered.
-	BuriedAt time.Time
+	BuriedAt time.Time `json:"buried_at"`
 }

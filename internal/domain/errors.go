@@ -102,8 +102,8 @@ func (e *RateLimitedError) Error() string {
 
 // FieldError describes an invalid field of the input.
 type FieldError struct {
-	Field  string
-	Detail string
+	Field  string `json:"field"`
+	Detail string `json:"detail"`
 }
 
 // InvalidError lists the invalid fields of the input. Nothing was changed.

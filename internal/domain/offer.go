@@ -9,15 +9,15 @@ import (
 // of the voucher and its shop.
 type Offer struct {
 	// A hash of the other fields.
-	ID       OfferID
-	Title    string
-	SubTitle string
-	Rules    string
+	ID       OfferID `json:"-"`
+	Title    string  `json:"title"`
+	SubTitle string  `json:"sub_title,omitempty"`
+	Rules    string  `json:"rules,omitempty"`
 	// Value in the shop, in cents of the order's currency.
-	ActualValue int64
-	ShopID      int64
+	ActualValue int64 `json:"-"`
+	ShopID      int64 `json:"shop_id,string"`
 	// Empty: there is no such shop.
-	ShopName string
+	ShopName string `json:"shop_name"`
 	Validity
 }
 

@@ -69,34 +69,34 @@ func (s OrderStatus) Stored() bool { return s != OrderQueued && s != OrderFailed
 // Order is a user's purchase of one unit of a voucher. Amount and Currency are copied from the voucher when the order
 // is placed. Times are UTC with milliseconds; nil means that the event has not happened.
 type Order struct {
-	ID        int64
-	UserID    int64
-	VoucherID int64
+	ID        int64 `json:"id,string"`
+	UserID    int64 `json:"user_id,string"`
+	VoucherID int64 `json:"voucher_id,string"`
 	// 1..limit_per_user while active, 0 afterwards.
-	Slot      int
-	Status    OrderStatus
-	Amount    int64  // in cents
-	Currency  string // ISO 4217
-	CreatedAt time.Time
+	Slot      int         `json:"-"`
+	Status    OrderStatus `json:"status"`
+	Amount    int64       `json:"amount"`   // in cents
+	Currency  string      `json:"currency"` // ISO 4217
+	CreatedAt time.Time   `json:"created_at"`
 	// From then on, an unpaid order may be closed.
-	ExpiresAt   time.Time
-	PaidAt      *time.Time
-	RedeemedAt  *time.Time
-	CancelledAt *time.Time
-	RefundedAt  *time.Time
+	ExpiresAt   time.Time  `json:"expires_at"`
+	PaidAt      *time.Time `json:"paid_at,omitempty"`
+	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
+	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
+	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
 	// Whether the buyer's bank has taken back a payment.
-	Disputed bool
+	Disputed bool `json:"disputed,omitempty"`
 	// The reason of a failed order: an error code of the API.
-	Reason string `gorm:"-"`
+	Reason string `json:"reason,omitempty" gorm:"-"`
 	// Only of a paid order, in answers to its owner.
-	RedeemCode string `gorm:"-"`
+	RedeemCode string `json:"redeem_code,omitempty" gorm:"-"`
 	// Ahead is the approximate number of orders of the voucher in front of a queued one; nil if it is unknown.
-	Ahead *int64 `gorm:"-"`
+	Ahead *int64 `json:"ahead,omitempty" gorm:"-"`
 	// The offer of what was bought; zero if another program or an earlier release placed the order.
-	OfferID OfferID
+	OfferID OfferID `json:"-"`
 	// Offer is what was bought or, if OfferID is unknown, what the voucher says now. It is nil if the voucher does not
 	// exist, and in code that shows no order.
-	Offer *Offer `gorm:"-"`
+	Offer *Offer `json:"-" gorm:"-"`
 }
 
 // Purchase is a buyer's request for one unit of an open sale. A lane turns it into an order.

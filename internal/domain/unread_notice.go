@@ -9,18 +9,18 @@ import (
 // UnreadNotice is what a provider reported about a payment and the server could not read or match. Money may have moved,
 // so an operator has to look at it.
 type UnreadNotice struct {
-	ID       int64
-	Provider string
+	ID       int64  `json:"id,string"`
+	Provider string `json:"provider"`
 	// As far as it could be read, with Body.
-	Notice PaymentNotice `gorm:"embedded"`
+	Notice PaymentNotice `json:"-" gorm:"embedded"`
 	// Why it could not be processed.
-	Reason string
+	Reason string `json:"reason"`
 	// How often it arrived.
-	Times      int
-	ReceivedAt time.Time // at first
-	LastAt     time.Time
+	Times      int       `json:"times"`
+	ReceivedAt time.Time `json:"received_at"` // at first
+	LastAt     time.Time `json:"last_at"`
 	// When an operator closed it; nil: open.
-	ClosedAt *time.Time
+	ClosedAt *time.Time `json:"closed_at,omitempty"`
 }
 
 // Content returns a hash that identifies a notice. Answers about one payment are one, because a provider may write another

@@ -8,15 +8,15 @@ import (
 
 // User is an account, identified by its phone number in canonical form (package auth).
 type User struct {
-	ID        int64
-	Phone     string
-	NickName  string
-	Icon      string
-	Role      Role
-	ShopIDs   ShopIDs `gorm:"serializer:json"`
-	CreatedAt time.Time
+	ID        int64     `json:"id,string"`
+	Phone     string    `json:"phone"`
+	NickName  string    `json:"nick_name"`
+	Icon      string    `json:"icon"`
+	Role      Role      `json:"role"`
+	ShopIDs   ShopIDs   `json:"-" gorm:"serializer:json"`
+	CreatedAt time.Time `json:"-"`
 	// DeviceGeneration grows when the user logs out everywhere: the devices known before are unknown afterwards.
-	DeviceGeneration int64
+	DeviceGeneration int64 `json:"-"`
 }
 
 // ShopIDs are the shops whose vouchers a redeemer may redeem. Empty: those of all shops.

@@ -7,8 +7,8 @@ import (
 
 // Validity is when a voucher can be redeemed after its purchase: [ValidFrom, ValidUntil). A nil bound is none.
 type Validity struct {
-	ValidFrom  *time.Time
-	ValidUntil *time.Time
+	ValidFrom  *time.Time `json:"valid_from,omitempty"`
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
 }
 
 // checkValidity adds what is wrong with the validity of v. Even the last buyer of a sale can use what was bought.

@@ -15,6 +15,9 @@ const (
 	VoucherSeckill VoucherType = 1
 )
 
+// MarshalText implements encoding.TextMarshaler.
+func (t VoucherType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
 func (t VoucherType) String() string {
 	if t == VoucherSeckill {
 		return "seckill"
@@ -42,6 +45,9 @@ var voucherStatusWords = words[VoucherStatus]{
 
 func (s VoucherStatus) String() string { return voucherStatusWords.of(s) }
 
+// MarshalText implements encoding.TextMarshaler.
+func (s VoucherStatus) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
 // SaleState is the state of a voucher at a point in time.
 type SaleState string
 
@@ -57,52 +63,52 @@ const (
 // Voucher is an item that a shop sells. Amounts are in the smallest unit of the currency (cents). Times are in UTC with
 // millisecond precision.
 type Voucher struct {
-	ID       int64
-	ShopID   int64
-	Title    string
-	SubTitle string
-	Rules    string
-	PayValue int64 // price
+	ID       int64  `json:"id,string"`
+	ShopID   int64  `json:"shop_id,string"`
+	Title    string `json:"title"`
+	SubTitle string `json:"sub_title"`
+	Rules    string `json:"rules"`
+	PayValue int64  `json:"pay_value"` // price
 	// Value in the shop.
-	ActualValue int64
+	ActualValue int64 `json:"actual_value"`
 	// The currency of both amounts, ISO 4217; immutable.
-	Currency string
-	Type     VoucherType
-	Status   VoucherStatus
+	Currency string        `json:"currency"`
+	Type     VoucherType   `json:"type"`
+	Status   VoucherStatus `json:"status"`
 	// The id of its picture; empty: none.
-	ImageID string
+	ImageID string `json:"image_id,omitempty"`
 	Validity
-	CreatedAt time.Time
-	UpdatedAt time.Time `gorm:"autoUpdateTime:false"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at" gorm:"autoUpdateTime:false"`
 	// Nil for a normal voucher.
-	Sale *Sale `gorm:"-"`
+	Sale *Sale `json:"-" gorm:"-"`
 	// Only service.SaleLoader sets it.
-	Offer *Offer `gorm:"-"`
+	Offer *Offer `json:"-" gorm:"-"`
 }
 
 // Sale is the flash-sale part of a voucher. The window is [BeginAt, EndAt).
 type Sale struct {
-	InitialStock int64
+	InitialStock int64 `json:"initial_stock"`
 	// Units added since the sale was created, less those removed.
-	Added   int64 `gorm:"->"`
-	Stock   int64 // units left
-	BeginAt time.Time
-	EndAt   time.Time
+	Added   int64     `json:"added_stock,omitempty" gorm:"->"`
+	Stock   int64     `json:"stock"` // units left
+	BeginAt time.Time `json:"begin_at"`
+	EndAt   time.Time `json:"end_at"`
 	// The most active orders of a user.
-	LimitPerUser int
-	Entry        Entry `gorm:"embedded"`
+	LimitPerUser int   `json:"limit_per_user"`
+	Entry        Entry `json:"-" gorm:"embedded"`
 	// How long an order may remain unpaid; 0 selects the server's default.
-	PayTimeout time.Duration `gorm:"serializer:optional"`
+	PayTimeout time.Duration `json:"-" gorm:"serializer:optional"`
 	// See MaxUnpaid; nil selects its default.
-	UnpaidLimit *int
+	UnpaidLimit *int `json:"unpaid_limit,omitempty"`
 	// The parts of the gate in lane queue, over which the stock is spread; at least 1.
-	Segments int
+	Segments int `json:"-"`
 	// EndedUnpaid means that an order of the sale was cancelled or has expired. Only service.SaleLoader sets it, and only
 	// if the sale limits unpaid orders.
-	EndedUnpaid bool `gorm:"-"`
+	EndedUnpaid bool `json:"-" gorm:"-"`
 	// ChangedAt differs after every sale and every return of units. Package service compares it: units that were
 	// returned and sold again between two reads show in nothing else.
-	ChangedAt time.Time `gorm:"column:updated_at"`
+	ChangedAt time.Time `json:"-" gorm:"column:updated_at"`
 }
 
 // Unpublished reports whether only admins may know that the voucher exists.
@@ -152,7 +158,10 @@ func (v *Voucher) CheckOpen(now time.Time) error {
 
 // Checklist is what an operator should know before publishing a draft. Problems prevent it, warnings do not. Each names
 // a field of the voucher.
-type Checklist struct{ Problems, Warnings []FieldError }
+type Checklist struct {
+	Problems []FieldError `json:"problems"`
+	Warnings []FieldError `json:"warnings"`
+}
 
 // CheckOffer returns the checklist of a voucher apart from its sale: shop, prices, currency and picture.
 func (v *Voucher) CheckOffer(shopExists bool) Checklist {

@@ -80,11 +80,7 @@ type codeOut struct {
 }
 
 type userOut struct {
-	ID       ID          `json:"id"`
-	Phone    string      `json:"phone"`
-	NickName string      `json:"nick_name"`
-	Icon     string      `json:"icon"`
-	Role     domain.Role `json:"role"`
+	domain.User
 
 	Permissions []domain.Permission `json:"permissions,omitempty"`
 	// Of a redeemer with shops.
@@ -92,15 +88,7 @@ type userOut struct {
 }
 
 func newUserOut(u domain.User) userOut {
-	out := userOut{
-		ID:          ID(u.ID),
-		Phone:       u.Phone,
-		NickName:    u.NickName,
-		Icon:        u.Icon,
-		Role:        u.Role,
-		Permissions: u.Role.Permissions(),
-	}
-
+	out := userOut{User: u, Permissions: u.Role.Permissions()}
 	if u.Role == domain.RoleRedeemer {
 		for _, id := range u.ShopIDs {
 			out.ShopIDs = append(out.ShopIDs, ID(id))

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,25 +11,15 @@ import (
 type deadLetterHandler struct{ *api }
 
 type deadLetterOut struct {
-	ID        string            `json:"id"`
-	OrderID   ID                `json:"order_id,omitempty"`
-	UserID    ID                `json:"user_id,omitempty"`
-	VoucherID ID                `json:"voucher_id,omitempty"`
-	Reason    string            `json:"reason"`
-	Tries     int64             `json:"tries"`
-	BuriedAt  time.Time         `json:"buried_at"`
-	Fields    map[string]string `json:"fields"`
+	*domain.DeadLetter
+
+	OrderID   ID `json:"order_id,omitempty"`
+	UserID    ID `json:"user_id,omitempty"`
+	VoucherID ID `json:"voucher_id,omitempty"`
 }
 
 func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
-	out := deadLetterOut{
-		ID:       l.ID,
-		Reason:   l.Reason,
-		Tries:    l.Tries,
-		BuriedAt: l.BuriedAt,
-		Fields:   l.Fields,
-	}
-
+	out := deadLetterOut{DeadLetter: l}
 	if a := l.Admission; a != nil {
 		out.OrderID = ID(a.OrderID)
 		out.UserID = ID(a.UserID)
@@ -52,16 +41,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 		return err
 	}
 
-	out := list[deadLetterOut]{Items: make([]deadLetterOut, len(letters))}
-	for i := range letters {
-		out.Items[i] = newDeadLetterOut(&letters[i])
-	}
-
-	if n := len(letters); n > 0 {
-		out.NextCursor = page.next(n, letters[n-1].ID)
-	}
-
-	return writeJSON(c, http.StatusOK, out)
+	return writeJSON(c, http.StatusOK, newList(page, letters, newDeadLetterOut, func(l *domain.DeadLetter) string { return l.ID }))
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {

@@ -30,38 +30,17 @@ func writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 
 // appendOrder appends the JSON form of newOrderOut(o).
 func appendOrder(b []byte, o *domain.Order) []byte {
-	bought := o.Bought()
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, o.ID, 10)
-	b = append(b, `","voucher_id":"`...)
-	b = strconv.AppendInt(b, o.VoucherID, 10)
 	b = append(b, `","user_id":"`...)
 	b = strconv.AppendInt(b, o.UserID, 10)
-	b = append(b, `","status":`...)
-	b = appendString(b, o.Status.String())
+	b = append(b, `","voucher_id":"`...)
+	b = strconv.AppendInt(b, o.VoucherID, 10)
+	b = append(b, '"')
+	b = appendText(b, "status", o.Status.String())
 	b = append(b, `,"amount":`...)
 	b = strconv.AppendInt(b, o.Amount, 10)
-	b = append(b, `,"currency":`...)
-	b = appendString(b, o.Currency)
-	b = append(b, `,"title":`...)
-	b = appendString(b, bought.Title)
-
-	if bought.SubTitle != "" {
-		b = append(b, `,"sub_title":`...)
-		b = appendString(b, bought.SubTitle)
-	}
-
-	if bought.Rules != "" {
-		b = append(b, `,"rules":`...)
-		b = appendString(b, bought.Rules)
-	}
-
-	b = appendTime(b, "valid_from", bought.ValidFrom)
-	b = appendTime(b, "valid_until", bought.ValidUntil)
-	b = append(b, `,"shop_id":"`...)
-	b = strconv.AppendInt(b, bought.ShopID, 10)
-	b = append(b, `","shop_name":`...)
-	b = appendString(b, bought.ShopName)
+	b = appendText(b, "currency", o.Currency)
 	b = appendTime(b, "created_at", &o.CreatedAt)
 	b = appendTime(b, "expires_at", &o.ExpiresAt)
 	b = appendTime(b, "paid_at", o.PaidAt)
@@ -73,22 +52,40 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 		b = append(b, `,"disputed":true`...)
 	}
 
-	if o.Reason != "" {
-		b = append(b, `,"reason":`...)
-		b = appendString(b, o.Reason)
-	}
-
-	if o.RedeemCode != "" {
-		b = append(b, `,"redeem_code":`...)
-		b = appendString(b, o.RedeemCode)
-	}
-
+	b = appendOptional(b, "reason", o.Reason)
+	b = appendOptional(b, "redeem_code", o.RedeemCode)
 	if o.Ahead != nil {
 		b = append(b, `,"ahead":`...)
 		b = strconv.AppendInt(b, *o.Ahead, 10)
 	}
 
+	bought := o.Bought()
+	b = appendText(b, "title", bought.Title)
+	b = appendOptional(b, "sub_title", bought.SubTitle)
+	b = appendOptional(b, "rules", bought.Rules)
+	b = append(b, `,"shop_id":"`...)
+	b = strconv.AppendInt(b, bought.ShopID, 10)
+	b = append(b, '"')
+	b = appendText(b, "shop_name", bought.ShopName)
+	b = appendTime(b, "valid_from", bought.ValidFrom)
+	b = appendTime(b, "valid_until", bought.ValidUntil)
 	return append(b, '}')
+}
+
+// appendText appends a field after another one.
+func appendText(b []byte, name, s string) []byte {
+	b = append(b, `,"`...)
+	b = append(b, name...)
+	b = append(b, `":`...)
+	return appendString(b, s)
+}
+
+// appendOptional appends a text field, or nothing if it is empty.
+func appendOptional(b []byte, name, s string) []byte {
+	if s == "" {
+		return b
+	}
+	return appendText(b, name, s)
 }
 
 // appendTime appends a time field, or nothing if t is nil.
@@ -103,25 +100,18 @@ func appendTime(b []byte, name string, t *time.Time) []byte {
 	return append(b, '"')
 }
 
-// appendProblem appends the JSON form of p, preceded by its type.
+// appendProblem appends the JSON form of p, preceded by its type. What only rare problems have is left to encoding/json.
 func appendProblem(b []byte, p *problem) []byte {
 	// A code needs no escaping.
 	b = append(b, `{"type":"`+problemsPath...)
 	b = append(b, p.Code...)
-	b = append(b, `","code":`...)
-	b = appendString(b, p.Code)
-	b = append(b, `,"title":`...)
-	b = appendString(b, p.Title)
+	b = append(b, '"')
+	b = appendText(b, "code", p.Code)
+	b = appendText(b, "title", p.Title)
 	b = append(b, `,"status":`...)
 	b = strconv.AppendInt(b, int64(p.Status), 10)
-
-	if p.Detail != "" {
-		b = append(b, `,"detail":`...)
-		b = appendString(b, p.Detail)
-	}
-
-	b = append(b, `,"request_id":`...)
-	b = appendString(b, p.RequestID)
+	b = appendOptional(b, "detail", p.Detail)
+	b = appendText(b, "request_id", p.RequestID)
 
 	if p.OrderID != nil {
 		b = append(b, `,"order_id":"`...)
@@ -129,33 +119,11 @@ func appendProblem(b []byte, p *problem) []byte {
 		b = append(b, '"')
 	}
 
-	b = appendTime(b, "redeemed_at", p.RedeemedAt)
-	if p.ShopName != "" {
-		b = append(b, `,"shop_name":`...)
-		b = appendString(b, p.ShopName)
-	}
-
-	if len(p.Challenge) > 0 {
-		b = append(b, `,"challenge":`...)
-		b = append(b, p.Challenge...)
-	}
-
-	for i, f := range p.Errors {
-		if i == 0 {
-			b = append(b, `,"errors":[`...)
-		} else {
-			b = append(b, ',')
-		}
-
-		b = append(b, `{"field":`...)
-		b = appendString(b, f.Field)
-		b = append(b, `,"detail":`...)
-		b = appendString(b, f.Detail)
-		b = append(b, '}')
-	}
-
-	if len(p.Errors) > 0 {
-		b = append(b, ']')
+	if p.rareFacts != nil {
+		// Texts, times and the JSON of a challenge always have a JSON form.
+		rest, _ := json.Marshal(p.rareFacts)
+		b = append(b, ',')
+		return append(b, rest[1:]...)
 	}
 
 	return append(b, '}')

@@ -119,7 +119,7 @@ func TestVariantsShareCompression(t *testing.T) {
 	assert.Zero(t, again, "the vouchers are as they were")
 	all[sales/2].Sale.Stock--
 	changed, _ := compress(now.Add(2 * time.Second))
-	assert.LessOrEqual(t, changed, 4, "the voucher in two lists, and the next one in both")
+	assert.LessOrEqual(t, changed, 5, "the voucher in two lists, and the next one in both; it may begin a page")
 	assert.Positive(t, changed)
 }
 
@@ -278,18 +278,19 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 
 		p := problem{
 			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
-			RequestID: text.Draw(t, "request"), ShopName: text.Draw(t, "shop of a code"),
+			RequestID: text.Draw(t, "request"),
 		}
 		if rapid.Bool().Draw(t, "with order") {
 			order := ID(o.ID)
 			p.OrderID = &order
 		}
-		if rapid.Bool().Draw(t, "with challenge") {
-			p.Challenge = json.RawMessage(`{"parameters":{"cost":5000},"signature":"00"}`)
-		}
-		for range rapid.IntRange(0, 3).Draw(t, "errors") {
-			p.Errors = append(p.Errors, problemField{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")})
-		}
+		p.rareFacts = rapid.SampledFrom([]*rareFacts{
+			nil,
+			{ShopName: "x" + text.Draw(t, "shop of a code")},
+			{RedeemedAt: &o.CreatedAt},
+			{Challenge: json.RawMessage(`{"parameters":{"cost":5000},"signature":"00"}`)},
+			{Errors: []domain.FieldError{{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")}, {}}},
+		}).Draw(t, "facts")
 		want, err = json.Marshal(struct {
 			Type string `json:"type"`
 			problem

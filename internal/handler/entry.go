@@ -23,18 +23,13 @@ type entryHandler struct{ *api }
 
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
 type admissionOut struct {
-	State     entry.State `json:"state"`
-	Pass      string      `json:"pass,omitempty"`
-	ExpiresAt *time.Time  `json:"expires_at,omitempty"`
+	entry.Admission
 
 	// Of a waiting room.
-	Ticket   string    `json:"ticket,omitempty"`
-	Position *int      `json:"position,omitempty"`
+	Position int       `json:"position,omitempty"`
 	Ahead    *int      `json:"ahead,omitempty"`
-	ETA      *int64    `json:"eta_seconds,omitempty"`
+	ETA      int64     `json:"eta_seconds,omitempty"`
 	Poll     int64     `json:"poll_after_ms,omitempty"`
-	Paused   bool      `json:"paused,omitempty"`
-	Message  string    `json:"message,omitempty"`
 	Lobby    *lobbyOut `json:"lobby,omitempty"`
 }
 
@@ -46,19 +41,7 @@ type lobbyOut struct {
 }
 
 func newAdmissionOut(a *entry.Admission) admissionOut {
-	out := admissionOut{
-		State:   a.State,
-		Pass:    a.Pass,
-		Ticket:  a.Ticket,
-		Poll:    a.Poll.Milliseconds(),
-		Paused:  a.Paused,
-		Message: a.Message,
-	}
-
-	if a.Pass != "" {
-		out.ExpiresAt = &a.ExpiresAt
-	}
-
+	out := admissionOut{Admission: *a, Poll: a.Poll.Milliseconds()}
 	if a.Ticket != "" {
 		out.Lobby = &lobbyOut{Number: a.Number, Size: a.Size}
 		if a.Size > 0 {
@@ -67,14 +50,9 @@ func newAdmissionOut(a *entry.Admission) admissionOut {
 	}
 
 	if a.State == entry.Waiting {
-		position := a.Ahead + 1
-		out.Position = &position
-		out.Ahead = &a.Ahead
-
-		if a.ETA > 0 {
-			eta := int64((a.ETA + time.Second - 1) / time.Second)
-			out.ETA = &eta
-		}
+		out.Position = a.Ahead + 1
+		out.Ahead = &out.Admission.Ahead
+		out.ETA = int64((a.ETA + time.Second - 1) / time.Second)
 	}
 
 	return out
@@ -166,7 +144,7 @@ func (s *entryStream) run(a admissionOut) {
 			}
 
 			wait := time.Duration(a.Poll) * time.Millisecond
-			if a.ExpiresAt != nil {
+			if !a.ExpiresAt.IsZero() {
 				wait = heartbeat
 			}
 

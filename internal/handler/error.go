@@ -84,18 +84,18 @@ type problem struct {
 	RequestID string `json:"request_id"`
 	// duplicate_order, and invalid_state of an order that cannot be redeemed.
 	OrderID *ID `json:"order_id,omitempty"`
+	*rareFacts
+}
+
+// rareFacts are those of errors that are no part of a rush. At least one is set.
+type rareFacts struct {
 	// invalid_state of a redeemed order.
 	RedeemedAt *time.Time `json:"redeemed_at,omitempty"`
 	// forbidden to redeem for another shop: the shop of the code.
 	ShopName  string          `json:"shop_name,omitempty"`
 	Challenge json.RawMessage `json:"challenge,omitempty"` // challenge_required
 	// invalid_request, and invalid_state of a draft.
-	Errors []problemField `json:"errors,omitempty"`
-}
-
-type problemField struct {
-	Field  string `json:"field"`
-	Detail string `json:"detail"`
+	Errors []domain.FieldError `json:"errors,omitempty"`
 }
 
 // Outcome returns the API's code for an error, such as "sold_out", "internal" for an unknown error, and "ok" for nil.
@@ -126,18 +126,13 @@ func problemOf(err error) (problem, time.Duration) {
 
 	switch {
 	case errors.As(err, &invalid):
-		p := problem{
-			Status: http.StatusBadRequest,
-			Code:   "invalid_request",
-			Title:  "The request is not valid",
-			Detail: invalid.Error(),
-		}
-
-		for _, f := range invalid.Fields {
-			p.Errors = append(p.Errors, problemField(f))
-		}
-
-		return p, 0
+		return problem{
+			Status:    http.StatusBadRequest,
+			Code:      "invalid_request",
+			Title:     "The request is not valid",
+			Detail:    invalid.Error(),
+			rareFacts: &rareFacts{Errors: invalid.Fields},
+		}, 0
 	case errors.As(err, &duplicate):
 		id := ID(duplicate.OrderID)
 
@@ -154,7 +149,7 @@ func problemOf(err error) (problem, time.Duration) {
 			Code:      "challenge_required",
 			Title:     "A solved challenge is required",
 			Detail:    demanded.Error(),
-			Challenge: demanded.Challenge,
+			rareFacts: &rareFacts{Challenge: demanded.Challenge},
 		}, 0
 	case errors.As(err, &limited):
 		return problem{
@@ -184,21 +179,23 @@ func problemOf(err error) (problem, time.Duration) {
 	if errors.As(err, &unredeemable) {
 		p.Detail = unredeemable.Error()
 		p.OrderID = (*ID)(&unredeemable.Order.ID)
-		p.RedeemedAt = unredeemable.Order.RedeemedAt
+		if at := unredeemable.Order.RedeemedAt; at != nil {
+			p.rareFacts = &rareFacts{RedeemedAt: at}
+		}
 	}
 
 	var otherShop *domain.OtherShopError
 	if errors.As(err, &otherShop) {
 		p.Detail = otherShop.Error()
-		p.ShopName = otherShop.Name
+		if otherShop.Name != "" {
+			p.rareFacts = &rareFacts{ShopName: otherShop.Name}
+		}
 	}
 
 	var unfinished *domain.ChecklistError
 	if errors.As(err, &unfinished) {
 		p.Detail = unfinished.Error()
-		for _, f := range unfinished.Fields {
-			p.Errors = append(p.Errors, problemField(f))
-		}
+		p.rareFacts = &rareFacts{Errors: unfinished.Fields}
 	}
 
 	return p, retryAfter

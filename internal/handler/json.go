@@ -244,13 +244,13 @@ func itself[T any](item *T) T { return *item }
 
 // newList converts a page of items. A full page gets the cursor after its last item as next_cursor; any other page is
 // the last.
-func newList[S, T any](p pageRequest, items []S, convert func(*S) T, id func(*S) int64) list[T] {
+func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(*S) T, id func(*S) K) list[T] {
 	l := list[T]{Items: make([]T, len(items))}
 	for i := range items {
 		l.Items[i] = convert(&items[i])
 	}
 	if n := len(items); n > 0 {
-		l.NextCursor = p.next(n, strconv.FormatInt(id(&items[n-1]), 10))
+		l.NextCursor = p.next(n, fmt.Sprint(id(&items[n-1])))
 	}
 	return l
 }

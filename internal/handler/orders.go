@@ -14,66 +14,13 @@ import (
 
 type orderHandler struct{ *api }
 
+// orderOut is the JSON form of an order, with the offer as bought.
 type orderOut struct {
-	ID        ID     `json:"id"`
-	VoucherID ID     `json:"voucher_id"`
-	UserID    ID     `json:"user_id"`
-	Status    string `json:"status"`
-	Amount    int64  `json:"amount"`
-	Currency  string `json:"currency"`
-	// This and the following six as bought.
-	Title       string     `json:"title"`
-	SubTitle    string     `json:"sub_title,omitempty"`
-	Rules       string     `json:"rules,omitempty"`
-	ValidFrom   *time.Time `json:"valid_from,omitempty"`
-	ValidUntil  *time.Time `json:"valid_until,omitempty"`
-	ShopID      ID         `json:"shop_id"`
-	ShopName    string     `json:"shop_name"`
-	CreatedAt   time.Time  `json:"created_at"`
-	ExpiresAt   time.Time  `json:"expires_at"`
-	PaidAt      *time.Time `json:"paid_at,omitempty"`
-	RedeemedAt  *time.Time `json:"redeemed_at,omitempty"`
-	CancelledAt *time.Time `json:"cancelled_at,omitempty"`
-	RefundedAt  *time.Time `json:"refunded_at,omitempty"`
-	// Whether the buyer's bank has taken back a payment.
-	Disputed bool `json:"disputed,omitempty"`
-	// The reason of a failed order.
-	Reason string `json:"reason,omitempty"`
-	// Only of a paid order.
-	RedeemCode string `json:"redeem_code,omitempty"`
-	// The ahead of a queued order.
-	Ahead *int64 `json:"ahead,omitempty"`
+	*domain.Order
+	domain.Offer
 }
 
-func newOrderOut(o *domain.Order) orderOut {
-	bought := o.Bought()
-
-	return orderOut{
-		ID:          ID(o.ID),
-		VoucherID:   ID(o.VoucherID),
-		UserID:      ID(o.UserID),
-		Status:      o.Status.String(),
-		Amount:      o.Amount,
-		Currency:    o.Currency,
-		Title:       bought.Title,
-		SubTitle:    bought.SubTitle,
-		Rules:       bought.Rules,
-		ValidFrom:   bought.ValidFrom,
-		ValidUntil:  bought.ValidUntil,
-		ShopID:      ID(bought.ShopID),
-		ShopName:    bought.ShopName,
-		CreatedAt:   o.CreatedAt,
-		ExpiresAt:   o.ExpiresAt,
-		PaidAt:      o.PaidAt,
-		RedeemedAt:  o.RedeemedAt,
-		CancelledAt: o.CancelledAt,
-		RefundedAt:  o.RefundedAt,
-		Disputed:    o.Disputed,
-		Reason:      o.Reason,
-		RedeemCode:  o.RedeemCode,
-		Ahead:       o.Ahead,
-	}
-}
+func newOrderOut(o *domain.Order) orderOut { return orderOut{o, o.Bought()} }
 
 func locationOf(kind string, id int64) string {
 	return "/api/v1/" + kind + "/" + strconv.FormatInt(id, 10)

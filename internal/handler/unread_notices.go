@@ -3,7 +3,6 @@ package handler
 import (
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/gin-gonic/gin"
 
@@ -13,32 +12,21 @@ import (
 type unreadNoticeHandler struct{ *api }
 
 type unreadNoticeOut struct {
-	ID         ID         `json:"id"`
-	Provider   string     `json:"provider"`
-	Source     string     `json:"source"`
-	Ref        string     `json:"provider_ref,omitempty"`
-	OrderID    ID         `json:"order_id,omitempty"`
-	Reason     string     `json:"reason"`
-	Body       string     `json:"body"`
-	Times      int        `json:"times"`
-	ReceivedAt time.Time  `json:"received_at"`
-	LastAt     time.Time  `json:"last_at"`
-	ClosedAt   *time.Time `json:"closed_at,omitempty"`
+	*domain.UnreadNotice
+
+	Source  string `json:"source"`
+	Ref     string `json:"provider_ref,omitempty"`
+	OrderID ID     `json:"order_id,omitempty"`
+	Body    string `json:"body"`
 }
 
 func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 	out := unreadNoticeOut{
-		ID:         ID(n.ID),
-		Provider:   n.Provider,
-		Source:     "notice",
-		Ref:        n.Notice.Ref,
-		OrderID:    ID(n.Notice.OrderID),
-		Reason:     n.Reason,
-		Body:       strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
-		Times:      n.Times,
-		ReceivedAt: n.ReceivedAt,
-		LastAt:     n.LastAt,
-		ClosedAt:   n.ClosedAt,
+		UnreadNotice: n,
+		Source:       "notice",
+		Ref:          n.Notice.Ref,
+		OrderID:      ID(n.Notice.OrderID),
+		Body:         strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
 	}
 
 	if n.Notice.Queried {

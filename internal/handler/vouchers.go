@@ -33,36 +33,16 @@ func newVoucherHandler(a *api) *voucherHandler {
 
 // voucherOut is the JSON form of a voucher. A normal voucher has no fields of a sale.
 type voucherOut struct {
-	ID           ID               `json:"id"`
-	ShopID       ID               `json:"shop_id"`
-	Title        string           `json:"title"`
-	SubTitle     string           `json:"sub_title"`
-	Rules        string           `json:"rules"`
-	PayValue     int64            `json:"pay_value"`
-	ActualValue  int64            `json:"actual_value"`
-	Currency     string           `json:"currency"`
-	Type         string           `json:"type"`
-	Status       string           `json:"status"`
-	State        domain.SaleState `json:"state"`
-	ImageID      string           `json:"image_id,omitempty"`
-	ImageURL     string           `json:"image_url,omitempty"`
-	ValidFrom    *time.Time       `json:"valid_from,omitempty"`
-	ValidUntil   *time.Time       `json:"valid_until,omitempty"`
-	InitialStock *int64           `json:"initial_stock,omitempty"`
-	// By stock changes; negative if units were removed.
-	AddedStock   int64      `json:"added_stock,omitempty"`
-	Stock        *int64     `json:"stock,omitempty"`
-	BeginAt      *time.Time `json:"begin_at,omitempty"`
-	EndAt        *time.Time `json:"end_at,omitempty"`
-	LimitPerUser *int       `json:"limit_per_user,omitempty"`
-	Entry        *entryOut  `json:"entry,omitempty"`
+	*domain.Voucher
+	*domain.Sale
+
+	State    domain.SaleState `json:"state"`
+	ImageURL string           `json:"image_url,omitempty"`
+	Entry    *entryOut        `json:"entry,omitempty"`
 	// Seconds; absent if it is the server's default.
-	PayTimeout  int64 `json:"pay_timeout,omitempty"`
-	UnpaidLimit *int  `json:"unpaid_limit,omitempty"`
+	PayTimeout int64 `json:"pay_timeout,omitempty"`
 	// Absent if it is 1.
 	Segments   int       `json:"segments,omitempty"`
-	CreatedAt  time.Time `json:"created_at"`
-	UpdatedAt  time.Time `json:"updated_at"`
 	ServerTime time.Time `json:"server_time"`
 }
 
@@ -109,39 +89,19 @@ func (a *api) voucher(v *domain.Voucher) voucherOut {
 
 func newVoucherOut(v *domain.Voucher, now time.Time) voucherOut {
 	o := voucherOut{
-		ID:          ID(v.ID),
-		ShopID:      ID(v.ShopID),
-		Title:       v.Title,
-		SubTitle:    v.SubTitle,
-		Rules:       v.Rules,
-		PayValue:    v.PayValue,
-		ActualValue: v.ActualValue,
-		Currency:    v.Currency,
-		Type:        v.Type.String(),
-		Status:      v.Status.String(),
-		State:       v.State(now),
-		ValidFrom:   v.ValidFrom,
-		ValidUntil:  v.ValidUntil,
-		CreatedAt:   v.CreatedAt,
-		UpdatedAt:   v.UpdatedAt,
-		ServerTime:  now,
+		Voucher:    v,
+		Sale:       v.Sale,
+		State:      v.State(now),
+		ServerTime: now,
 	}
 
 	if v.ImageID != "" {
-		o.ImageID = v.ImageID
 		o.ImageURL = ImageURL(v.ImageID)
 	}
 
 	if s := v.Sale; s != nil {
-		o.InitialStock = &s.InitialStock
-		o.Stock = &s.Stock
-		o.BeginAt = &s.BeginAt
-		o.EndAt = &s.EndAt
-		o.LimitPerUser = &s.LimitPerUser
-		o.AddedStock = s.Added
 		o.Entry = newEntryOut(s)
 		o.PayTimeout = int64(s.PayTimeout / time.Second)
-		o.UnpaidLimit = s.UnpaidLimit
 
 		if s.Segments > 1 {
 			o.Segments = s.Segments
@@ -521,20 +481,10 @@ func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
 		return err
 	}
 
-	out := struct {
-		Problems []problemField `json:"problems"`
-		Warnings []problemField `json:"warnings"`
-	}{[]problemField{}, []problemField{}}
-
-	for _, f := range list.Problems {
-		out.Problems = append(out.Problems, problemField(f))
-	}
-
-	for _, f := range list.Warnings {
-		out.Warnings = append(out.Warnings, problemField(f))
-	}
-
-	return writeJSON(c, http.StatusOK, out)
+	// Lists that are empty, not null.
+	list.Problems = append([]domain.FieldError{}, list.Problems...)
+	list.Warnings = append([]domain.FieldError{}, list.Warnings...)
+	return writeJSON(c, http.StatusOK, list)
 }
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.

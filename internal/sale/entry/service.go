@@ -57,24 +57,24 @@ const (
 
 // Admission is the answer to a buyer at the entry.
 type Admission struct {
-	State State
+	State State `json:"state"`
 	// Pass is that of admitted buyers; empty if the sale needs none.
-	Pass      string
-	ExpiresAt time.Time // of the pass
+	Pass      string    `json:"pass,omitempty"`
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // of the pass
 
 	// The rest is of waiting buyers. Ticket is the proof of the place, and Number its number in the order of arrival.
-	Ticket string
-	Number uint32
+	Ticket string `json:"ticket,omitempty"`
+	Number uint32 `json:"-"`
 	// Ahead is the number of buyers before this one; 0 in the lobby.
-	Ahead int
+	Ahead int `json:"-"`
 	// ETA is the time until the turn; 0 if unknown.
-	ETA     time.Duration
-	Poll    time.Duration // until the next poll
-	Paused  bool
-	Message string
+	ETA     time.Duration `json:"-"`
+	Poll    time.Duration `json:"-"` // until the next poll
+	Paused  bool          `json:"paused,omitempty"`
+	Message string        `json:"message,omitempty"`
 	// The lobby, whose order follows from them; Size is 0 before the start.
-	Size uint32
-	Seed [32]byte
+	Size uint32   `json:"-"`
+	Seed [32]byte `json:"-"`
 }
 
 // Enter admits a user to a sale that is on, or gives the user a place in its waiting room. A repeated call returns the
