@@ -18,14 +18,14 @@ type authHandler struct{ *api }
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require rejects requests without a valid access token, and charges the user for the others.
+// require rejects requests without a valid access token.
 func (a *api) require(c *gin.Context) error {
 	id, err := a.Auth.Authenticate(bearer(c))
 	if err != nil {
 		return err
 	}
 	c.Set(identityKey, id)
-	return a.limits.charge(c)
+	return nil
 }
 
 func bearer(c *gin.Context) string {
@@ -198,7 +198,7 @@ func (h *authHandler) exchange(c *gin.Context, token, device string, grace time.
 	if err != nil {
 		key = byAddress(c)
 	}
-	if err := h.limits.refreshes(c, key); err != nil {
+	if err := take(c, h.limits.refreshes, key, 1); err != nil {
 		return auth.Login{}, err
 	}
 	return h.Auth.Refresh(c.Request.Context(), token, device, h.cookie(c, knownCookie), grace)

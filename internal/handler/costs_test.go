@@ -3,6 +3,7 @@ package handler_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -135,6 +136,29 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/shop/of/type?typeId=1&x=120&y=0.5"} {
 		assert.Contains(t, string(e.guest().raw("GET", path, nil).body), "操作太频繁，请稍后再试", path)
 	}
+}
+
+// TestRoutesThatStoreRowsAreLimited: a route with which a buyer changes something stores rows, unless it is named here with the
+// reason.
+func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
+	t.Parallel()
+	others := regexp.MustCompile(`/admin/|/auth/|^(/api)?/user/|/webhook/` + // roles, logins with limits of their own, and the provider
+		`|^(/api)?/voucher(/seckill)?$` + // of admins
+		`|/vouchers/:id/(orders|entry)$|/voucher-order/` + // an account has one order or place at a time
+		`|^/api/v1/me$`) // once
+	e := newEnv(t, limited)
+	buyer := e.buyer(1).bad()
+	refused := func(method, pattern string) {
+		path := strings.ReplaceAll(pattern, ":id", "1")
+		_, allowed := untilLimited(t, 60, func() answer { return buyer.direct(method, path, nil) })
+		assert.Equal(t, 50, allowed, pattern)
+	}
+	for _, r := range handler.Router(e.handler).Routes() {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead && !others.MatchString(r.Path) {
+			refused(r.Method, r.Path)
+		}
+	}
+	refused(http.MethodDelete, "/api/v1/vouchers/:id/entry") // a place can be left and taken again
 }
 
 // servers returns n more servers on the services of e, with the local limits of a new start.

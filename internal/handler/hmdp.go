@@ -29,15 +29,15 @@ const hmdpTimeout = 1700 * time.Millisecond
 
 // routes registers each route with and without the prefix /api, which only some proxies in front of the pages strip.
 func (h *hmdpHandler) routes(r *gin.Engine, purchases gin.HandlersChain) {
-	user := h.wrap(h.user)
-	operate := h.staff.permit(domain.MayOperate, h.user, h.fail)
+	user := h.limits.tokens(1, h.authenticate)
+	operate := h.staff.permit(domain.MayOperate, user, h.fail)
 	reads := limitConcurrency(maxReads, h.fail)
 	for _, prefix := range []string{"", "/api"} {
 		g := r.Group(prefix, withTimeout(hmdpTimeout), h.wrap(limitBody))
 		g.POST("/user/code", h.wrap(h.sendCode))
 		g.POST("/user/login", h.wrap(h.login))
-		g.POST("/user/logout", user, h.wrap(h.logout))
-		g.GET("/user/me", user, h.wrap(h.me))
+		g.POST("/user/logout", h.wrap(user), h.wrap(h.logout))
+		g.GET("/user/me", h.wrap(user), h.wrap(h.me))
 		g.GET("/user/info/:id", h.wrap(h.noData))
 
 		g.GET("/shop-type/list", h.wrap(h.shopTypes))
@@ -47,7 +47,7 @@ func (h *hmdpHandler) routes(r *gin.Engine, purchases gin.HandlersChain) {
 		g.POST("/voucher", operate, h.wrap(h.createVoucher))
 		g.POST("/voucher/seckill", operate, h.wrap(h.createSale))
 
-		g.Group("", purchases...).POST("/voucher-order/seckill/:id", user, h.wrap(h.limits.orders), h.wrap(h.place))
+		g.Group("", purchases...).POST("/voucher-order/seckill/:id", h.wrap(h.authenticate), h.wrap(perUser(h.limits.orders)), h.wrap(h.place))
 
 		g.GET("/blog/hot", h.wrap(h.noBlogs))
 		g.GET("/blog/of/me", h.wrap(h.noBlogs))

@@ -32,14 +32,6 @@ func (h *hmdpHandler) identify(ctx context.Context, token string) (auth.Identity
 	return h.Auth.AuthenticatePage(ctx, token)
 }
 
-// user rejects requests without a valid session and charges the user for the others.
-func (h *hmdpHandler) user(c *gin.Context) error {
-	if err := h.authenticate(c); err != nil {
-		return err
-	}
-	return h.limits.charge(c)
-}
-
 func (h *hmdpHandler) sendCode(c *gin.Context) error {
 	phone := c.Query("phone")
 	if abroad, ok := strings.CutPrefix(phone, " "); ok {

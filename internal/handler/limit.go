@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -33,60 +32,6 @@ const (
 	// rowInterval bounds what an account can add to the tables in a day.
 	rowInterval, rowBurst = time.Minute, 50
 )
-
-// cost is what a request takes from the buckets of its user.
-type cost struct {
-	// On this server, of one bucket for all routes.
-	tokens int
-	// Over all servers, one of a bucket for this route: the request stores rows.
-	row bool
-}
-
-// defaultCost is that of a request that reads or changes a few rows.
-var defaultCost = cost{tokens: 1}
-
-// costs has the routes of logged-in users whose cost differs from defaultCost, by method and pattern. Other routes of
-// admins cost nothing: merchants create sales by scripts.
-//
-// Routes of visitors have no cost in general: they are answered from memory, or have a limit of their own. The
-// exceptions take a token of the address (limits.visit) when they turn to the database: pages of vouchers beyond the
-// catalog, and shops of hm-dianping that are not cached. A payment notice costs nothing, because nothing happens
-// without the signature of the provider.
-var costs = map[[2]string]cost{
-	// These have a limit of their own, so that purchases and polls need no further bucket.
-	{http.MethodPost, "/api/v1/vouchers/:id/orders"}:      {},
-	{http.MethodPost, "/voucher-order/seckill/:id"}:       {},
-	{http.MethodPost, "/api/voucher-order/seckill/:id"}:   {},
-	{http.MethodPost, "/api/v1/vouchers/:id/entry"}:       {},
-	{http.MethodGet, "/api/v1/vouchers/:id/entry"}:        {},
-	{http.MethodGet, "/api/v1/vouchers/:id/entry/events"}: {},
-	{http.MethodDelete, "/api/v1/vouchers/:id/entry"}:     {row: true},
-	// From memory.
-	{http.MethodGet, "/api/v1/vouchers"}:     {},
-	{http.MethodGet, "/api/v1/vouchers/:id"}: {},
-
-	{http.MethodPost, "/api/v1/orders/:id/cancel"}: {tokens: 1, row: true},
-	{http.MethodPost, "/api/v1/orders/:id/pay"}:    {tokens: 1, row: true},
-	{http.MethodPost, "/api/v1/orders/:id/refund"}: {tokens: 1, row: true},
-
-	// Lists of up to a hundred rows.
-	{http.MethodGet, "/api/v1/orders"}:               {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/orders"}:         {tokens: 5},
-	{http.MethodPost, "/api/v1/admin/orders/search"}: {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/audit"}:          {tokens: 5},
-	{http.MethodGet, "/api/v1/admin/dead-letters"}:   {tokens: 5},
-	// An order, its voucher and its part of the audit log.
-	{http.MethodPost, "/api/v1/admin/redeem/preview"}: {tokens: 5},
-	// Whole sales.
-	{http.MethodGet, "/api/v1/admin/vouchers/:id/refunds"}: {tokens: 20},
-	// Whole tables.
-	{http.MethodGet, "/api/v1/admin/orders.csv"}:   {tokens: 20},
-	{http.MethodGet, "/api/v1/admin/payments.csv"}: {tokens: 20},
-	{http.MethodGet, "/api/v1/admin/audit.csv"}:    {tokens: 20},
-	// A comparison of whole sales.
-	{http.MethodGet, "/api/v1/admin/reconcile"}:  {tokens: 20},
-	{http.MethodPost, "/api/v1/admin/reconcile"}: {tokens: 20},
-}
 
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
 // so most of these requests wait for one; further requests are refused instead of queued.
@@ -155,17 +100,38 @@ func (s slots) do(ctx context.Context, read func() error) error {
 	}
 }
 
-// limits are the rate limits. Those that protect people, money or the size of tables hold over all servers. Orders,
-// polls and reads have one per server, because they should need no round trip: N servers allow N times as many.
+// limits are the rate limits; nil ones limit nothing. Those that protect people, money or the size of tables hold over all
+// servers. Orders, polls and reads have one per server, because they should need no round trip: N servers allow N times as
+// many.
+//
+// Routes of visitors have no limit in general: they are answered from memory, or have a limit of their own. The exceptions
+// take a token of the address (visit) when they turn to the database: pages of vouchers beyond the catalog, and shops of
+// hm-dianping that are not cached. A payment notice takes nothing, because nothing happens without the signature of the
+// provider. Most requests of staff take nothing either: merchants create sales by scripts.
 type limits struct {
-	orders, entries, polls, exports func(*gin.Context) error
-	// refreshes is called by the handler, after it has read the session from the token.
-	refreshes func(c *gin.Context, key string) error
-
-	// Nil: no limit.
+	orders, entries, polls, exports, refreshes *ratelimit.Limit
+	// One bucket of a user for all other routes, one of an address, and one of a user for each route that stores rows.
 	users, addresses, rows *ratelimit.Limit
 	// A semaphore: one element per refusal that waits.
 	delayed chan struct{}
+}
+
+func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
+	if !on {
+		return &limits{}
+	}
+
+	return &limits{
+		orders:    ratelimit.New("orders", orderInterval, orderBurst, now, nil),
+		polls:     ratelimit.New("polls", orderInterval, orderBurst, now, nil),
+		entries:   ratelimit.New("entries", orderInterval, orderBurst, now, shared),
+		exports:   ratelimit.New("exports", exportInterval, exportBurst, now, shared),
+		refreshes: ratelimit.New("refreshes", refreshInterval, refreshBurst, now, shared),
+		users:     ratelimit.New("users", userInterval, userBurst, now, nil),
+		addresses: ratelimit.New("addresses", addressInterval, addressBurst, now, nil),
+		rows:      ratelimit.New("rows", rowInterval, rowBurst, now, shared),
+		delayed:   make(chan struct{}, maxDelayed),
+	}
 }
 
 // A refusal waits for refusalDelay, so that a client that ignores Retry-After sends two requests a second over each
@@ -208,89 +174,40 @@ func (l *limits) delay(c *gin.Context) {
 	}
 }
 
-// charge takes the cost of a request from the buckets of its user. Error: *domain.RateLimitedError; nothing is changed.
-func (l *limits) charge(c *gin.Context) error {
-	if l.users == nil {
-		return nil
-	}
-
-	due, ok := costs[[2]string{c.Request.Method, c.FullPath()}]
-	if !ok && !strings.HasPrefix(c.FullPath(), "/api/v1/admin/") {
-		due = defaultCost
-	}
-
-	if due == (cost{}) {
-		return nil
-	}
-
-	user := strconv.FormatInt(caller(c).UserID, 10)
-	if due.tokens > 0 {
-		if err := l.takeSlowly(c, l.users, user, due.tokens); err != nil {
+// tokens returns a middleware that authenticates the user and takes n tokens, before anything is read or recorded for the
+// request. Errors: *domain.RateLimitedError, and those of authenticate.
+func (l *limits) tokens(n int, authenticate func(*gin.Context) error) func(*gin.Context) error {
+	return func(c *gin.Context) error {
+		if err := authenticate(c); err != nil {
 			return err
 		}
+		return l.takeSlowly(c, l.users, byUser(c), n)
 	}
-
-	if due.row {
-		return take(c, l.rows, user+" "+c.FullPath(), 1)
-	}
-
-	return nil
 }
+
+// row counts a request that stores rows. Error: *domain.RateLimitedError.
+func (l *limits) row(c *gin.Context) error { return take(c, l.rows, byUser(c)+" "+c.FullPath(), 1) }
 
 // visit takes a token of the client's address, for a read of the database or a made-up cursor. Error: *domain.RateLimitedError.
-func (l *limits) visit(c *gin.Context) error {
-	if l.addresses == nil {
-		return nil
-	}
-	return l.takeSlowly(c, l.addresses, byAddress(c), 1)
-}
+func (l *limits) visit(c *gin.Context) error { return l.takeSlowly(c, l.addresses, byAddress(c), 1) }
 
-func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
-	if !on {
-		unlimited := func(*gin.Context) error { return nil }
-
-		return &limits{
-			orders:    unlimited,
-			entries:   unlimited,
-			polls:     unlimited,
-			exports:   unlimited,
-			refreshes: func(*gin.Context, string) error { return nil },
-		}
-	}
-
-	byUser := func(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
-
-	return &limits{
-		orders:    perKey(byUser, ratelimit.New("orders", orderInterval, orderBurst, now, nil)),
-		polls:     perKey(byUser, ratelimit.New("polls", orderInterval, orderBurst, now, nil)),
-		entries:   perKey(byUser, ratelimit.New("entries", orderInterval, orderBurst, now, shared)),
-		exports:   perKey(byUser, ratelimit.New("exports", exportInterval, exportBurst, now, shared)),
-		refreshes: enforce(ratelimit.New("refreshes", refreshInterval, refreshBurst, now, shared)),
-		users:     ratelimit.New("users", userInterval, userBurst, now, nil),
-		addresses: ratelimit.New("addresses", addressInterval, addressBurst, now, nil),
-		rows:      ratelimit.New("rows", rowInterval, rowBurst, now, shared),
-		delayed:   make(chan struct{}, maxDelayed),
-	}
-}
-
-// perKey returns a middleware that applies a limit to the key of each request.
-func perKey(key func(*gin.Context) string, limit *ratelimit.Limit) func(*gin.Context) error {
-	check := enforce(limit)
-	return func(c *gin.Context) error { return check(c, key(c)) }
-}
-
-// enforce returns a function that counts a request of key, and fails with *domain.RateLimitedError beyond the limit.
-func enforce(limit *ratelimit.Limit) func(c *gin.Context, key string) error {
-	return func(c *gin.Context, key string) error { return take(c, limit, key, 1) }
+// perUser returns a middleware that counts the requests of each user.
+func perUser(limit *ratelimit.Limit) func(*gin.Context) error {
+	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }
 
 // take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
 func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
+	if limit == nil {
+		return nil
+	}
 	if wait := limit.TakeN(c.Request.Context(), key, n); wait > 0 {
 		return &domain.RateLimitedError{RetryAfter: wait}
 	}
 	return nil
 }
+
+func byUser(c *gin.Context) string { return strconv.FormatInt(caller(c).UserID, 10) }
 
 func byAddress(c *gin.Context) string { return auth.Customer(address(c)) }
 

@@ -12,7 +12,6 @@ import (
 	"unicode"
 
 	"github.com/gin-gonic/gin"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -111,37 +110,6 @@ func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 		require.False(t, *got.Success, o.code)
 		require.NotEmpty(t, got.ErrorMsg, o.code)
 	}
-}
-
-// TestCostsHaveRoutes: a cost of a route that does not exist has no effect.
-func TestCostsHaveRoutes(t *testing.T) {
-	h, err := New(Config{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	routes := map[[2]string]bool{}
-	for _, r := range h.(server).router.Routes() {
-		routes[[2]string{r.Method, r.Path}] = true
-	}
-	for route, price := range costs {
-		assert.True(t, routes[route], "%s", route)
-		assert.LessOrEqual(t, price.tokens, userBurst, "%s", route)
-	}
-}
-
-// TestRoutesThatStoreRowsAreLimited: a route with which a buyer changes something stores rows, unless it is named here with the
-// reason.
-func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
-	h, err := New(Config{Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	others := regexp.MustCompile(`/admin/|/auth/|^(/api)?/user/|/webhook/` + // roles, logins with limits of their own, and the provider
-		`|^(/api)?/voucher(/seckill)?$` + // of admins
-		`|/vouchers/:id/(orders|entry)$|/voucher-order/` + // an account has one order or place at a time
-		`|^/api/v1/me$`) // once
-	for _, r := range h.(server).router.Routes() {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead && !others.MatchString(r.Path) {
-			assert.True(t, costs[[2]string{r.Method, r.Path}].row, "%s %s", r.Method, r.Path)
-		}
-	}
-	assert.True(t, costs[[2]string{http.MethodDelete, "/api/v1/vouchers/:id/entry"}].row, "a place can be left and taken again")
 }
 
 // TestForwardedAddresses: gateways write ports (goauthentik/authentik#25679, un33k/django-ipware#87, rack/rack#1227),

@@ -218,8 +218,11 @@ type routes struct {
 	limitBody gin.HandlerFunc
 	// Limits reads of the database, so that purchases take precedence.
 	reads gin.HandlerFunc
-	// Refuses requests without a valid access token.
-	user gin.HandlerFunc
+	// Refuse requests without a valid access token. user counts the others as reads or changes of a few rows, and the routes
+	// with identified have a limit of their own.
+	identified, user gin.HandlerFunc
+	// Counts requests that store rows.
+	row gin.HandlerFunc
 
 	// Refuse users without a permission.
 	read, redeem, operate, phones, administer gin.HandlerFunc
@@ -234,7 +237,9 @@ func newRoutes(engine *gin.Engine, a *api, h handlers) *routes {
 		h:          h,
 		limitBody:  a.errors.wrap(limitBody),
 		reads:      limitConcurrency(maxReads, a.errors.write),
-		user:       a.errors.wrap(a.require),
+		identified: a.errors.wrap(a.require),
+		user:       a.errors.wrap(a.limits.tokens(1, a.require)),
+		row:        a.errors.wrap(a.limits.row),
 		read:       permit(domain.MayRead),
 		redeem:     permit(domain.MayRedeem),
 		operate:    permit(domain.MayOperate),
@@ -242,6 +247,9 @@ func newRoutes(engine *gin.Engine, a *api, h handlers) *routes {
 		administer: permit(domain.MayAdminister),
 	}
 }
+
+// tokens is user for larger requests: five tokens for a list of up to a hundred rows, and twenty for a whole sale or table.
+func (r *routes) tokens(n int) gin.HandlerFunc { return r.errors.wrap(r.limits.tokens(n, r.require)) }
 
 // pages registers the pages, the checks, and the answers to unknown addresses and methods.
 func (r *routes) pages() {
@@ -279,12 +287,12 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 	h := r.h
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
-	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.user, wrap(r.limits.orders), wrap(h.orders.place))
+	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(h.orders.place))
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
-	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.entries), wrap(byID(h.entry.enter)))
-	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(byID(h.entry.ask)))
-	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.user, wrap(r.limits.polls), wrap(byID(h.entry.leave)))
+	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.entries)), wrap(byID(h.entry.enter)))
+	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.ask)))
+	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.leave)))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(h.vouchers.list))
@@ -297,7 +305,7 @@ func (r *routes) streams() {
 	h := r.h
 
 	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(h.events.order)))
-	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.user, wrap(r.limits.polls), wrap(byID(h.entry.events)))
+	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.identified, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.events)))
 	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(h.stats.events)))
 }
 
@@ -306,11 +314,11 @@ func (r *routes) files() {
 	wrap := r.errors.wrap
 	h := r.h
 
-	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.exports), wrap(h.me.export))
+	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(perUser(r.limits.exports)), wrap(h.me.export))
 	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
 		wrap(h.images.upload))
 
-	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.read)
+	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.tokens(20), r.read)
 	files.GET("/orders.csv", wrap(h.exports.orderFile))
 	files.GET("/payments.csv", wrap(h.exports.paymentFile))
 	files.GET("/audit.csv", wrap(h.exports.auditFile))
@@ -344,11 +352,11 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	h := r.h
 
-	v1.GET("/orders", r.user, r.reads, wrap(h.orders.list))
+	v1.GET("/orders", r.tokens(5), r.reads, wrap(h.orders.list))
 	v1.GET("/orders/:id", r.user, r.reads, wrap(h.orders.show))
-	v1.POST("/orders/:id/cancel", r.user, h.keys.once(h.orders.cancel))
-	v1.POST("/orders/:id/pay", r.user, h.keys.once(keyedByID(h.payments.pay)))
-	v1.POST("/orders/:id/refund", r.user, h.keys.once(h.payments.refund))
+	v1.POST("/orders/:id/cancel", r.user, r.row, h.keys.once(h.orders.cancel))
+	v1.POST("/orders/:id/pay", r.user, r.row, h.keys.once(keyedByID(h.payments.pay)))
+	v1.POST("/orders/:id/refund", r.user, r.row, h.keys.once(h.payments.refund))
 	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(h.payments.list)))
 	v1.POST("/payments/webhook/:provider", wrap(h.payments.webhook))
 }
@@ -368,7 +376,7 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	v1.POST("/admin/vouchers/:id/stock", r.operate, h.keys.once(keyedByID(h.vouchers.changeStock)))
 	v1.POST("/admin/vouchers/:id/room", r.operate, h.keys.once(keyedByID(h.vouchers.changeRoom)))
 	v1.POST("/admin/vouchers/:id/refunds", r.operate, h.keys.once(keyedByID(h.adminOrders.refundAll)))
-	v1.GET("/admin/vouchers/:id/refunds", r.read, wrap(byID(h.adminOrders.refundable)))
+	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(h.adminOrders.refundable)))
 }
 
 // adminOrders registers the orders of all users.
@@ -376,17 +384,17 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	h := r.h
 
-	v1.GET("/admin/orders", r.read, wrap(h.adminOrders.list))
+	v1.GET("/admin/orders", r.tokens(5), r.read, wrap(h.adminOrders.list))
 	v1.GET("/admin/orders/:id", r.read, wrap(h.adminOrders.show))
 	v1.GET("/admin/orders/:id/phone", r.phones, wrap(h.adminOrders.phone))
-	v1.POST("/admin/orders/search", r.phones, wrap(h.adminOrders.search))
+	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(h.adminOrders.search))
 	v1.POST("/admin/orders/:id/cancel", r.operate, h.keys.once(h.adminOrders.cancel))
 	v1.POST("/admin/orders/:id/refund", r.operate, h.keys.once(h.adminOrders.refund))
 	v1.POST("/admin/orders/:id/return-outside", r.operate, h.keys.once(keyedByID(h.adminOrders.returnOutside)))
 	v1.POST("/admin/orders/:id/redeem", r.operate, h.keys.once(h.orders.redeem))
 	v1.POST("/admin/orders/:id/undo-redeem", r.operate, h.keys.once(h.orders.undoRedeem))
 
-	v1.POST("/admin/redeem/preview", r.redeem, wrap(h.adminOrders.previewCode))
+	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(h.adminOrders.previewCode))
 	v1.POST("/admin/redeem", r.redeem, h.keys.once(h.orders.redeemCode))
 	v1.POST("/admin/redeem/undo", r.redeem, h.keys.once(h.orders.undoRedeemCode))
 }
@@ -396,17 +404,17 @@ func (r *routes) operations(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	h := r.h
 
-	v1.GET("/admin/audit", r.read, wrap(h.auditLog.list))
+	v1.GET("/admin/audit", r.tokens(5), r.read, wrap(h.auditLog.list))
 	v1.GET("/admin/alerts", r.read, wrap(h.alerts.list))
-	v1.GET("/admin/dead-letters", r.read, wrap(h.deadLetters.list))
+	v1.GET("/admin/dead-letters", r.tokens(5), r.read, wrap(h.deadLetters.list))
 	v1.POST("/admin/dead-letters/:id/replay", r.operate, h.keys.once(h.deadLetters.replay))
 	v1.POST("/admin/dead-letters/:id/discard", r.operate, h.keys.once(h.deadLetters.discard))
 	v1.GET("/admin/payment-notices", r.read, wrap(h.notices.list))
 	v1.POST("/admin/payment-notices/:id/close", r.operate, h.keys.once(keyedByID(h.notices.close)))
 	v1.GET("/admin/events", r.read, wrap(h.orderEvents.list))
 	v1.POST("/admin/events/:id/repeat", r.operate, h.keys.once(keyedByID(h.orderEvents.repeat)))
-	v1.GET("/admin/reconcile", r.read, wrap(h.reconcile.report))
-	v1.POST("/admin/reconcile", r.administer, wrap(h.reconcile.apply))
+	v1.GET("/admin/reconcile", r.tokens(20), r.read, wrap(h.reconcile.report))
+	v1.POST("/admin/reconcile", r.tokens(20), r.administer, wrap(h.reconcile.apply))
 	v1.POST("/admin/rush", r.administer, wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
 	v1.GET("/admin/rush", r.administer, wrap(h.rush.requireDemo), wrap(h.rush.show))
 	v1.DELETE("/admin/rush", r.administer, wrap(h.rush.requireDemo), wrap(h.rush.stop))
