@@ -227,7 +227,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 		OrderID: id,
 		Ref:     in.Ref,
 		Reason:  in.Reason,
-		By:      domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},
+		By:      adminOf(c),
 		Claim:   claim,
 	})
 	if err != nil {

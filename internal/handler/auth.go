@@ -215,8 +215,7 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 	if wantsCookie(c) {
 		h.setCookie(c, refreshCookie, "", -1)
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }
 
 func (h *authHandler) me(c *gin.Context) error {

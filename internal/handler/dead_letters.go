@@ -45,7 +45,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
-	a, err := h.DeadLetters.Replay(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id"))
+	a, err := h.DeadLetters.Replay(c.Request.Context(), claim, adminOf(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,8 @@ func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
-	if err := h.DeadLetters.Discard(c.Request.Context(), claim, domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}, c.Param("id")); err != nil {
+	if err := h.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")); err != nil {
 		return err
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }

@@ -95,8 +95,7 @@ func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
 	if err := h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
 		return err
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }
 
 // events streams the answers of ask. The last event has the code of the error that ended the wait.
@@ -169,8 +168,5 @@ func (s *entryStream) run(a admissionOut) {
 
 func (s *entryStream) send(event string, data any) bool {
 	b, err := json.Marshal(data)
-	if err != nil {
-		return false
-	}
-	return s.write(append(append([]byte("event: "+event+"\ndata: "), b...), "\n\n"...))
+	return err == nil && s.stream.send(event, "", b)
 }

@@ -134,11 +134,5 @@ func (s *orderStream) send(o *domain.Order) bool {
 	}
 
 	s.sent = progress
-	b := append(make([]byte, 0, 512), "event: order\nid: "...)
-	b = strconv.AppendInt(b, progress, 10)
-	b = append(b, "\ndata: "...)
-
-	// A single line: strings are escaped.
-	b = appendOrder(b, o)
-	return s.write(append(b, "\n\n"...))
+	return s.stream.send("order", strconv.FormatInt(progress, 10), appendOrder(make([]byte, 0, 512), o))
 }

@@ -24,17 +24,13 @@ const readyTimeout = 2 * time.Second
 type Check func(ctx context.Context) error
 
 type healthOut struct {
-	Status string `json:"status"`
-}
-
-type livenessOut struct {
 	Status  string `json:"status"`
-	Version string `json:"version"`
+	Version string `json:"version,omitempty"`
 }
 
 // health answers 200 while the process runs, even if a dependency is down: a restart would not repair that.
 func health(c *gin.Context) error {
-	return writeJSON(c, http.StatusOK, livenessOut{"ok", version.String()})
+	return writeJSON(c, http.StatusOK, healthOut{Status: "ok", Version: version.String()})
 }
 
 type notReadyError struct{ reasons map[string]error }
@@ -75,6 +71,6 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 			return &notReadyError{down}
 		}
 
-		return writeJSON(c, http.StatusOK, healthOut{"ok"})
+		return writeJSON(c, http.StatusOK, healthOut{Status: "ok"})
 	}
 }

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
@@ -239,10 +240,4 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 }
 
 // bindLenient is bind for these pages: it ignores unknown fields.
-func bindLenient(c *gin.Context, dst any) error {
-	dec, err := objectDecoder(c)
-	if err != nil {
-		return err
-	}
-	return decodeOne(dec, dst)
-}
+func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }

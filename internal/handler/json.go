@@ -134,42 +134,7 @@ var embedded = regexp.MustCompile(`\b[a-z]*[A-Z]\w*\.`)
 // bind decodes the body, which must be one JSON object, into dst. Error: *domain.InvalidError, which names the field,
 // for unknown fields, wrong types, a second value and bodies over maxBody.
 func bind(c *gin.Context, dst any) error {
-	dec, err := objectDecoder(c)
-	if err != nil {
-		return err
-	}
-	dec.DisallowUnknownFields()
-	return decodeOne(dec, dst)
-}
-
-// objectDecoder reads the body and returns a decoder if it begins as a JSON object.
-func objectDecoder(c *gin.Context) (*json.Decoder, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	if err != nil {
-		return nil, bindError(err)
-	}
-
-	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
-		return nil, domain.Invalid("body", "must be a JSON object")
-	}
-
-	// The decoder would replace the invalid bytes.
-	if !utf8.Valid(body) {
-		return nil, domain.Invalid("body", "is not valid UTF-8")
-	}
-
-	return json.NewDecoder(bytes.NewReader(body)), nil
-}
-
-// decodeOne decodes a body of exactly one value.
-func decodeOne(dec *json.Decoder, dst any) error {
-	if err := dec.Decode(dst); err != nil {
-		return bindError(err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return domain.Invalid("body", "must be a single JSON object")
-	}
-	return nil
+	return decode(c, dst, (*json.Decoder).DisallowUnknownFields)
 }
 
 // bindOptional is bind for requests whose body may be absent.
@@ -178,6 +143,34 @@ func bindOptional(c *gin.Context, dst any) error {
 		return nil
 	}
 	return bind(c, dst)
+}
+
+// decode decodes the body into dst, with an option of the decoder.
+func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if err != nil {
+		return bindError(err)
+	}
+
+	if body = bytes.TrimSpace(body); len(body) == 0 || body[0] != '{' {
+		return domain.Invalid("body", "must be a JSON object")
+	}
+
+	// The decoder would replace the invalid bytes.
+	if !utf8.Valid(body) {
+		return domain.Invalid("body", "is not valid UTF-8")
+	}
+
+	dec := json.NewDecoder(bytes.NewReader(body))
+	option(dec)
+	if err := dec.Decode(dst); err != nil {
+		return bindError(err)
+	}
+
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return domain.Invalid("body", "must be a single JSON object")
+	}
+	return nil
 }
 
 func bindError(err error) error {
@@ -253,6 +246,11 @@ func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(
 		l.NextCursor = p.next(n, fmt.Sprint(id(&items[n-1])))
 	}
 	return l
+}
+
+func writeNoContent(c *gin.Context) error {
+	c.Status(http.StatusNoContent)
+	return nil
 }
 
 // writeJSON encodes v completely before it writes the answer. It returns an error if v cannot be encoded.

@@ -43,8 +43,7 @@ func (h *meHandler) erase(c *gin.Context) error {
 		h.setCookie(c, refreshCookie, "", -1)
 	}
 
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }
 
 const (

@@ -120,7 +120,7 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 		}
 
 		method := knownMethod(c.Request.Method)
-		m.requests.WithLabelValues(route, method, statusText(c.Writer.Status())).Inc()
+		m.requests.WithLabelValues(route, method, strconv.Itoa(c.Writer.Status())).Inc()
 		tracing.Observe(c.Request.Context(), m.seconds.WithLabelValues(route, method), took.Seconds())
 
 		if !e.log.Enabled(c.Request.Context(), slog.LevelDebug) {
@@ -131,17 +131,4 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 			slog.String("method", method), slog.String("route", route), slog.Int("status", c.Writer.Status()),
 			slog.Duration("took", took), slog.String("request_id", requestIDOf(c)))
 	}
-}
-
-// statusText formats a status, without an allocation for the frequent ones.
-func statusText(status int) string {
-	switch status {
-	case http.StatusOK:
-		return "200"
-	case http.StatusCreated:
-		return "201"
-	case http.StatusConflict:
-		return "409"
-	}
-	return strconv.Itoa(status)
 }

@@ -63,6 +63,5 @@ func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64
 	if err := h.Events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
 		return err
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }

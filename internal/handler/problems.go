@@ -5,6 +5,7 @@ import (
 	_ "embed" // the texts
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -93,96 +94,73 @@ func Problems() ([]Problem, error) {
 	return all, nil
 }
 
-// The parts of the OpenAPI document from which routesByCode reads the codes of each operation.
-type (
-	docSchema struct {
-		Ref        string      `json:"$ref"`
-		OneOf      []docSchema `json:"oneOf"`
-		AnyOf      []docSchema `json:"anyOf"`
-		Properties struct {
-			Code struct{ Enum []string }
-		}
-	}
-	docResponse struct {
-		Ref     string `json:"$ref"`
-		Content map[string]struct{ Schema docSchema }
-	}
-	document struct {
-		Paths      map[string]map[string]json.RawMessage
-		Components struct {
-			Schemas   map[string]json.RawMessage
-			Responses map[string]docResponse
-		}
-	}
-)
-
 // documentedRoutes is routesByCode of the embedded document, which takes 30 ms to parse.
 var documentedRoutes = sync.OnceValues(func() (map[string][]string, error) { return routesByCode(openAPI) })
 
+// openAPIDocument is the part of an OpenAPI document that has the codes of each operation.
+type openAPIDocument struct {
+	Paths      map[string]map[string]json.RawMessage
+	Components map[string]map[string]any
+}
+
 // routesByCode lists the operations that return each code, ordered by path.
 func routesByCode(text []byte) (map[string][]string, error) {
-	var doc document
+	var doc openAPIDocument
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("openapi.json: %w", err)
 	}
 
 	routes := map[string][]string{}
-	for path, item := range doc.Paths {
-		for method, raw := range item {
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
 			if method == "parameters" {
 				continue
 			}
 
-			var op struct{ Responses map[string]docResponse }
-			if err := json.Unmarshal(raw, &op); err != nil {
+			var op struct{ Responses map[string]any }
+			if err := json.Unmarshal(doc.Paths[path][method], &op); err != nil {
 				return nil, fmt.Errorf("openapi.json: %s %s: %w", method, path, err)
 			}
 
-			for _, r := range op.Responses {
-				if name, ok := strings.CutPrefix(r.Ref, "#/components/responses/"); ok {
-					r = doc.Components.Responses[name]
-				}
-
-				codes, err := doc.codes(r.Content["application/problem+json"].Schema)
-				if err != nil {
-					return nil, err
-				}
-
-				for _, code := range codes {
-					routes[code] = append(routes[code], strings.ToUpper(method)+" "+path)
+			codes := map[string]bool{}
+			for status, response := range op.Responses {
+				if status >= "4" {
+					doc.addCodes(codes, response)
 				}
 			}
-		}
-	}
 
-	for _, list := range routes {
-		slices.SortFunc(list, func(a, b string) int {
-			methodA, pathA, _ := strings.Cut(a, " ")
-			methodB, pathB, _ := strings.Cut(b, " ")
-			return strings.Compare(pathA+" "+methodA, pathB+" "+methodB)
-		})
+			for code := range codes {
+				routes[code] = append(routes[code], strings.ToUpper(method)+" "+path)
+			}
+		}
 	}
 
 	return routes, nil
 }
 
-// codes returns the codes that a schema allows.
-func (d *document) codes(s docSchema) ([]string, error) {
-	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
-		s = docSchema{}
-		if err := json.Unmarshal(d.Components.Schemas[name], &s); err != nil {
-			return nil, fmt.Errorf("openapi.json: %s: %w", name, err)
+// addCodes adds the codes that a part of the document allows: the words of each property "code" in it, or in what it refers
+// to.
+func (d *openAPIDocument) addCodes(codes map[string]bool, part any) {
+	switch part := part.(type) {
+	case []any:
+		for _, one := range part {
+			d.addCodes(codes, one)
+		}
+	case map[string]any:
+		if ref, ok := part["$ref"].(string); ok {
+			kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
+			d.addCodes(codes, d.Components[kind][name])
+		}
+
+		if code, ok := part["code"].(map[string]any); ok {
+			words, _ := code["enum"].([]any)
+			for _, word := range words {
+				codes[fmt.Sprint(word)] = true
+			}
+		}
+
+		for _, one := range part {
+			d.addCodes(codes, one)
 		}
 	}
-
-	codes := s.Properties.Code.Enum
-	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {
-		more, err := d.codes(one)
-		if err != nil {
-			return nil, err
-		}
-		codes = append(codes, more...)
-	}
-
-	return codes, nil
 }

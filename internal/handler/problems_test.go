@@ -89,8 +89,7 @@ func TestRoutesByCode(t *testing.T) {
 			"schemas": {"One": {"properties": {"code": {"enum": ["one"]}}}}}}`))
 	require.NoError(t, err)
 	assert.Equal(t, map[string][]string{"one": {"GET /a", "POST /b"}, "x": {"POST /b"}, "y": {"POST /b"}}, routes)
-	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`, `{"paths": {"/a": {"get": {"responses": {"409":
-		{"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/None"}}}}}}}}}`} {
+	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`} {
 		_, err := routesByCode([]byte(bad))
 		require.Error(t, err, bad)
 	}

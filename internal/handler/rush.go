@@ -51,6 +51,5 @@ func (h *rushHandler) show(c *gin.Context) error {
 
 func (h *rushHandler) stop(c *gin.Context) error {
 	h.rush.Stop(c.Request.Context())
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,15 +154,5 @@ func (s *statsStream) send(stats *statsOut) bool {
 	// Ids grow even if the clock is set back.
 	s.event = max(s.event+1, at)
 	data, err := json.Marshal(stats)
-	// Cannot happen for this type.
-	if err != nil {
-		return false
-	}
-
-	b := bytes.NewBufferString("event: stats\nid: " + strconv.FormatInt(s.event, 10) + "\ndata: ")
-
-	// A single line.
-	b.Write(data)
-	b.WriteString("\n\n")
-	return s.write(b.Bytes())
+	return err == nil && s.stream.send("stats", strconv.FormatInt(s.event, 10), data)
 }

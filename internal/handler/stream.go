@@ -184,6 +184,18 @@ func (s *stream) write(b []byte) bool {
 	return err == nil
 }
 
+// send writes an event with JSON data, and an id unless it is empty. It returns false if the write fails.
+func (s *stream) send(event, id string, data []byte) bool {
+	b := append(make([]byte, 0, len(data)+64), "event: "+event+"\n"...)
+	if id != "" {
+		b = append(b, "id: "+id+"\n"...)
+	}
+
+	// A single line: strings are escaped.
+	b = append(append(b, "data: "...), data...)
+	return s.write(append(b, "\n\n"...))
+}
+
 var errReadPanicked = errors.New("a read for a stream panicked")
 
 // readDetached calls read for a stream, within answerTimeout, and turns a panic into an error. It runs read on another

@@ -70,7 +70,7 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 	err := h.Notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
 		ID:     id,
 		Reason: in.Reason,
-		By:     domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID},
+		By:     adminOf(c),
 		At:     domain.Moment(h.Now()),
 		Claim:  claim,
 	})
@@ -78,6 +78,5 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 		return err
 	}
 
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }

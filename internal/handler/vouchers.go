@@ -428,8 +428,7 @@ func (h *voucherHandler) remove(c *gin.Context, id int64) error {
 	if err := h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
 		return err
 	}
-	c.Status(http.StatusNoContent)
-	return nil
+	return writeNoContent(c)
 }
 
 func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
