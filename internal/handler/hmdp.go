@@ -210,30 +210,22 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	}
 
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
-		t, err := time.ParseInLocation(layout, *text, h.Zone)
+		written, err := time.Parse(layout, *text)
 		if err != nil {
 			continue
 		}
 
-		written, err := time.Parse(layout, *text)
-		if err != nil {
-			return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
+		// The offset of the day before is the first, where the end of summer time repeats a time.
+		for _, days := range []int{-1, 1} {
+			_, offset := written.AddDate(0, 0, days).In(h.Zone).Zone()
+			t := written.Add(-time.Duration(offset) * time.Second).In(h.Zone)
+			if t.Format(layout) == written.Format(layout) {
+				return &t, nil
+			}
 		}
 
-		reads := func(t time.Time) bool { return t.Hour() == written.Hour() && t.Minute() == written.Minute() }
-
-		// Which of two equal times Go takes depends on the zone. The first has the offset of the day before.
-		_, offset := t.AddDate(0, 0, -1).Zone()
-		if first := written.Add(-time.Duration(offset) * time.Second).In(h.Zone); reads(first) {
-			t = first
-		}
-
-		// Go moves a time that the start of summer time skips, up to an hour back: the sale would begin too early.
-		if !reads(t) {
-			return nil, domain.Invalid(field, "does not exist in the zone %s", h.Zone)
-		}
-
-		return &t, nil
+		// The start of summer time skips it.
+		return nil, domain.Invalid(field, "does not exist in the zone %s", h.Zone)
 	}
 
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")

@@ -3,7 +3,9 @@ package handler
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -62,34 +64,29 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	}
 
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxUploadBody)
-	parts, err := c.Request.MultipartReader()
-	if err != nil {
+	err := c.Request.ParseMultipartForm(maxUploadBody)
+
+	var limit *http.MaxBytesError
+	switch {
+	case errors.As(err, &limit):
+		return nil, tooLarge
+	case err != nil:
 		return nil, domain.Invalid("body", "must be multipart/form-data with one file, named image")
 	}
 
-	var file []byte
-	for n := 0; ; n++ {
-		part, err := parts.NextRawPart()
-		if err == nil && (n > 0 || part.FileName() == "") {
-			return nil, domain.Invalid("body", "must have one file, named image, and nothing else")
-		}
-
-		if err == nil {
-			file, err = io.ReadAll(part)
-		}
-
-		var limit *http.MaxBytesError
-		switch {
-		case errors.Is(err, io.EOF) && n > 0:
-			return file, nil
-		case errors.As(err, &limit):
-			return nil, tooLarge
-		case errors.Is(err, io.EOF):
-			return nil, domain.Invalid("image", "is required")
-		case err != nil:
-			return nil, domain.Invalid("body", "is not complete: %v", err)
-		}
+	form := c.Request.MultipartForm
+	files := slices.Concat(slices.Collect(maps.Values(form.File))...)
+	if len(files) != 1 || len(form.Value) > 0 {
+		return nil, domain.Invalid("body", "must have one file, named image, and nothing else")
 	}
+
+	file, err := files[0].Open()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+
+	return io.ReadAll(file)
 }
 
 func (h *imageHandler) show(c *gin.Context) error {
