@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"math"
@@ -56,10 +57,11 @@ func (h *hmdpHandler) routes(r *gin.Engine, purchases gin.HandlersChain) {
 	}
 }
 
-// hmdpOut is the envelope of a successful answer. The pages treat "data": null as data, so empty data is omitted.
+// hmdpOut is the envelope of an answer. The pages treat "data": null as data, so empty data is omitted.
 type hmdpOut struct {
-	Success bool `json:"success"`
-	Data    any  `json:"data,omitempty"`
+	Success  bool   `json:"success"`
+	ErrorMsg string `json:"errorMsg,omitempty"`
+	Data     any    `json:"data,omitempty"`
 }
 
 func (h *hmdpHandler) write(c *gin.Context, data any) error {
@@ -95,20 +97,6 @@ var hmdpMessages = map[string]string{
 	"internal":          "服务器异常",
 }
 
-// hmdpFailures are the encoded bodies of hmdpMessages. They are encoded once, because most answers after a sale has
-// sold out are such failures.
-var hmdpFailures = func() map[string][]byte {
-	bodies := make(map[string][]byte, len(hmdpMessages))
-	for code, message := range hmdpMessages {
-		bodies[code] = hmdpFailure(message)
-	}
-	return bodies
-}()
-
-func hmdpFailure(message string) []byte {
-	return append(appendString([]byte(`{"success":false,"errorMsg":`), message), '}')
-}
-
 // wrap adapts a handler or a middleware: it writes the answer to an error and ends the chain.
 func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
@@ -128,14 +116,14 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 
 	switch {
 	case errors.As(err, &own):
-		writeBody(c, http.StatusOK, jsonType, hmdpFailure(string(own)))
+		writeFailure(c, http.StatusOK, string(own))
 		return
 	case errors.As(err, &invalid):
-		writeBody(c, http.StatusOK, jsonType, hmdpFailure(invalidMessage(invalid)))
+		writeFailure(c, http.StatusOK, invalidMessage(invalid))
 		return
 	case errors.Is(err, domain.ErrWrongCode):
 		h.errors.security.observe(c, err)
-		writeBody(c, http.StatusOK, jsonType, hmdpFailure("验证码错误"))
+		writeFailure(c, http.StatusOK, "验证码错误")
 		return
 	}
 
@@ -148,19 +136,19 @@ func (h *hmdpHandler) fail(c *gin.Context, err error) {
 		if retryAfter > 0 {
 			c.Header("Retry-After", strconv.Itoa(int(math.Ceil(retryAfter.Seconds()))))
 		}
-		writeBody(c, p.Status, jsonType, hmdpBody(&p))
+		writeFailure(c, p.Status, hmdpMessage(&p))
 	default:
-		writeBody(c, http.StatusOK, jsonType, hmdpBody(&p))
+		writeFailure(c, http.StatusOK, hmdpMessage(&p))
 	}
 }
 
-// hmdpBody returns the body for a problem of the API. A code that is not in hmdpMessages gets the problem's title.
-func hmdpBody(p *problem) []byte {
-	if body, ok := hmdpFailures[p.Code]; ok {
-		return body
-	}
-	return hmdpFailure(p.Title)
+func writeFailure(c *gin.Context, status int, message string) {
+	// A text always has a JSON form.
+	_ = writeJSON(c, status, hmdpOut{ErrorMsg: message})
 }
+
+// hmdpMessage returns the message for a problem of the API. A code that is not in hmdpMessages gets the problem's title.
+func hmdpMessage(p *problem) string { return cmp.Or(hmdpMessages[p.Code], p.Title) }
 
 // hmdpFields maps field names of the API to the different names in the bodies of these routes.
 var hmdpFields = map[string]string{

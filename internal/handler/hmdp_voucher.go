@@ -3,10 +3,8 @@ package handler
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -184,10 +182,7 @@ func (h *hmdpHandler) place(c *gin.Context) error {
 		return err
 	}
 
-	b := append(make([]byte, 0, 64), `{"success":true,"data":"`...)
-	b = strconv.AppendInt(b, id, 10)
-	writeBody(c, http.StatusOK, jsonType, append(b, `"}`...))
-	return nil
+	return h.write(c, ID(id))
 }
 
 // placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take. A purchase that

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -99,15 +98,8 @@ func TestRoutesByCode(t *testing.T) {
 // that is not empty.
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {
-		var got struct {
-			Success  *bool
-			ErrorMsg string
-		}
 		p, _ := o.problem(nil)
-		require.NoError(t, json.Unmarshal(hmdpBody(&p), &got), o.code)
-		require.NotNil(t, got.Success, o.code)
-		require.False(t, *got.Success, o.code)
-		require.NotEmpty(t, got.ErrorMsg, o.code)
+		require.NotEmpty(t, hmdpMessage(&p), o.code)
 	}
 }
 
