@@ -118,8 +118,7 @@ func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
 
 // TestSearchesAreBounded: a search that would turn into too many users or vouchers is refused.
 func TestSearchesAreBounded(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin()
 	users := make([]string, 1001)
 	for i := range users {
@@ -137,8 +136,7 @@ func TestSearchesAreBounded(t *testing.T) {
 // TestRedeemerOfShops: a redeemer who is bound to shops handles the codes of these only, as the vouchers were bought, and reads which
 // shop another code is of. A refusal changes nothing.
 func TestRedeemerOfShops(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	tea, noodles := e.newShop("Tea"), e.newShop("Noodles")
 	codes := map[string]map[string]any{}
 	for n, shop := range []shopView{tea, noodles} {
@@ -180,8 +178,7 @@ func TestRedeemerOfShops(t *testing.T) {
 
 // TestShopsOfRoles: only a redeemer is bound to shops, which exist.
 func TestShopsOfRoles(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	shop := mustID(t, e.newShop("Tea").ID)
 	for role, shops := range map[domain.Role]domain.ShopIDs{
 		domain.RoleOperator: {shop}, domain.RoleRedeemer: {shop, 999}, "": make(domain.ShopIDs, 51),
@@ -197,8 +194,7 @@ func TestShopsOfRoles(t *testing.T) {
 // TestRedeemPreview: a code shows what it stands for, before and after it is redeemed. The preview changes nothing, is
 // recorded and limited.
 func TestRedeemPreview(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	v, buyer := e.sale(2), e.buyer(1)
 	o := decode[orderView](buyer.get(buyer.paid(v).Order.path()).want(http.StatusOK))
 	counter := e.staff("13900000004", domain.RoleRedeemer)
@@ -243,8 +239,7 @@ func TestRedeemPreview(t *testing.T) {
 // TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's masked phone and the
 // possible moves, but not the redeem code, which proves ownership.
 func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	paid, admin := e.buyer(1).paid(e.sale(9)).Order, e.admin()
 	shown := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + paid.ID).want(http.StatusOK))
 	assert.Equal(t, []any{"paid", "138****0001", ""}, []any{shown.Status, shown.Phone, shown.RedeemCode})
@@ -259,8 +254,7 @@ func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 
 // TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.
 func TestAdminMovesAreAudited(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(9)
 	unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
 	admin := e.admin()
@@ -287,8 +281,7 @@ func TestAdminMovesAreAudited(t *testing.T) {
 
 // TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.
 func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
-	t.Parallel()
-	q := newQueueEnv(t)
+	q := startQueue(t)
 	v, c := q.sale(9), q.buyer(1)
 	type accepted struct {
 		OrderID string `json:"order_id"`

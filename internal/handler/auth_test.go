@@ -75,8 +75,7 @@ func (a answer) retryAfter() int {
 }
 
 func TestLoginRefreshLogout(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	c := e.login(phone)
 	assert.Equal(t, 900, c.login.ExpiresIn)
 	me := decode[userView](c.get("/api/v1/me").want(http.StatusOK))
@@ -151,8 +150,7 @@ func TestLoginCodeAllowsFiveGuesses(t *testing.T) {
 // A code logs in as people type and paste it; domain.Typed decides which forms there are. Source: alphagov/signon#2230,
 // mysociety/fixmystreet#3581, Automattic/wp-calypso#23042.
 func TestTypedLoginCode(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	wide := strings.NewReplacer("0", "０", "1", "１", "2", "２", "3", "３", "4", "４", "5", "５", "6", "６", "7", "７", "8", "８", "9", "９")
 	for name, typed := range map[string]func(code string) string{
 		"in two groups": func(code string) string { return code[:3] + " " + code[3:] },
@@ -187,8 +185,7 @@ func TestLoginCodeExpires(t *testing.T) {
 
 // Without a login id, the newest code of the address counts.
 func TestNewCodeReplacesTheOld(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.sendCode(phone).want(http.StatusOK)
 	old := e.outbox.code(phone)
 	for e.outbox.code(phone) == old { // one in a million is equal to the old code
@@ -239,8 +236,7 @@ func TestCodesOfSeveralRequests(t *testing.T) {
 }
 
 func TestCodeCooldown(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.limits = true })
+	e := start(t, func(s *setup) { s.limits = true })
 	for range 3 {
 		e.sendCode(phone).want(http.StatusOK)
 	}
@@ -395,8 +391,7 @@ func TestRequestsPerCallerAreLimited(t *testing.T) {
 
 // TestRefreshLimitIsPerSession: a session that exceeds the limit does not affect another one with the same address.
 func TestRefreshLimitIsPerSession(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	e := start(t, func(s *setup) { s.rateLimit = true })
 	const burst = 120
 	refresh := func(token string) answer {
 		return e.guest().bad().direct("POST", "/api/v1/auth/refresh", map[string]string{"refresh_token": token})

@@ -35,8 +35,7 @@ func (e *environment) newShop(name string) shopView {
 }
 
 func TestShops(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	a := operator.key("a shop").post("/api/v1/admin/shops", `{"name":"桂花茶餐厅","area":"大关","address":"金华路 29 号","open_hours":"10:00-22:00"}`)
 	created := decode[shopView](a.want(http.StatusCreated))
@@ -71,8 +70,7 @@ func TestShops(t *testing.T) {
 }
 
 func TestInvalidShop(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin().bad()
 	for body, fields := range map[string][]string{
 		`{}`:          {"name"},
@@ -127,8 +125,7 @@ func aPicture(t testing.TB, width int) string {
 }
 
 func TestPictureOfVoucher(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	a := operator.upload(aPicture(t, 30)).want(http.StatusCreated)
 	stored := decode[imageView](a)
@@ -166,9 +163,8 @@ func TestPictureOfVoucher(t *testing.T) {
 
 // TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
 func TestHostileUploads(t *testing.T) {
-	t.Parallel()
 	env.Full(t)
-	e := newEnv(t)
+	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	for _, file := range []string{"<!doctype html><script>alert(1)</script>", aPicture(t, 3) + strings.Repeat("x", 20<<20)} { // package picture has more
 		require.Equal(t, []string{"image"}, operator.upload(file).problem(http.StatusBadRequest, "invalid_request").fields())
@@ -202,8 +198,7 @@ func inPass(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} }
 // TestUnpublishedIsNotListed: buyers and guests find a draft, or a sale that was taken off, in no list. Members of the staff
 // do, and see a preview.
 func TestUnpublishedIsNotListed(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, buyer := e.admin(), e.buyer(1)
 	shown, draft, off := e.sale(5), e.draft(), e.sale(5)
 	require.Equal(t, "upcoming", draft.State)
@@ -229,8 +224,7 @@ func TestUnpublishedIsNotListed(t *testing.T) {
 // TestUnpublishedIsLikeMissing: a buyer cannot tell a draft, or a sale that was taken off, from an id that does not exist.
 // Ids are consecutive, so the answers would reveal how many sales are planned.
 func TestUnpublishedIsLikeMissing(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room", "challenge": "on"} }
 	off := func(change ...func(map[string]any)) voucherView {
 		v := e.sale(5, change...)
@@ -276,8 +270,7 @@ func TestUnpublishedIsLikeMissing(t *testing.T) {
 // TestNewVoucherIsChecked: a voucher that is published at once is checked like a draft, unless that is forced. What is refused
 // creates nothing.
 func TestNewVoucherIsChecked(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.newShop("shop")
 	admin, now := e.admin(), e.clock.now()
 	for field, change := range map[string]map[string]any{
@@ -313,8 +306,7 @@ func TestNewVoucherIsChecked(t *testing.T) {
 
 // TestBrowse: each voucher is in one tab and in all, and what was just saved is there.
 func TestBrowse(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, now := e.admin(), e.clock.now()
 	titled := func(title string) func(map[string]any) { return func(b map[string]any) { b["title"] = title } }
 	later := func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) }
@@ -354,8 +346,7 @@ func TestBrowse(t *testing.T) {
 
 // TestDraftNeedsATitleOnly: everything else can follow, and the checklist says what is missing by then.
 func TestDraftNeedsATitleOnly(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	lacks := func(v voucherView) []string {
 		return operator.post(v.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state").fields()
@@ -397,8 +388,7 @@ func TestDraftNeedsATitleOnly(t *testing.T) {
 
 // TestDeleteDraft: what buyers may have seen, or hold, stays.
 func TestDeleteDraft(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	draft, sale := e.draft(), e.sale(5)
 	operator.post(draft.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
@@ -425,8 +415,7 @@ func TestDeleteDraft(t *testing.T) {
 
 // TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.
 func TestPublish(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	operator, buyer := e.staff("13900000002", domain.RoleOperator), e.buyer(1)
 	now := e.clock.now()
 	draft := e.draft(func(b map[string]any) {

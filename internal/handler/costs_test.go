@@ -41,8 +41,7 @@ func untilLimited(t *testing.T, most int, request func() answer) (refusal answer
 // TestReadsOfOneUserAreLimited: a user who reads too much is refused until the bucket refills. Purchases and answers from
 // memory go on, and so do other users behind the same address.
 func TestReadsOfOneUserAreLimited(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	v, greedy, other := e.sale(5), e.buyer(1), e.buyer(2)
 	_, lists := untilLimited(t, 200, func() answer { return greedy.direct("GET", "/api/v1/orders?limit=100", nil) })
 	assert.Equal(t, 400/5, lists)
@@ -70,8 +69,7 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 
 // TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor.
 func TestRefusalWaits(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), vouchersPath + "?cursor=bWFkZSB1cA": e.guest()} {
 		var began time.Time
 		untilLimited(t, 5000, func() answer { began = time.Now(); return c.direct("GET", path, nil) })
@@ -81,8 +79,7 @@ func TestRefusalWaits(t *testing.T) {
 
 // TestRefusalHoldsNoSlot: refusals that wait do not count as reads, of which 64 can run at a time.
 func TestRefusalHoldsNoSlot(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	e.sale(5)
 	untilLimited(t, 5000, func() answer { return e.guest().direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
 	var (
@@ -102,9 +99,8 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 
 // TestManyPeopleBehindOneAddress: answers from memory cost visitors nothing.
 func TestManyPeopleBehindOneAddress(t *testing.T) {
-	t.Parallel()
 	env.Full(t)
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	v, guest := e.sale(5), e.guest()
 	for range 1500 { // more than the bucket of the address has
 		guest.direct("GET", v.path(), nil).want(http.StatusOK)
@@ -116,9 +112,8 @@ func TestManyPeopleBehindOneAddress(t *testing.T) {
 
 // TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
 func TestVisitorsReadsAreLimited(t *testing.T) {
-	t.Parallel()
 	env.Full(t)
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	guest := e.guest()
 	e.sale(5)
 	// The catalog has 2,000 vouchers, so a list ends with a read of the database.

@@ -38,8 +38,7 @@ func (e *environment) passSale(stock int, change ...func(map[string]any)) vouche
 }
 
 func TestPurchaseNeedsPass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, other, buyer := e.passSale(9), e.passSale(9), e.buyer(1)
 	forged := entry.NewPasses(domain.NewKeyring([]byte("a secret that this server does not use")))
 	for name, c := range map[string]client{
@@ -67,8 +66,7 @@ func TestPurchaseNeedsPass(t *testing.T) {
 
 // A repeated request returns its order even if its pass has expired or was revoked. Another request does not.
 func TestRepeatedPurchaseWithExpiredPass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.passSale(9)
 	buyer, idle := e.buyer(1).withPass(v), e.buyer(2).withPass(v)
 	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
@@ -83,8 +81,7 @@ func TestRepeatedPurchaseWithExpiredPass(t *testing.T) {
 }
 
 func TestRevokedPasses(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, open, admin := e.passSale(9), e.sale(9), e.admin()
 	buyer := e.buyer(1).withPass(v)
 	revoke := func(c client, v voucherView) answer {
@@ -111,8 +108,7 @@ func TestRevokedPasses(t *testing.T) {
 }
 
 func TestEntryAnswers(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	now, buyer := e.clock.now(), e.buyer(1)
 	later := e.passSale(9, func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) })
 	soldOut, open := e.passSale(0), e.sale(9)
@@ -157,9 +153,8 @@ func (a answer) solved() map[string]any {
 
 // A buyer solves a challenge before the start and enters with it after the start, once. Package entry has the cases.
 func TestEntryWithChallenge(t *testing.T) {
-	t.Parallel()
 	env.Full(t)
-	e := newEnv(t)
+	e := start(t)
 	begin := e.clock.now().Add(time.Minute)
 	v := e.sale(9, with("entry", map[string]any{"mode": "pass", "challenge": "on"}), with("begin_at", begin))
 	buyer := e.buyer(1)
@@ -180,8 +175,7 @@ func TestEntryWithChallenge(t *testing.T) {
 
 // The entry of a sale is stored and returned. A change keeps what it does not name, unless it changes the mode.
 func TestEntryOfVoucher(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	type view struct{ Entry map[string]any }
 	admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
 	entryOf := func() map[string]any { return decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry }
@@ -234,8 +228,7 @@ func (c client) admitted(v voucherView) client {
 
 // A buyer who holds an order takes no pass, which would hold a unit for nothing.
 func TestHolderTakesNoPass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.runRooms()
 	v := e.roomSale(2, -time.Hour)
 	holder := e.buyer(1).admitted(v)
@@ -247,8 +240,7 @@ func TestHolderTakesNoPass(t *testing.T) {
 
 // A room is drawn at the start of its sale, and serves no later start. Package domain has the cases.
 func TestDrawnRoomServesNoLaterStart(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.runRooms()
 	admin := e.admin()
 	at := func(after time.Duration) string { return time.Now().Add(after).Format(time.RFC3339Nano) }
@@ -266,8 +258,7 @@ func TestDrawnRoomServesNoLaterStart(t *testing.T) {
 
 // What an operator does to a sale costs no admitted buyer the turn. Source: intechnicauk.wordpress.com/tag/ticketing.
 func TestOperatorKeepsTurns(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.runRooms()
 	admin := e.admin()
 	for i, c := range []struct {
@@ -295,8 +286,7 @@ func TestOperatorKeepsTurns(t *testing.T) {
 
 // To buyers, the room of a sale that is not published does not exist.
 func TestUnpublishedRoomIsInvisible(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room"} }
 	published := e.sale(5, room)
 	ticket := decode[struct{ Ticket string }](e.buyer(1).post(e.roomSale(5, time.Minute).path()+"/entry", nil).want(http.StatusAccepted)).Ticket
@@ -313,8 +303,7 @@ func TestUnpublishedRoomIsInvisible(t *testing.T) {
 // An account that lets its pass expire waits behind a buyer who comes later, and cannot escape that by leaving, neither
 // the place of the pass nor the next one.
 func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.runRooms()
 	admin := e.admin()
 	v := e.roomSale(1, -time.Hour)

@@ -20,8 +20,7 @@ import (
 )
 
 func TestUnknownRoutes(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin().bad()
 	for _, r := range []string{
 		"GET /", "GET /api/v1", "GET /api/v2/vouchers", "GET /nowhere", "GET /metrics", "GET /debug/pprof/", "GET /.env",
@@ -46,8 +45,7 @@ func TestUnknownRoutes(t *testing.T) {
 }
 
 func TestRequestID(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	for id, kept := range map[string]bool{
 		"abc": true, "A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
 		"a b": false, "a\tb": false, "<script>": false, "ü": false, `"`: false, "a,b": false,
@@ -151,8 +149,7 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 
 // TestPanicOfSaleReadIsNotCached: a purchase reads the sale through a cache, in a read that it may share.
 func TestPanicOfSaleReadIsNotCached(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(5), e.buyer(1)
 	e.store.fail(func() error { panic("in the middle of a shared read") })
 	for range 2 {
@@ -197,8 +194,7 @@ func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool
 
 // A stream that panics before its answer leaves no subscription, which would let no server stop.
 func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(c *handler.Config) { c.Entry = new(entry.Service) }))
+	e := start(t, configured(func(c *handler.Config) { c.Entry = new(entry.Service) }))
 	e.buyer(1).with("X-Entry-Ticket", "x").get("/api/v1/vouchers/1/entry/events").problem(http.StatusInternalServerError, "internal")
 	require.Zero(t, e.config.RoomSubscribers.Count())
 }
@@ -236,8 +232,7 @@ func TestReadyzReportsFailedChecks(t *testing.T) {
 
 // TestHeadAndMethods: uptime monitors and previews ask by HEAD (gotify/server#687, thomiceli/opengist#773).
 func TestHeadAndMethods(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin()
 	buyer := e.buyer(1)
 	sale := e.sale(3).ID

@@ -144,6 +144,13 @@ func opened(t testing.TB) func(*repo.Store, error) *faultyDB {
 	}
 }
 
+// start is newEnv for a test that is parallel to others.
+func start(t *testing.T, options ...option) *environment {
+	t.Helper()
+	t.Parallel()
+	return newEnv(t, options...)
+}
+
 // newEnv wires the program as package app does, on a new SQLite database unless an option says otherwise.
 func newEnv(t testing.TB, options ...option) *environment {
 	t.Helper()

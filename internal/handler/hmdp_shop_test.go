@@ -46,8 +46,7 @@ func number(t *testing.T, v any) float64 {
 }
 
 func TestHmdpShop(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.shops(1)
 	want := map[string]any{
 		"id": "1", "name": "shop", "typeId": "2", "images": "", "area": "大关", "address": "a", "x": json.Number("120"),
@@ -61,8 +60,7 @@ func TestHmdpShop(t *testing.T) {
 }
 
 func TestHmdpShopsOfType(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.shops(12)
 	p := e.page()
 	names := func(path string) (names []string) {
@@ -105,8 +103,7 @@ func (e *environment) courseVoucher() map[string]any {
 }
 
 func TestHmdpPublish(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	p := e.pageOf(adminPhone)
 	normal := p.post("/voucher", e.courseVoucher()).text() // the fields of a sale are ignored
 	sale := p.post("/voucher/seckill", e.courseVoucher()).text()
@@ -142,8 +139,7 @@ func TestHmdpPublish(t *testing.T) {
 
 // TestHmdpPublishRefusals: only admins can publish, and only valid vouchers.
 func TestHmdpPublishRefusals(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer, admin := e.pageOf(phone), e.pageOf(adminPhone)
 	before := e.dump()
 	for _, path := range []string{"/voucher", "/voucher/seckill"} {
@@ -220,8 +216,7 @@ func TestHmdpTimesOfSummerTime(t *testing.T) {
 
 // TestHmdpVouchersOfShop: the list has the vouchers in yuan that are on and have not ended.
 func TestHmdpVouchersOfShop(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	now := e.clock.now()
 	sale := func(title string, begin, end time.Duration, more map[string]any) voucherView {
 		return e.sale(5, func(b map[string]any) {
@@ -258,8 +253,7 @@ func TestHmdpVouchersOfShop(t *testing.T) {
 
 // TestHmdpSessionLastsSevenDays: as in the REST API, a session does not end because it is not used for a while.
 func TestHmdpSessionLastsSevenDays(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	p := e.pageOf(phone)
 	e.clock.advance(auth.PageSessionTTL - time.Millisecond)
 	p.get("/user/me").object()

@@ -20,8 +20,7 @@ import (
 
 // TestHmdpVisit follows a visitor from the login to the logout.
 func TestHmdpVisit(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.demo = true })
+	e := start(t, func(s *setup) { s.demo = true })
 	v := e.sale(1)
 	p := e.page()
 	code := p.post("/user/code?phone="+phone, nil)
@@ -51,8 +50,7 @@ func TestHmdpVisit(t *testing.T) {
 
 // TestHmdpPrefix: proxies that do not strip the prefix /api of the pages reach the same routes, with the same limits.
 func TestHmdpPrefix(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	handlers, prefixed := map[string]string{}, 0
 	for _, r := range e.engine.Routes() {
 		handlers[r.Method+" "+r.Path] = r.Handler
@@ -75,8 +73,7 @@ func TestHmdpPrefix(t *testing.T) {
 
 // TestHmdpRefusalMessages checks the message of every refusal of a purchase.
 func TestHmdpRefusalMessages(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	at := func(begin, end time.Duration) string {
 		return e.sale(5, with("begin_at", e.clock.now().Add(begin)), with("end_at", e.clock.now().Add(end))).ID
 	}
@@ -196,8 +193,7 @@ func TestHmdpStoreErrors(t *testing.T) {
 
 // TestHmdpAccessTokens: the tokens of the API work, as the pages send theirs and as the API wants them, until they expire.
 func TestHmdpAccessTokens(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, bearer := e.sale(5), e.login(phone)
 	p := e.page()
 	p.token = bearer.token
@@ -211,8 +207,7 @@ func TestHmdpAccessTokens(t *testing.T) {
 // TestHmdpInvalidTokens: a token that this server did not issue for requests is answered 401 without a body. Package auth has
 // the tokens.
 func TestHmdpInvalidTokens(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, bearer, p := e.sale(5), e.login(phone), e.pageOf(phone)
 	for _, token := range []string{"", "x", "Bearer ", bearer.login.RefreshToken, p.token[:len(p.token)-1]} {
 		stranger := e.page()
@@ -229,8 +224,7 @@ func TestHmdpInvalidTokens(t *testing.T) {
 }
 
 func TestHmdpLogin(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
+	e := start(t, func(s *setup) { s.limits, s.countries = true, []string{"DE"} })
 	p := e.page()
 	for _, bad := range []string{"", "1", "12800000001", "0049123456789", "+19005551234"} {
 		p.post("/user/code?phone="+strings.ReplaceAll(bad, " ", "%20"), nil).fails("手机号格式错误！")
@@ -262,8 +256,7 @@ func TestHmdpLogin(t *testing.T) {
 
 // TestHmdpSharesLoginCodes: a code is valid on both APIs, and guesses on both count together.
 func TestHmdpSharesLoginCodes(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.sendCode(phone).want(http.StatusOK)
 	e.page().post("/user/login", map[string]string{"phone": phone, "code": e.outbox.code(phone)}).text()
 	e.page().post("/user/code?phone="+phone, nil).none()
@@ -282,8 +275,7 @@ func TestHmdpSharesLoginCodes(t *testing.T) {
 
 // TestHmdpSharesRateLimits: both APIs share one bucket per caller.
 func TestHmdpSharesRateLimits(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, limited)
+	e := start(t, limited)
 	p, bearer := e.pageOf(phone), e.login(phone).bad()
 	for range 199 {
 		require.Equal(t, http.StatusBadRequest, bearer.direct("POST", "/api/v1/vouchers/0/orders", nil).status)
@@ -294,8 +286,7 @@ func TestHmdpSharesRateLimits(t *testing.T) {
 
 // TestHmdpUnsupportedFeatures compares the exact bodies, because the pages check them in different ways.
 func TestHmdpUnsupportedFeatures(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	for path, want := range map[string]string{
 		"/blog/hot?current=1":               `{"success":true,"data":[]}`, // iterated without a check
 		"/blog/of/me":                       `{"success":true,"data":[]}`,

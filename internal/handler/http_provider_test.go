@@ -228,8 +228,7 @@ func TestRefundAllOrders(t *testing.T) {
 
 // TestUsedCodeSaysWhen: a code that was redeemed before names its order and the time.
 func TestUsedCodeSaysWhen(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer, counter := e.buyer(1), e.staff("13900000004", domain.RoleRedeemer)
 	o := decode[orderView](buyer.get(buyer.paid(e.sale(1)).Order.path()).want(http.StatusOK))
 	code := map[string]string{"code": o.RedeemCode}
@@ -248,8 +247,7 @@ func TestUsedCodeSaysWhen(t *testing.T) {
 // TestRedeemOutsideValidity: a voucher is redeemed from the first moment of its validity until before the last, as it was bought, by
 // its code and by its order.
 func TestRedeemOutsideValidity(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(9, func(b map[string]any) {
 		b["valid_from"], b["valid_until"] = "2026-11-12T00:00:00Z", "2026-11-13T00:00:00Z"
 	})

@@ -118,8 +118,7 @@ func TestKeyedAnswerIsReplayed(t *testing.T) {
 // TestKeyedErrorIsReplayedExceptForOrders: the refusal of an order is decided anew each time. Errors of other requests
 // are replayed.
 func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(1)
 	holder, late := e.buyer(1), e.buyer(2)
 	o := holder.place(v)
@@ -272,8 +271,7 @@ func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
 
 // TestKeyRemainsUsableAfterFailure: after a failure of the database or the locks, the key can be used again.
 func TestKeyRemainsUsableAfterFailure(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(5), e.buyer(1)
 	e.store.fail(func() error { return fmt.Errorf("no database") })
 	buyer.key("k").post(v.orders(), nil).problem(http.StatusInternalServerError, "internal")

@@ -27,8 +27,7 @@ var invalidBodies = map[string]string{
 
 // TestInvalidBodies sends the invalid bodies to every kind of route with a body.
 func TestInvalidBodies(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.sale(1)
 	admin := e.admin()
 	for path, method := range map[string]string{
@@ -97,8 +96,7 @@ var invalidFields = map[string][]string{
 func quoted(s string, n int) string { return `"` + strings.Repeat(s, n) + `"` }
 
 func TestInvalidVoucherFields(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	body := e.saleBody(5)
 	bodies := map[string]string{
 		withField(body, "end_at", `"2026-11-11T11:00:00.0009Z"`):          "end_at", // less than a millisecond after its begin
@@ -126,8 +124,7 @@ func TestInvalidVoucherFields(t *testing.T) {
 }
 
 func TestInvalidVoucherPatches(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(5, func(b map[string]any) { b["limit_per_user"] = 2 }), e.admin()
 	bodies := map[string]string{
 		`{"stock":7}`: "stock", `{"id":"7"}`: "id", `{"status":"gone"}`: "status", `{"status":"OFF"}`: "status", `{"status":2}`: "status",
@@ -148,8 +145,7 @@ func TestInvalidVoucherPatches(t *testing.T) {
 }
 
 func TestInvalidLogins(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	codes := map[string]string{`{"phone":"13800000001","code":"1"}`: "code"}
 	logins := map[string]string{
 		`{"phone":"13800000001"}`: "code", `{"phone":"13800000001","code":""}`: "code", `{"phone":"13800000001","code":123456}`: "code",
@@ -172,8 +168,7 @@ var invalidIDs = []string{
 }
 
 func TestInvalidIDs(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, before := e.admin(), e.dump()
 	for _, r := range []struct{ method, path string }{
 		{"GET", "/api/v1/vouchers/%s"}, {"POST", "/api/v1/vouchers/%s/orders"}, {"GET", "/api/v1/orders/%s"},
@@ -187,8 +182,7 @@ func TestInvalidIDs(t *testing.T) {
 }
 
 func TestInvalidQueries(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer := e.buyer(1)
 	for field, values := range map[string][]string{
 		"cursor": {"0", "-1", "01", "x", "1.5", "9223372036854775808"},
@@ -208,8 +202,7 @@ func TestInvalidQueries(t *testing.T) {
 
 // TestUnusualBodiesAreAccepted sends a body of exactly the maximum size, and \u002b for "+", which .NET writes.
 func TestUnusualBodiesAreAccepted(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, long := e.admin(), withField(e.saleBody(1), "rules", quoted("r", 1024))
 	admin.post("/api/v1/admin/vouchers", long+strings.Repeat(" ", 64<<10-len(long))).want(http.StatusCreated)
 	escaped := withField(e.saleBody(1), "end_at", `"2026-11-12T00:00:00\u002b08:00"`)
@@ -218,8 +211,7 @@ func TestUnusualBodiesAreAccepted(t *testing.T) {
 
 // TestCursorsAreAuthentic: altered and made-up cursors, and those of other lists, are refused without a query.
 func TestCursorsAreAuthentic(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, buyer := e.admin(), e.buyer(1)
 	for range 2 {
 		buyer.place(e.sale(1))

@@ -54,8 +54,7 @@ func (e *environment) tryTOTP(phone, password string) answer {
 func withFactors(s *setup) { s.factors = true }
 
 func TestLoginWithSecondFactor(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, withFactors)
+	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
 	e.sendCode(operatorPhone).want(http.StatusOK)
 	assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
@@ -80,8 +79,7 @@ func TestLoginWithSecondFactor(t *testing.T) {
 
 // TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code.
 func TestWrongSecondFactorIsAGuess(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, withFactors)
+	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
 	e.sendCode(operatorPhone).want(http.StatusOK)
 	for range 5 {
@@ -116,8 +114,7 @@ func (e *environment) recorded() (brief []string) {
 // TestRoleWithoutSecondFactor: outside demo mode, roles above viewer are not in effect before the enrolment, in sessions
 // that are older than it, and in sessions of the hm-dianping pages.
 func TestRoleWithoutSecondFactor(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, withFactors)
+	e := start(t, withFactors)
 	for range 2 {
 		admin := e.login(adminPhone)
 		assert.Equal(t, "buyer", admin.login.User.Role)
@@ -162,8 +159,7 @@ func (e *environment) changeSecret(old bool, options ...option) *environment {
 
 // TestCursorSurvivesChangeOfSecret: a list that was begun before a change of secret goes on while the old one is listed.
 func TestCursorSurvivesChangeOfSecret(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	for range 3 {
 		e.sale(1)
 	}
@@ -181,8 +177,7 @@ func TestCursorSurvivesChangeOfSecret(t *testing.T) {
 // TestLoginSurvivesChangeOfSecret: a code that was sent before a change of secret is accepted after it, even from a client
 // without a login id, whose request is found by its address.
 func TestLoginSurvivesChangeOfSecret(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.sendCode(phone).want(http.StatusOK)
 	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
 	e.changeSecret(false).guest().post("/api/v1/auth/login", body).problem(http.StatusUnauthorized, "unauthenticated")
@@ -192,8 +187,7 @@ func TestLoginSurvivesChangeOfSecret(t *testing.T) {
 // TestSecondFactorSurvivesChangeOfSecret: a login encrypts the second factor with the newest secret. One that no secret
 // decrypts any more must be enrolled again, and the answer says so.
 func TestSecondFactorSurvivesChangeOfSecret(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, withFactors)
+	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
 	login := func(e *environment, password string) answer {
 		id := decode[sentView](e.sendCode(operatorPhone).want(http.StatusOK)).LoginID
@@ -217,8 +211,7 @@ func TestSecondFactorSurvivesChangeOfSecret(t *testing.T) {
 // TestKnownDevice: a device stays known after a change of secret if it refreshed its session in between, and is a stranger
 // after the user has logged out everywhere or deleted the account.
 func TestKnownDevice(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	// known reports whether strangers cannot use up the codes of the device at the same address.
 	known := func(e *environment, proof *http.Cookie) bool {
 		e.clock.advance(time.Second)
@@ -363,8 +356,7 @@ func TestStrangerCannotLockOwnerOut(t *testing.T) {
 // Twenty strangers at different addresses use up the codes of a phone for strangers. Its owner, whose device is known,
 // still gets codes, and no more than 20 messages a day come from strangers.
 func TestStrangersCannotUseUpOwnersCodes(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, behindProxy)
+	e := start(t, behindProxy)
 	owner := &person{client: e.guest().at("203.0.113.7"), phone: phone, cookies: true}
 	owner.login(owner.send(), e.outbox.code(phone)).want(http.StatusOK)
 	sent := 0
@@ -387,8 +379,7 @@ func TestStrangersCannotUseUpOwnersCodes(t *testing.T) {
 
 // A stranger's guess does the same whether or not the phone has requested a code or has an account.
 func TestGuessesRevealNothing(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, behindProxy)
+	e := start(t, behindProxy)
 	e.login("13800000001")
 	e.guest().at("203.0.113.7").post("/api/v1/auth/code", phoneBody("13800000002")).want(http.StatusOK)
 	stranger, before := e.guest().at("198.51.100.9"), e.dump()

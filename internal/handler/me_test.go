@@ -61,8 +61,7 @@ var impersonal = []string{"shops", "vouchers", "seckill_vouchers", "images", "ro
 
 // TestExportKnowsAllTables: a new table is in the export, or docs/security.md says why it is not, or it has no personal data.
 func TestExportKnowsAllTables(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	rows, err := e.store.Pools()["write"].QueryContext(t.Context(),
 		"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> 'goose_db_version'")
 	require.NoError(t, err)
@@ -135,8 +134,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 // The export of a user with many orders has several pages.
 func TestExportOfManyOrders(t *testing.T) {
 	env.Full(t)
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, c := e.sale(1000), e.buyer(1)
 	const orders = 2*domain.MaxPageSize + 1
 	for range orders {
@@ -155,8 +153,7 @@ func TestExportOfManyOrders(t *testing.T) {
 
 // A client must not take the part of an export that was sent before a failure for the whole.
 func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	c := e.buyer(1)
 	e.store.failFrom(3)           // after the user and the orders
 	e.http.CloseIdleConnections() // a request on a used connection would be repeated
@@ -170,8 +167,7 @@ func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
 }
 
 func TestExportsAreLimitedPerUser(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	e := start(t, func(s *setup) { s.rateLimit = true })
 	c, other := e.buyer(1), e.buyer(2)
 	for range 2 {
 		c.get("/api/v1/me/export").want(http.StatusOK)
@@ -224,8 +220,7 @@ func TestDeletedAccount(t *testing.T) {
 }
 
 func TestAccountWithRoleIsNotDeleted(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin()
 	admin.do(http.MethodDelete, "/api/v1/me", nil).problem(http.StatusConflict, "invalid_state")
 	admin.get("/api/v1/me").want(http.StatusOK)
@@ -238,8 +233,7 @@ func TestAccountWithRoleIsNotDeleted(t *testing.T) {
 
 // A deletion that was interrupted after the cancellation can be repeated.
 func TestDeletionCanBeRepeated(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, c := e.sale(10), e.buyer(1)
 	c.post(v.orders(), nil).want(http.StatusCreated)
 	e.store.failFrom(4) // after the user, the list of orders and the cancellation

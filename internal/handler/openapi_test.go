@@ -73,8 +73,7 @@ var ginParam = regexp.MustCompile(`:([a-z_]+)`)
 
 // TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others.
 func TestDocumentHasEveryRoute(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	var served []string
 	for _, r := range e.engine.Routes() {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
@@ -257,8 +256,7 @@ func (p *provoker) try(c client, o operation) {
 // TestDocumentListsReturnedCodes provokes the general codes in every operation and compares them with those of the
 // document. Other tests cover the codes of single operations.
 func TestDocumentListsReturnedCodes(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	p := &provoker{e, map[string]bool{}}
 	all := operations(t)
 	old := e.admin()

@@ -38,8 +38,7 @@ const deadLettersPath = "/api/v1/admin/dead-letters"
 
 // TestDeadLetterPages reads dead letters of several shards page by page.
 func TestDeadLetterPages(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	var want []string
 	for i := range 3 {
 		want = append([]string{e.buyer(i).queue(e.sale(1))}, want...)
@@ -86,8 +85,7 @@ func TestReplayDeadLetter(t *testing.T) {
 }
 
 func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	stream := admission.Streams()[3]
 	entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
 	require.NoError(t, err)
@@ -233,8 +231,7 @@ func TestRushRoutes(t *testing.T) {
 
 // TestRushRequiresDemoMode: outside demo mode, the answer names the setting.
 func TestRushRequiresDemoMode(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin := e.admin()
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 		var body any
@@ -275,8 +272,7 @@ func (v voucherView) gateKey(t testing.TB, name string) string {
 
 // TestReconcileRoutes reports drift of a gate and repairs it.
 func TestReconcileRoutes(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, other := e.sale(5), e.sale(5)
 	id := e.buyer(1).queue(v)
 	e.work()

@@ -24,8 +24,7 @@ func (c client) place(v voucherView) orderView {
 
 // TestOrder: the answers to a purchase, a repeated click and a cancellation.
 func TestOrder(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	a := buyer.post(v.orders(), nil).want(http.StatusCreated)
 	o := decode[orderView](a)
@@ -52,8 +51,7 @@ func TestOrder(t *testing.T) {
 
 // TestOrderWithoutLock: a purchase whose user has another one in progress, or whose lock cannot be read, changes nothing.
 func TestOrderWithoutLock(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(5), e.buyer(1)
 	before := e.dump()
 	require.NoError(t, e.locks.take(mustID(t, buyer.login.User.ID)))
@@ -73,8 +71,7 @@ func TestOrderWithoutLock(t *testing.T) {
 }
 
 func TestSoldOut(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, owner := e.sale(1), e.buyer(1)
 	o := owner.place(v)
 	for i := range 3 { // from the database first, then from the cached sale
@@ -127,8 +124,7 @@ func TestOverloaded(t *testing.T) {
 }
 
 func TestOrdersBelongToTheirOwner(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, owner, other := e.sale(5), e.buyer(1), e.buyer(2)
 	o := owner.place(v)
 	for _, c := range []client{other, e.admin()} {
@@ -166,8 +162,7 @@ func (e *environment) letExpire(o orderView) {
 // After an order has expired, its user gets neither a pass nor another order of the sale. A repeated request still
 // returns its order. Other users and other sales are not affected.
 func TestUnpaidLimit(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.passSale(9)
 	user := e.buyer(1)
 	buyer := user.withPass(v)
@@ -189,8 +184,7 @@ func TestUnpaidLimit(t *testing.T) {
 // After a cancellation of an unpaid order, its user waits for the next pass and the next order of the sale. Package domain has
 // the durations.
 func TestPauseAfterCancellation(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, other := e.passSale(9), e.passSale(9)
 	buyer := e.buyer(1).withPass(v)
 	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
@@ -210,8 +204,7 @@ func TestPauseAfterCancellation(t *testing.T) {
 
 // The sale's own time to pay replaces the server's, in a lane that answers after the commit.
 func TestPayTimeoutOfSale(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	type view struct {
 		PayTimeout  *int `json:"pay_timeout"`
 		UnpaidLimit *int `json:"unpaid_limit"`
@@ -244,8 +237,7 @@ func TestPayTimeoutOfSale(t *testing.T) {
 
 // A queued order keeps the time to pay that its sale had when it was admitted.
 func TestPayTimeoutOfQueuedOrder(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, buyer := e.sale(9, with("pay_timeout", 90)), e.buyer(1)
 	id := buyer.queue(v)
 	e.admin().patch(v.adminPath(), map[string]any{"pay_timeout": 60}).want(http.StatusOK)
@@ -260,8 +252,7 @@ func TestPayTimeoutOfQueuedOrder(t *testing.T) {
 
 // In lane queue a refused user reserves no unit.
 func TestUnpaidLimitInQueue(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, buyer := e.passSale(9), e.buyer(1)
 	buyer = buyer.withPass(v)
 	first := buyer.key("k").post(v.orders(), nil).want(http.StatusAccepted)
@@ -374,8 +365,7 @@ func TestOrderKeepsWhatWasBought(t *testing.T) {
 
 // TestMovesAnswerWhatWasBought: the answers to actions on an order say what was bought.
 func TestMovesAnswerWhatWasBought(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, says := e.breakfast(9)
 	paid, unpaid := e.buyer(1).paid(v).Order, e.buyer(2).place(v)
 	e.replace(v, says)
@@ -392,8 +382,7 @@ func TestMovesAnswerWhatWasBought(t *testing.T) {
 // TestQueuedOrderKeepsWhatWasBought: in lane queue the texts are those of the admission, however long the order waits, even
 // as a dead letter.
 func TestQueuedOrderKeepsWhatWasBought(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, says := e.breakfast(9)
 	buyer := e.buyer(1)
 	id := buyer.queue(v)
@@ -412,8 +401,7 @@ func TestQueuedOrderKeepsWhatWasBought(t *testing.T) {
 
 // TestOfferIsStoredBeforeItsOrders: no purchase is committed without its texts, and lane queue admits without the database.
 func TestOfferIsStoredBeforeItsOrders(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, says := e.breakfast(9)
 	e.exec("ALTER TABLE offers RENAME TO gone")
 	e.buyer(1).post(v.orders(), nil).want(http.StatusInternalServerError)

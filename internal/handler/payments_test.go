@@ -127,8 +127,7 @@ func (c client) status(o orderView) string {
 }
 
 func TestPay(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	o := buyer.place(v)
 	failed := buyer.pay(o)
@@ -157,8 +156,7 @@ func TestPay(t *testing.T) {
 // TestOrderKeepsPriceOfPurchase: the amount and the currency of an order are those of the voucher at the time of the
 // purchase. The price may be zero.
 func TestOrderKeepsPriceOfPurchase(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
 	o := e.buyer(1).place(v)
 	e.admin().patch("/api/v1/admin/vouchers/"+v.ID, map[string]any{"pay_value": 0}).want(http.StatusOK)
@@ -181,8 +179,7 @@ func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 }
 
 func TestPayRefusals(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	o := buyer.place(v)
 	buyer.post(o.path()+"/pay", map[string]any{"provider": "a friend"}).problem(http.StatusBadRequest, "invalid_request")
@@ -199,8 +196,7 @@ func TestPayRefusals(t *testing.T) {
 // TestReversedOrderIsNotRedeemed: after a refund at the provider or a dispute the code is refused with the reason, the unit
 // can be bought again, and the flag of a dispute is in the answers.
 func TestReversedOrderIsNotRedeemed(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(2)
 	for n, result := range []string{"refunded", "disputed"} {
 		buyer := e.buyer(1 + n)
@@ -280,8 +276,7 @@ func TestReturnOutside(t *testing.T) {
 
 // TestWebhookRefusals: packages webhook and payment have more signatures and notices.
 func TestWebhookRefusals(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	p := buyer.pay(buyer.place(v))
 	other := e.buyer(2).pay(e.buyer(2).place(v))
@@ -439,8 +434,7 @@ func TestUnreadNotices(t *testing.T) {
 
 // TestUnkeptNoticeIsRepeated: if a notice can be neither processed nor kept, the provider must send it again.
 func TestUnkeptNoticeIsRepeated(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.store.fail(func() error { return fmt.Errorf("%w: a test", domain.ErrUnavailable) })
 	body := "no JSON"
 	e.guest().bad().with("X-Seckill-Signature", signature(body, e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, body).
@@ -459,8 +453,7 @@ func (s onePayment) NoteQueried(context.Context, domain.Payment) error { return 
 // TestMoneyOfLostOrderIsReturned: so is a payment of another amount. A payment that does not match the status of its order is
 // in TestEveryNotice.
 func TestMoneyOfLostOrderIsReturned(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer := e.buyer(1)
 	short := buyer.pay(buyer.place(e.sale(3)))
 	less := e.noticeOf(short.Payment, short.Order, "succeeded")
@@ -481,8 +474,7 @@ func TestMoneyOfLostOrderIsReturned(t *testing.T) {
 }
 
 func TestRefund(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(1), e.buyer(1)
 	p := buyer.paid(v)
 	e.buyer(2).post(p.Order.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
@@ -508,8 +500,7 @@ func TestRefund(t *testing.T) {
 
 // TestFailingRefundsDoNotBlockOthers: more refunds than one batch have a provider that is gone.
 func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(30), e.buyer(1)
 	refund := func(c client) orderView {
 		o := c.paid(v).Order
@@ -533,8 +524,7 @@ func (e *environment) dueNow() {
 
 // TestRedeem: with the order's code, by its id alone, or by the code alone. The statuses are in TestEveryMove.
 func TestRedeem(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(3), e.admin()
 	redeem := func(p paidView) string { return "/api/v1/admin/orders/" + p.Order.ID + "/redeem" }
 	one, two, three := e.buyer(1).paid(v), e.buyer(2).paid(v), e.buyer(3).paid(v)
@@ -554,8 +544,7 @@ func TestRedeem(t *testing.T) {
 }
 
 func TestAudit(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer, admin := e.sale(2), e.buyer(1), e.admin()
 	p := buyer.paid(v)
 	admin.post("/api/v1/admin/vouchers/"+v.ID+"/stock", map[string]any{"delta": 3, "reason": "more came"}).want(http.StatusOK)

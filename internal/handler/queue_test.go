@@ -34,6 +34,12 @@ type testGate struct{ *admission.Gate }
 
 func (g testGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
+func startQueue(t *testing.T, options ...option) *queueEnv {
+	t.Helper()
+	t.Parallel()
+	return newQueueEnv(t, options...)
+}
+
 func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
 	m := env.StartMiniredis(t)
@@ -139,8 +145,7 @@ func orderPath(id string) string { return "/api/v1/orders/" + id }
 
 // TestQueuedOrder follows an order in lane queue from the reservation to the cancellation.
 func TestQueuedOrder(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	a := buyer.post(v.orders(), nil).want(http.StatusAccepted)
 	id := decode[queuedView](a).OrderID
@@ -171,8 +176,7 @@ func TestQueuedOrder(t *testing.T) {
 
 // TestQueuedOrdersInLists: lists merge queued, failed and committed orders, newest first.
 func TestQueuedOrdersInLists(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	buyer := e.buyer(1)
 	var want []string // id and status
 	for i := range 7 {
@@ -277,8 +281,7 @@ func TestPreferredWait(t *testing.T) {
 
 // TestWaitForOutcome: a purchase with Prefer: wait returns the order or the error.
 func TestWaitForOutcome(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	answered := func(n int, v voucherView, decide func()) answer {
 		done := make(chan answer, 1)
 		buyer := e.buyer(n).with("Prefer", "wait=60")
@@ -300,8 +303,7 @@ func TestWaitForOutcome(t *testing.T) {
 
 // TestRedisOutageInLaneQueue: only requests that need data from Redis fail.
 func TestRedisOutageInLaneQueue(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	id := buyer.queue(v)
 	e.work()
@@ -317,8 +319,7 @@ func TestRedisOutageInLaneQueue(t *testing.T) {
 // Redis has lost the gate of a sale that is sold out, and nothing loads it again. The holder of an order is answered from the
 // database.
 func TestHolderAfterLossOfTheGate(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	v := e.sale(1)
 	buyer, now := e.buyer(1), e.clock.now()
 	userID := mustID(t, buyer.login.User.ID)
@@ -338,8 +339,7 @@ func segmentsOf(a answer) int {
 
 // The segments of a sale can be changed until a minute before it begins.
 func TestSegmentsCanBeChangedBeforeSale(t *testing.T) {
-	t.Parallel()
-	e := newQueueEnv(t)
+	e := startQueue(t)
 	admin, at := e.admin(), func(d time.Duration) string { return e.clock.now().Add(d).Format(time.RFC3339) }
 	v := e.sale(9, with("segments", 4), with("begin_at", at(10*time.Minute)))
 	assert.Equal(t, 4, segmentsOf(e.guest().get(v.path())))

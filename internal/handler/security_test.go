@@ -186,8 +186,7 @@ func TestSecurityLogIsBounded(t *testing.T) {
 
 // TestPlantedLeaksAreFound: the search at the end of each environment finds secrets in the log and in the metrics.
 func TestPlantedLeaksAreFound(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	login := e.buyer(1).login
 	require.Empty(t, e.leaks())
 	for name, planted := range map[string]string{
@@ -209,8 +208,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 
 // The header is sent only to browsers that use TLS, as a trusted proxy reports.
 func TestStrictTransportSecurity(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(c *handler.Config) {
+	e := start(t, configured(func(c *handler.Config) {
 		c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
 		c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
 	}))
@@ -233,8 +231,7 @@ func TestSecurityTxt(t *testing.T) {
 }
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	login := e.loginBrowser()
 	before := e.dump()
 	for name, headers := range map[string]map[string]string{
@@ -268,8 +265,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 }
 
 func TestRequestsOfThisOriginPass(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	for _, headers := range map[string]map[string]string{
 		"curl, app or webhook": {}, "page": {"Sec-Fetch-Site": "same-origin", "Origin": e.url}, "older browser": {"Origin": e.url},
 		"page behind a proxy that changes Host": {"Sec-Fetch-Site": "same-origin", "Origin": "https://shop.example"},
@@ -286,8 +282,7 @@ func TestRequestsOfThisOriginPass(t *testing.T) {
 
 // TestDemoRefusesForeignHosts sends requests as a web page does whose name resolves to the demo's address.
 func TestDemoRefusesForeignHosts(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) {
+	e := start(t, func(s *setup) {
 		s.demo, s.change = true, func(cfg *handler.Config) { cfg.LocalHosts = true }
 	})
 	send := func(host string) answer {
@@ -310,8 +305,7 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 // TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser. A proxy is believed if it is
 // trusted, and nobody else: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(c *handler.Config) {
+	e := start(t, configured(func(c *handler.Config) {
 		c.TrustedProxies = []string{"192.0.2.1"}
 		c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.URL.Scheme)
@@ -333,8 +327,7 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
 func TestPagesAreServedBesideAPI(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(c *handler.Config) {
+	e := start(t, configured(func(c *handler.Config) {
 		c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Security-Policy", "default-src 'self'")
 			_, _ = io.WriteString(w, "a page")

@@ -57,8 +57,7 @@ func (e *environment) loginBrowser() answer {
 }
 
 func TestRefreshCookie(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	a := e.loginBrowser()
 	first := a.cookie()
 	assert.NotContains(t, string(a.body), first.Value, "the token is not in the body")
@@ -93,8 +92,7 @@ func TestRefreshCookie(t *testing.T) {
 // TestRefreshCookieAuthorizesOnlyRefresh: no other route accepts the cookie, and neither does refresh without the
 // header of cookie mode, which no other site can send.
 func TestRefreshCookieAuthorizesOnlyRefresh(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	cookie := e.loginBrowser().cookie()
 	bare := e.guest().withCookie(cookie)
 	before := e.dump()
@@ -144,8 +142,7 @@ func TestCopiedRefreshCookieEndsSession(t *testing.T) {
 // TestTossedCookieIsIgnored: over TLS a cookie without the prefix, which a sibling subdomain can set, does nothing. A
 // browser cannot use the session of a client without cookies either.
 func TestTossedCookieIsIgnored(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }))
+	e := start(t, configured(func(c *handler.Config) { c.TrustedProxies = []string{"192.0.2.1"} }))
 	tls := e.browser().with("X-Forwarded-Proto", "https")
 	refresh := func(cookies ...*http.Cookie) answer {
 		return tls.withCookie(cookies...).direct("POST", "/api/v1/auth/refresh", nil)
@@ -241,8 +238,7 @@ func relabel(t testing.TB, header string, claims jwt.MapClaims) string {
 }
 
 func TestInvalidTokens(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	user := e.login(phone).login.User.ID
 	hs256 := func(claim string, value any) string { // a valid token with one claim changed, or removed if value is nil
 		c := e.goodClaims(user)
@@ -341,8 +337,7 @@ func sameBits(c byte) string {
 }
 
 func TestAuthorizationHeader(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	token := e.login(phone).token
 	for header, want := range map[string]int{
 		"Bearer " + token:       http.StatusOK,

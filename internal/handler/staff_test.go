@@ -105,8 +105,7 @@ func (e *environment) requests(admin, of client) (brief []string) {
 
 // TestAdminRequestsAreRecorded covers changes, reads, refusals, logins and commands.
 func TestAdminRequestsAreRecorded(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer, v := e.buyer(1), e.sale(9)
 	o := buyer.place(v)
 	operator, viewer, admin := e.staff("13900000002", domain.RoleOperator), e.staff("13900000003", domain.RoleViewer), e.admin()
@@ -163,8 +162,7 @@ func TestAdminRequestsAreRecorded(t *testing.T) {
 // TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
 // and other reads are answered.
 func TestUnrecordedChangeDoesNotRun(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }))
+	e := start(t, configured(func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }))
 	v := e.saleBody(9)
 	admin := e.admin()
 	admin.post("/api/v1/admin/vouchers", v).problem(http.StatusServiceUnavailable, "unavailable")
@@ -186,8 +184,7 @@ func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
 
 // TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number.
 func TestAdminAnswersMaskPhones(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	buyer := e.buyer(1)
 	v := e.sale(9)
 	o := buyer.place(v)
@@ -294,8 +291,7 @@ func TestExports(t *testing.T) {
 // language of the page, and ids that keep their digits.
 // Source: mui/mui-x#3689, Automattic/woocommerce-payments#8522, pretix/pretix#5695, ApamaCommunity/apama-log-analyzer#5.
 func TestExportForRegion(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.clock.advance(270 * time.Minute) // 16:30 in UTC, 00:30 of the next day in Shanghai
 	v := e.sale(9, func(b map[string]any) { b["pay_value"] = 1205 })
 	paid := e.buyer(1).paid(v)
@@ -358,8 +354,7 @@ func TestExportForRegion(t *testing.T) {
 // TestUnfinishedExport: an export that fails before its first row has an error answer. Later its connection is closed, so
 // that no client takes a part for the whole.
 func TestUnfinishedExport(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	viewer, v := e.staff("13900000003", domain.RoleViewer), e.sale(300)
 	var orders []domain.NewOrder
 	for n := range int64(domain.MaxPageSize + 1) {

@@ -84,8 +84,7 @@ func (s *stream) nextStats() (statsView, int64) {
 
 // TestStatsCountEveryAnswer: the totals count every answer to a buyer once, on both APIs.
 func TestStatsCountEveryAnswer(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(3), e.admin()
 	ann, bob := e.buyer(1), e.buyer(2)
 	keyed := ann.with("Idempotency-Key", "once")
@@ -142,8 +141,7 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 
 // TestStatsOfRoom: the figures of a waiting room, which package entry counts, in the answer and in the stream.
 func TestStatsOfRoom(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.runRooms()
 	admin := e.admin()
 	v := e.roomSale(3, 5*time.Minute)
@@ -166,8 +164,7 @@ func TestStatsOfRoom(t *testing.T) {
 
 // TestStatsCountRateLimitedRequests: rate-limited requests are counted if the sale is known.
 func TestStatsCountRateLimitedRequests(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, func(s *setup) { s.rateLimit = true })
+	e := start(t, func(s *setup) { s.rateLimit = true })
 	v, c, admin := e.sale(1), e.buyer(1), e.admin()
 	const burst, limited = 200, 7
 	for range burst {
@@ -186,8 +183,7 @@ func TestStatsCountRateLimitedRequests(t *testing.T) {
 // TestSaleStream: the first event has all seconds, later events have new seconds only, and none is missing after a
 // reconnect.
 func TestSaleStream(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(50), e.admin()
 	path := v.adminPath() + "/events"
 	watch, res := admin.follow(t, path, "")
@@ -239,8 +235,7 @@ func TestSaleStream(t *testing.T) {
 // TestSlowStreamClientIsDisconnected: a client that does not read is disconnected when the socket buffers are full.
 func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	env.Full(t)
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(5), e.admin()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
 	require.NoError(t, err)
@@ -256,8 +251,7 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 
 // TestCountersAreOptional: purchases work without counters.
 func TestCountersAreOptional(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t, configured(func(cfg *handler.Config) { cfg.Counters = nil }))
+	e := start(t, configured(func(cfg *handler.Config) { cfg.Counters = nil }))
 	e.buyer(1).place(e.sale(1))
 }
 

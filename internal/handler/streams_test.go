@@ -94,8 +94,7 @@ func (s *stream) wantStatus(status, id string) {
 }
 
 func TestOrderStream(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	p := buyer.pay(buyer.place(v))
 	s, res := buyer.watch(t, p.Order, "")
@@ -123,8 +122,7 @@ func TestOrderStream(t *testing.T) {
 }
 
 func TestOrderStreamRefusals(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	o := buyer.place(v)
 	status := func(c client, o orderView) int {
@@ -144,8 +142,7 @@ func TestOrderStreamRefusals(t *testing.T) {
 
 // TestOrderStreamEndsWithClientOrServer also checks that no watcher remains.
 func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)
 	o := buyer.place(v)
 	for range 5 {
@@ -169,8 +166,7 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 // TestOrderStreamOfQueuedOrder: without a wake-up from the worker, the stream reports the committed order by polling.
 // An order that Redis lost is reported as failed.
 func TestOrderStreamOfQueuedOrder(t *testing.T) {
-	t.Parallel()
-	q := newQueueEnv(t)
+	q := startQueue(t)
 	v, buyer := q.sale(2), q.buyer(1)
 	queued := orderView{ID: buyer.queue(v)}
 	s, _ := buyer.watch(t, queued, "")
@@ -189,8 +185,7 @@ func TestOrderStreamOfQueuedOrder(t *testing.T) {
 // TestOrderStreamReportsQueuePosition: the stream of a queued order sends each new position, and a resumed stream the
 // positions after Last-Event-ID.
 func TestOrderStreamReportsQueuePosition(t *testing.T) {
-	t.Parallel()
-	q := newQueueEnv(t)
+	q := startQueue(t)
 	v := q.sale(5)
 	for n := range 3 {
 		q.buyer(n + 1).queue(v)

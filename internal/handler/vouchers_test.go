@@ -88,8 +88,7 @@ func TestCreateVoucher(t *testing.T) {
 // TestListVouchers has one voucher for every state. Package repo has the filters, and TestCatalogAndDatabaseFilterAlike those of
 // the answers from memory.
 func TestListVouchers(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	admin, now := e.admin(), e.clock.now()
 	at := func(d time.Duration) string { return now.Add(d).Format(time.RFC3339) }
 	ids := map[string]string{
@@ -139,8 +138,7 @@ func idsOf(vouchers []voucherView) []string {
 }
 
 func TestPatchVoucher(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, admin := e.sale(5), e.admin()
 	before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
 	for _, step := range []struct {
@@ -180,8 +178,7 @@ func TestPatchVoucher(t *testing.T) {
 // TestReadsOfUnpublishedVouchersAreRecorded covers members of the staff with and without the permission. Requests of
 // others, and for published vouchers, are not recorded.
 func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	off, shown := e.sale(5), e.sale(5)
 	admin, viewer, redeemer := e.admin(), e.staff("13900000003", domain.RoleViewer), e.staff("13900000004", domain.RoleRedeemer)
 	admin.patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
@@ -224,8 +221,7 @@ func TestLimitCannotBeLowered(t *testing.T) {
 
 // TestVouchersAreRevalidated: the ETag covers everything but server_time, which a 304 has in a header.
 func TestVouchersAreRevalidated(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v := e.sale(5)
 	for _, path := range []string{v.path(), vouchersPath, vouchersPath + "?status=on_sale"} {
 		first := e.guest().raw("GET", path, nil)
@@ -259,8 +255,7 @@ func TestVouchersAreRevalidated(t *testing.T) {
 
 // TestVouchersAreCompressed: large answers are compressed for clients that accept gzip.
 func TestVouchersAreCompressed(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	var v voucherView
 	for range 4 {
 		v = e.sale(5)
@@ -342,8 +337,7 @@ func indented(t *testing.T, vouchers []*domain.Voucher) string {
 // TestExcessReadsAreRefused: while maxReads reads are blocked in the database, further reads are refused at once and
 // purchases succeed.
 func TestExcessReadsAreRefused(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)
 	order := buyer.place(v)
 	release, reading := make(chan struct{}), make(chan struct{}, 1000)
@@ -374,8 +368,7 @@ func TestExcessReadsAreRefused(t *testing.T) {
 
 // TestHmdpReadsAreSnapshots: the reads of the course are cached, revalidated and compressed, as those under /api/v1.
 func TestHmdpReadsAreSnapshots(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
+	e := start(t)
 	e.shops(1)
 	for range 10 {
 		e.sale(5)
