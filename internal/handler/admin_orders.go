@@ -191,7 +191,7 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 
 // redeemer returns the user who has redeemed an order, or nil if the audit log does not say.
 func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
-	log, err := h.AuditLog.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
+	log, err := h.Store.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
 	if err != nil {
 		return nil, err
 	}

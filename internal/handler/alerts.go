@@ -18,7 +18,7 @@ func (h *alertHandler) list(c *gin.Context) error {
 	present, err := alerts.Collector{
 		Reconciler:  h.Reconciler,
 		DeadLetters: h.DeadLetters.Store,
-		Failures:    h.Failures,
+		Failures:    h.Store,
 	}.Read(c.Request.Context())
 	if err != nil {
 		return err

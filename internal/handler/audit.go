@@ -62,7 +62,7 @@ func (h *auditHandler) changes(c *gin.Context) error {
 		return q.err
 	}
 
-	entries, err := h.AuditLog.AuditLog(c.Request.Context(), f)
+	entries, err := h.Store.AuditLog(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (h *auditHandler) requests(c *gin.Context) error {
 		return q.err
 	}
 
-	requests, err := h.AuditLog.AdminRequests(c.Request.Context(), f)
+	requests, err := h.Store.AdminRequests(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}

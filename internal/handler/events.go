@@ -20,10 +20,10 @@ const (
 	pollInterval          = 30 * time.Second
 	queuedPollInterval    = 100 * time.Millisecond
 	maxQueuedPollInterval = 3 * time.Second
-	// defaultLostAfter is how long a queued order must be absent from both queue and database before its stream reports
+	// lostAfter is how long a queued order must be absent from both queue and database before its stream reports
 	// it as failed. A worker that still holds the order gives it up within 10 s: it renews its claims every 2.5 s, a
 	// transaction lasts at most 5 s, and an entry that is gone from the Redis stream cannot be claimed again.
-	defaultLostAfter = 30 * time.Second
+	lostAfter = 30 * time.Second
 )
 
 type eventHandler struct{ *api }
@@ -104,8 +104,8 @@ func (s *orderStream) reload(last domain.Order) domain.Order {
 	case !errors.Is(err, domain.ErrNotFound):
 		s.lost = time.Time{}
 	case s.lost.IsZero():
-		s.lost = time.Now()
-	case time.Since(s.lost) >= s.h.LostAfter:
+		s.lost = s.h.Now()
+	case s.h.Now().Sub(s.lost) >= lostAfter:
 		last.Status = domain.OrderFailed
 		last.Reason = domain.ReasonInternal
 	}

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"context"
 	"encoding/csv"
 	"iter"
 	"net/http"
@@ -13,14 +12,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/service"
 )
-
-// PaymentLister reads the payments of all orders. Error: domain.ErrUnavailable.
-type PaymentLister interface {
-	// PaymentsOf returns all payments of the orders, oldest first.
-	PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]domain.Payment, error)
-	// ListPayments returns a page of payments, newest first.
-	ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error)
-}
 
 // exportHandler writes lists as CSV files, newest first. It reads them page by page, so that a file of any length needs
 // little memory. Rows that are stored meanwhile may be missing.
@@ -132,7 +123,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 			return nil, err
 		}
 
-		payments, err := h.PaymentList.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
+		payments, err := h.Store.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +171,7 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 	}
 
 	all := pages(c, h.reads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
-		return h.PaymentList.ListPayments(c.Request.Context(), pageBefore(before))
+		return h.Store.ListPayments(c.Request.Context(), pageBefore(before))
 	}, itself)
 
 	rows := func(yield func([]string, error) bool) {
@@ -226,7 +217,7 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 
 func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucherID int64) error {
 	rows := pages(c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.AuditLog.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
+		return h.Store.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
 			sheet.id(e.ID), sheet.time(&e.At), string(e.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
@@ -239,7 +230,7 @@ func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucher
 
 func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error {
 	rows := pages(c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.AuditLog.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
+		return h.Store.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
 			sheet.id(r.ID), sheet.time(&r.At), sheet.id(r.UserID), string(r.Role), r.Method, r.Route, sheet.text(r.Target), number(int64(r.Status)),

@@ -15,7 +15,7 @@ import (
 
 // othersPayments has many pages of payments of another sale, and reads each slowly.
 type othersPayments struct {
-	handler.PaymentLister
+	handler.Store
 	pages int
 }
 
@@ -30,7 +30,7 @@ func (p *othersPayments) ListPayments(_ context.Context, page domain.Page) ([]do
 // The payments of a sale are searched among those of all sales, which takes longer than an answer may. The file is complete
 // nevertheless.
 func TestPaymentsOfSaleAmongMany(t *testing.T) {
-	e := start(t, configured(func(cfg *handler.Config) { cfg.PaymentList = &othersPayments{pages: 50} }))
+	e := start(t, configured(func(cfg *handler.Config) { cfg.Store = &othersPayments{cfg.Store, 50} }))
 	srv := httptest.NewUnstartedServer(e.handler)
 	srv.Config.WriteTimeout = 200 * time.Millisecond // of package app, in small
 	srv.Start()

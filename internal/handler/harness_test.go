@@ -240,7 +240,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, AuditLog: e.store, Events: e.store, Failures: e.store, Notices: e.store, Personal: e.store, PaymentList: e.store, Shops: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
+		Payments: e.payments, Subscribers: e.subscribers, Store: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.store}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,

@@ -78,7 +78,7 @@ func newHmdpShop(s *domain.Shop) hmdpShop {
 
 func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
 	return h.shopPages.write(c, shopQuery{id: id}, func(ctx context.Context) (*snapshot, error) {
-		s, err := h.Shops.Shop(ctx, id)
+		s, err := h.Store.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
 			return nil, hmdpError("店铺不存在！")
 		}
@@ -142,7 +142,7 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 }
 
 func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmdpShop, error) {
-	shops, err := h.Shops.ListShops(ctx, f)
+	shops, err := h.Store.ListShops(ctx, f)
 	if err != nil {
 		return nil, err
 	}

@@ -216,18 +216,18 @@ func (h *meHandler) writeAccount(w *exportWriter, u *domain.User) {
 	writeArray(w, "sessions", pages(w.c, h.reads,
 		func(s *domain.SessionRecord) string { return s.ID },
 		func(after string) ([]domain.SessionRecord, error) {
-			return h.Personal.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
+			return h.Store.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
 		}, itself))
 
 	writeArray(w, "login_codes", pages(w.c, h.reads,
 		func(code *domain.LoginCodeRecord) string { return code.LoginID },
 		func(after string) ([]domain.LoginCodeRecord, error) {
-			return h.Personal.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
+			return h.Store.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
 		}, itself))
 
 	writeArray(w, "second_factors", pages(w.c, h.reads,
 		func(enrolled *time.Time) time.Time { return *enrolled },
-		func(time.Time) ([]time.Time, error) { return h.Personal.SecondFactorsOf(ctx, u.ID) },
+		func(time.Time) ([]time.Time, error) { return h.Store.SecondFactorsOf(ctx, u.ID) },
 		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
 }
 
@@ -244,11 +244,11 @@ func (h *meHandler) writeOrders(w *exportWriter, userID int64) {
 		}
 
 		ids := idsOf(orders, orderID)
-		if payments, err = h.Personal.PaymentsOf(ctx, ids); err != nil {
+		if payments, err = h.Store.PaymentsOf(ctx, ids); err != nil {
 			return nil, err
 		}
 
-		events, err = h.Personal.EventsOf(ctx, ids)
+		events, err = h.Store.EventsOf(ctx, ids)
 		return orders, err
 	}
 
@@ -278,17 +278,17 @@ func (h *meHandler) writeActions(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 
 	writeArray(w, "actions", pages(w.c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.AuditLog.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
+		return h.Store.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
 	}, itself))
 
 	writeArray(w, "admin_requests", pages(w.c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.AuditLog.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
+		return h.Store.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
 	}, newRequestOut))
 
 	writeArray(w, "idempotency_keys", pages(w.c, h.reads,
 		func(k *domain.KeyRecord) string { return k.Key },
 		func(after string) ([]domain.KeyRecord, error) {
-			return h.Personal.KeysOf(ctx, userID, after, domain.MaxPageSize)
+			return h.Store.KeysOf(ctx, userID, after, domain.MaxPageSize)
 		}, itself))
 }
 
@@ -296,6 +296,6 @@ func (h *meHandler) writePlaces(w *exportWriter, userID int64) {
 	writeArray(w, "waiting_rooms", pages(w.c, h.reads,
 		func(p *domain.PlaceRecord) int64 { return p.VoucherID },
 		func(after int64) ([]domain.PlaceRecord, error) {
-			return h.Personal.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
+			return h.Store.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
 		}, itself))
 }

@@ -51,7 +51,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	events, err := h.Events.OrderEvents(c.Request.Context(), f)
+	events, err := h.Store.OrderEvents(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 }
 
 func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
-	if err := h.Events.RepeatEvent(c.Request.Context(), claim, id); err != nil {
+	if err := h.Store.RepeatEvent(c.Request.Context(), claim, id); err != nil {
 		return err
 	}
 	return writeNoContent(c)

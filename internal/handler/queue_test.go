@@ -65,7 +65,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 		}
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Sales: store, Now: func() time.Time { return q.clock.now() }}
-			cfg.Rush, cfg.LostAfter = &fakeRusher{}, time.Second
+			cfg.Rush = &fakeRusher{}
 			cfg.Reconciler = reconcile.New(reconcile.Config{
 				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond, Every: 20 * time.Millisecond,
 				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // the ids of these tests contain no time

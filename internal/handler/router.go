@@ -2,8 +2,8 @@ package handler
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
+	"context"
 	_ "embed"
 	"fmt"
 	"log/slog"
@@ -38,18 +38,12 @@ type Config struct {
 	Payments    *service.Payments
 	Subscribers *salestats.Subscribers
 	DeadLetters *service.DeadLetters
-	Events      domain.EventStore
-	Failures    alerts.Failures
-	Notices     domain.NoticeStore
-	Shops       domain.ShopStore
+	Store       Store
 	Pictures    *picture.Service
 	Drafts      *service.Publishing
-	AuditLog    domain.AuditStore
-	Personal    domain.PersonalStore
-	PaymentList PaymentLister
 	Keys        *service.Idempotency
 	Reconciler  *reconcile.Reconciler
-	// Counts the answers to buyers; nil: no counts.
+	// Counts the answers to buyers.
 	Counters *salestats.Counters
 	// Live statistics of sales.
 	Monitor         *salestats.Monitor
@@ -58,8 +52,6 @@ type Config struct {
 	RoomSubscribers *salestats.Subscribers
 	// The tracer of purchases; nil: no traces.
 	Tracer trace.Tracer
-	// Absence of a queued order after which its stream reports it as failed; default 30 s.
-	LostAfter time.Duration
 	// Nil outside demo mode.
 	Rush domain.Rusher
 	// Checks of /readyz by dependency; may be nil.
@@ -90,6 +82,19 @@ type Config struct {
 	Pages map[string]http.Handler
 	// MissingPage answers browsers under unknown addresses outside /api. Nil: they receive the error that clients do.
 	MissingPage http.Handler
+}
+
+// Store is what the handlers read and change without a service. Errors: those of its parts, and domain.ErrUnavailable.
+type Store interface {
+	alerts.Failures
+	domain.AuditStore
+	domain.EventStore
+	domain.NoticeStore
+	domain.PersonalStore
+	domain.ShopStore
+
+	// ListPayments returns a page of the payments of all orders, newest first.
+	ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error)
 }
 
 //go:embed openapi.json
@@ -173,7 +178,6 @@ func newAPI(cfg Config) (*api, error) {
 	}
 
 	limits := newLimits(cfg.RateLimit, cfg.Now, cfg.SharedLimits)
-	cfg.LostAfter = cmp.Or(cfg.LostAfter, defaultLostAfter)
 
 	a := &api{
 		Config:  cfg,

@@ -24,7 +24,7 @@ type shopKey struct {
 
 func (h *shopHandler) show(c *gin.Context, id int64) error {
 	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (*snapshot, error) {
-		s, err := h.Shops.Shop(ctx, id)
+		s, err := h.Store.Shop(ctx, id)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +40,7 @@ func (h *shopHandler) list(c *gin.Context) error {
 	}
 
 	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (*snapshot, error) {
-		shops, err := h.Shops.Shops(ctx, page.Page)
+		shops, err := h.Store.Shops(ctx, page.Page)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +78,7 @@ func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	if err := h.Shops.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
+	if err := h.Store.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
 		return err
 	}
 
@@ -93,7 +93,7 @@ func (h *shopHandler) change(c *gin.Context, id int64) error {
 		return err
 	}
 
-	s, err := h.Shops.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.Now()), in.fields().Apply)
+	s, err := h.Store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.Now()), in.fields().Apply)
 	if err != nil {
 		return err
 	}

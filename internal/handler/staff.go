@@ -64,12 +64,12 @@ func (s *staff) permit(
 				s.recordRead(c, r)
 			}
 		default:
-			if err := s.AuditLog.RecordRequest(c.Request.Context(), &r); err != nil {
+			if err := s.Store.RecordRequest(c.Request.Context(), &r); err != nil {
 				fail(c, err)
 				return
 			}
 			c.Next()
-			s.attempt(c, func(ctx context.Context) error { return s.AuditLog.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
+			s.attempt(c, func(ctx context.Context) error { return s.Store.FinishRequest(ctx, r.ID, c.Writer.Status()) }, r)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (s *staff) login(c *gin.Context, u domain.User, err error) {
 		return
 	}
 
-	s.attempt(c, func(ctx context.Context) error { return s.AuditLog.RecordRequest(ctx, &r) }, r)
+	s.attempt(c, func(ctx context.Context) error { return s.Store.RecordRequest(ctx, &r) }, r)
 }
 
 func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.AdminRequest {
@@ -162,7 +162,7 @@ func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.Adm
 func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 	r.Status = c.Writer.Status()
 	if s.reads.first(r) {
-		s.attempt(c, func(ctx context.Context) error { return s.AuditLog.RecordRequest(ctx, &r) }, r)
+		s.attempt(c, func(ctx context.Context) error { return s.Store.RecordRequest(ctx, &r) }, r)
 	}
 }
 

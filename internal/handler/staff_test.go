@@ -162,7 +162,7 @@ func TestAdminRequestsAreRecorded(t *testing.T) {
 // TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
 // and other reads are answered.
 func TestUnrecordedChangeDoesNotRun(t *testing.T) {
-	e := start(t, configured(func(cfg *handler.Config) { cfg.AuditLog = brokenAudit{cfg.AuditLog} }))
+	e := start(t, configured(func(cfg *handler.Config) { cfg.Store = brokenAudit{cfg.Store} }))
 	v := e.saleBody(9)
 	admin := e.admin()
 	admin.post("/api/v1/admin/vouchers", v).problem(http.StatusServiceUnavailable, "unavailable")
@@ -176,7 +176,7 @@ func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 }
 
 // brokenAudit is an audit log that cannot be written.
-type brokenAudit struct{ domain.AuditStore }
+type brokenAudit struct{ handler.Store }
 
 func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
 	return domain.ErrUnavailable

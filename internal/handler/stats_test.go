@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/handler"
 	"seckill/test/env"
 )
 
@@ -247,12 +246,6 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 		e.saleSubscribers.NotifyAll() // thousands of events
 		return e.saleSubscribers.Count() == 0
 	}, time.Minute, 100*time.Microsecond)
-}
-
-// TestCountersAreOptional: purchases work without counters.
-func TestCountersAreOptional(t *testing.T) {
-	e := start(t, configured(func(cfg *handler.Config) { cfg.Counters = nil }))
-	e.buyer(1).place(e.sale(1))
 }
 
 // TestFiguresOfSale: orders, revenue and conversion, and their curve, which the stream leaves out.

@@ -163,6 +163,20 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
+// advancing lets time pass in steps, after each of which the streams read their orders, until the returned function is called.
+func (q *queueEnv) advancing(step time.Duration) func() {
+	ctx, stop := context.WithCancel(q.t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			q.clock.advance(step)
+			q.subscribers.NotifyAll()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	return func() { stop(); running.Wait() }
+}
+
 // TestOrderStreamOfQueuedOrder: without a wake-up from the worker, the stream reports the committed order by polling.
 // An order that Redis lost is reported as failed.
 func TestOrderStreamOfQueuedOrder(t *testing.T) {
@@ -178,7 +192,9 @@ func TestOrderStreamOfQueuedOrder(t *testing.T) {
 	s, _ = q.buyer(2).watch(t, lost, "")
 	s.wantStatus("queued", "1999999999")
 	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
+	stop := q.advancing(10 * time.Second)
 	s.wantStatus("failed", "5000000000")
+	stop()
 	assert.Nil(t, s.next())
 }
 

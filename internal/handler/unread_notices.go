@@ -47,7 +47,7 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	notices, err := h.Notices.UnreadNotices(c.Request.Context(), f)
+	notices, err := h.Store.UnreadNotices(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 		return err
 	}
 
-	err := h.Notices.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+	err := h.Store.CloseNotice(c.Request.Context(), domain.NoticeClosing{
 		ID:     id,
 		Reason: in.Reason,
 		By:     adminOf(c),

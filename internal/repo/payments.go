@@ -693,7 +693,7 @@ func (s *Store) PaymentsOf(ctx context.Context, orderIDs []int64) (map[int64][]d
 	return grouped(all, func(p *domain.Payment) int64 { return p.OrderID }), err
 }
 
-// ListPayments implements handler.PaymentLister.
+// ListPayments implements handler.Store.
 func (s *Store) ListPayments(ctx context.Context, p domain.Page) ([]domain.SalePayment, error) {
 	q := s.db.Reader(ctx).Table("payments p").Select("p.*, COALESCE(o.voucher_id, 0) AS voucher_id").
 		Joins("LEFT JOIN voucher_orders o ON o.id = p.order_id").Order("p.id DESC").Limit(p.Limit)
