@@ -261,22 +261,3 @@ func TestHmdpSessionLastsSevenDays(t *testing.T) {
 	p.get("/user/me").loggedOut()
 	p.post("/voucher-order/seckill/1", nil).loggedOut()
 }
-
-// TestHmdpSessionOnOtherInstances: a session is in the database, so it is valid on every instance and after a restart,
-// and a logout ends it everywhere.
-func TestHmdpSessionOnOtherInstances(t *testing.T) {
-	t.Parallel()
-	one := newEnv(t)
-	other := func() *environment { return newEnv(t, func(s *setup) { s.store = one.store }) }
-	at := func(e *environment, p page) page { p.env = e; return p }
-	two, p := other(), one.pageOf(phone)
-	at(two, p).get("/user/me").object()
-	p.get("/user/me").object()
-
-	p.post("/user/logout", nil).none()
-	require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-	at(two, p).get("/user/me").loggedOut()
-	restarted := other()
-	restarted.clock.advance(time.Hour)
-	at(restarted, p).get("/user/me").loggedOut()
-}

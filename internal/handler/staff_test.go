@@ -225,7 +225,7 @@ func (a answer) file() (rows []map[string]string) {
 	require.Equal(a.t, "text/csv; charset=utf-8; header=present", a.header.Get("Content-Type"))
 	text, marked := strings.CutPrefix(string(a.body), "\uFEFF")
 	require.True(a.t, marked, "a byte order mark")
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll() // sheet_test.go has a stricter parser
+	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	require.NoError(a.t, err)
 	for _, record := range records[1:] {
 		row := map[string]string{}

@@ -138,6 +138,23 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
 }
 
+func TestStatsCountRateLimitedRequests(t *testing.T) {
+	e := start(t, limited)
+	v, c, admin := e.sale(1), e.buyer(1), e.admin()
+	const burst, refused = 200, 7
+	for range burst {
+		require.NotEqual(t, http.StatusTooManyRequests, c.direct(http.MethodPost, v.orders(), nil).status)
+	}
+	for range refused {
+		c.direct(http.MethodPost, v.orders(), nil).problem(http.StatusTooManyRequests, "rate_limited")
+	}
+	var s statsView
+	require.Eventually(t, func() bool {
+		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+		return s.Totals.Outcomes["rate_limited"] == refused
+	}, time.Minute, 50*time.Millisecond, "%v", &s.Totals)
+}
+
 // TestStatsOfRoom: the figures of a waiting room, which package entry counts, in the answer and in the stream.
 func TestStatsOfRoom(t *testing.T) {
 	e := start(t)
@@ -159,24 +176,6 @@ func TestStatsOfRoom(t *testing.T) {
 		event, _ = watch.nextStats()
 	}
 	require.Equal(t, want, event.Room)
-}
-
-// TestStatsCountRateLimitedRequests: rate-limited requests are counted if the sale is known.
-func TestStatsCountRateLimitedRequests(t *testing.T) {
-	e := start(t, func(s *setup) { s.rateLimit = true })
-	v, c, admin := e.sale(1), e.buyer(1), e.admin()
-	const burst, limited = 200, 7
-	for range burst {
-		require.NotEqual(t, http.StatusTooManyRequests, c.direct(http.MethodPost, v.orders(), nil).status)
-	}
-	for range limited {
-		c.direct(http.MethodPost, v.orders(), nil).problem(http.StatusTooManyRequests, "rate_limited")
-	}
-	var s statsView
-	require.Eventually(t, func() bool {
-		s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
-		return s.Totals.Outcomes["rate_limited"] == limited
-	}, time.Minute, 50*time.Millisecond, "%v", &s.Totals)
 }
 
 // TestSaleStream: the first event has all seconds, later events have new seconds only, and none is missing after a
