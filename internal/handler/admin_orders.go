@@ -206,12 +206,14 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 	return &redeemerOut{UserID: ID(id), Phone: domain.MaskPhone(phone)}, err
 }
 
-func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.Orders.CancelFor)
+func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
+	o, err := h.Orders.CancelFor(c.Request.Context(), claim, caller(c).UserID, id)
+	return writeMoved(c, o, err)
 }
 
-func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.Payments.RefundFor)
+func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
+	o, err := h.Payments.RefundFor(c.Request.Context(), claim, caller(c).UserID, id)
+	return writeMoved(c, o, err)
 }
 
 func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {

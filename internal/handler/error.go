@@ -104,9 +104,7 @@ func Outcome(err error) string {
 	if err == nil {
 		return "ok"
 	}
-	if o := exactOutcome(err); o != nil {
-		return o.code
-	}
+
 	p, _ := problemOf(err)
 	return p.Code
 }
@@ -117,15 +115,7 @@ func problemOf(err error) (problem, time.Duration) {
 		return o.problem(err)
 	}
 
-	var (
-		invalid   *domain.InvalidError
-		duplicate *domain.DuplicateOrderError
-		demanded  *domain.ChallengeRequiredError
-		limited   *domain.RateLimitedError
-	)
-
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, ok := errors.AsType[*domain.InvalidError](err); ok {
 		return problem{
 			Status:    http.StatusBadRequest,
 			Code:      "invalid_request",
@@ -133,17 +123,19 @@ func problemOf(err error) (problem, time.Duration) {
 			Detail:    invalid.Error(),
 			rareFacts: &rareFacts{Errors: invalid.Fields},
 		}, 0
-	case errors.As(err, &duplicate):
-		id := ID(duplicate.OrderID)
+	}
 
+	if duplicate, ok := errors.AsType[*domain.DuplicateOrderError](err); ok {
 		return problem{
 			Status:  http.StatusConflict,
 			Code:    "duplicate_order",
 			Title:   "You already hold an order of this voucher",
 			Detail:  duplicate.Error(),
-			OrderID: &id,
+			OrderID: (*ID)(&duplicate.OrderID),
 		}, 0
-	case errors.As(err, &demanded):
+	}
+
+	if demanded, ok := errors.AsType[*domain.ChallengeRequiredError](err); ok {
 		return problem{
 			Status:    http.StatusForbidden,
 			Code:      "challenge_required",
@@ -151,7 +143,9 @@ func problemOf(err error) (problem, time.Duration) {
 			Detail:    demanded.Error(),
 			rareFacts: &rareFacts{Challenge: demanded.Challenge},
 		}, 0
-	case errors.As(err, &limited):
+	}
+
+	if limited, ok := errors.AsType[*domain.RateLimitedError](err); ok {
 		return problem{
 			Status: http.StatusTooManyRequests,
 			Code:   "rate_limited",
@@ -170,13 +164,11 @@ func problemOf(err error) (problem, time.Duration) {
 
 	p, retryAfter := o.problem(o.err)
 
-	var notReady *notReadyError
-	if errors.As(err, &notReady) {
+	if notReady, ok := errors.AsType[*notReadyError](err); ok {
 		p.Detail = notReady.detail()
 	}
 
-	var unredeemable *domain.NotRedeemableError
-	if errors.As(err, &unredeemable) {
+	if unredeemable, ok := errors.AsType[*domain.NotRedeemableError](err); ok {
 		p.Detail = unredeemable.Error()
 		p.OrderID = (*ID)(&unredeemable.Order.ID)
 		if at := unredeemable.Order.RedeemedAt; at != nil {
@@ -184,16 +176,14 @@ func problemOf(err error) (problem, time.Duration) {
 		}
 	}
 
-	var otherShop *domain.OtherShopError
-	if errors.As(err, &otherShop) {
+	if otherShop, ok := errors.AsType[*domain.OtherShopError](err); ok {
 		p.Detail = otherShop.Error()
 		if otherShop.Name != "" {
 			p.rareFacts = &rareFacts{ShopName: otherShop.Name}
 		}
 	}
 
-	var unfinished *domain.ChecklistError
-	if errors.As(err, &unfinished) {
+	if unfinished, ok := errors.AsType[*domain.ChecklistError](err); ok {
 		p.Detail = unfinished.Error()
 		p.rareFacts = &rareFacts{Errors: unfinished.Fields}
 	}

@@ -109,19 +109,17 @@ func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 func (h *hmdpHandler) fail(c *gin.Context, err error) {
 	c.Abort()
 
-	var (
-		own     hmdpError
-		invalid *domain.InvalidError
-	)
-
-	switch {
-	case errors.As(err, &own):
+	if own, ok := errors.AsType[hmdpError](err); ok {
 		writeFailure(c, http.StatusOK, string(own))
 		return
-	case errors.As(err, &invalid):
+	}
+
+	if invalid, ok := errors.AsType[*domain.InvalidError](err); ok {
 		writeFailure(c, http.StatusOK, invalidMessage(invalid))
 		return
-	case errors.Is(err, domain.ErrWrongCode):
+	}
+
+	if errors.Is(err, domain.ErrWrongCode) {
 		h.errors.security.observe(c, err)
 		writeFailure(c, http.StatusOK, "验证码错误")
 		return

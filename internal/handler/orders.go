@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -85,27 +84,27 @@ func preferredWait(c *gin.Context) time.Duration {
 	return 0
 }
 
-func (h *orderHandler) show(c *gin.Context) error {
-	return writeResult(c, nil, func(ctx context.Context, _ *domain.Claim, userID, id int64) (domain.Order, error) {
-		return h.Orders.Get(ctx, userID, id)
-	})
+func (h *orderHandler) show(c *gin.Context, id int64) error {
+	o, err := h.Orders.Get(c.Request.Context(), caller(c).UserID, id)
+	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.Orders.Cancel)
+func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
+	o, err := h.Orders.Cancel(c.Request.Context(), claim, caller(c).UserID, id)
+	return writeMoved(c, o, err)
 }
 
 // redeem marks a paid order as used. The body with the buyer's code is optional.
-func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim) error {
+func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Code string `json:"code"`
 	}
 	if err := bindOptional(c, &in); err != nil {
 		return err
 	}
-	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-		return h.Orders.Redeem(ctx, claim, admin, id, in.Code)
-	})
+
+	o, err := h.Orders.Redeem(c.Request.Context(), claim, caller(c).UserID, id, in.Code)
+	return writeMoved(c, o, err)
 }
 
 func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
@@ -117,23 +116,19 @@ func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	}
 
 	o, err := h.Orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
-	if err != nil {
-		return err
-	}
-
-	return writeOrder(c, http.StatusOK, &o)
+	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim) error {
+func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Reason string `json:"reason"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	return writeResult(c, claim, func(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-		return h.Orders.UndoRedeem(ctx, claim, admin, id, "", in.Reason)
-	})
+
+	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, id, "", in.Reason)
+	return writeMoved(c, o, err)
 }
 
 func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error {
@@ -149,23 +144,11 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 	}
 
 	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
-	if err != nil {
-		return err
-	}
-
-	return writeOrder(c, http.StatusOK, &o)
+	return writeMoved(c, o, err)
 }
 
-// orderAction reads or changes the order id on behalf of a buyer or an admin.
-type orderAction func(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error)
-
-// writeResult calls do with the caller and the path's id, and writes the order that it returns.
-func writeResult(c *gin.Context, claim *domain.Claim, do orderAction) error {
-	id, err := pathID(c)
-	if err != nil {
-		return err
-	}
-	o, err := do(c.Request.Context(), claim, caller(c).UserID, id)
+// writeMoved writes the order that an action returned, or returns its error.
+func writeMoved(c *gin.Context, o domain.Order, err error) error {
 	if err != nil {
 		return err
 	}

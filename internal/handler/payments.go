@@ -44,8 +44,9 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), p})
 }
 
-func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim) error {
-	return writeResult(c, claim, h.Payments.Refund)
+func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
+	o, err := h.Payments.Refund(c.Request.Context(), claim, caller(c).UserID, id)
+	return writeMoved(c, o, err)
 }
 
 func (h *paymentHandler) list(c *gin.Context, id int64) error {

@@ -357,10 +357,10 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 	h := r.h
 
 	v1.GET("/orders", r.tokens(5), r.reads, wrap(h.orders.list))
-	v1.GET("/orders/:id", r.user, r.reads, wrap(h.orders.show))
-	v1.POST("/orders/:id/cancel", r.user, r.row, h.keys.once(h.orders.cancel))
+	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(h.orders.show)))
+	v1.POST("/orders/:id/cancel", r.user, r.row, h.keys.once(keyedByID(h.orders.cancel)))
 	v1.POST("/orders/:id/pay", r.user, r.row, h.keys.once(keyedByID(h.payments.pay)))
-	v1.POST("/orders/:id/refund", r.user, r.row, h.keys.once(h.payments.refund))
+	v1.POST("/orders/:id/refund", r.user, r.row, h.keys.once(keyedByID(h.payments.refund)))
 	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(h.payments.list)))
 	v1.POST("/payments/webhook/:provider", wrap(h.payments.webhook))
 }
@@ -392,11 +392,11 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	v1.GET("/admin/orders/:id", r.read, wrap(h.adminOrders.show))
 	v1.GET("/admin/orders/:id/phone", r.phones, wrap(h.adminOrders.phone))
 	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(h.adminOrders.search))
-	v1.POST("/admin/orders/:id/cancel", r.operate, h.keys.once(h.adminOrders.cancel))
-	v1.POST("/admin/orders/:id/refund", r.operate, h.keys.once(h.adminOrders.refund))
+	v1.POST("/admin/orders/:id/cancel", r.operate, h.keys.once(keyedByID(h.adminOrders.cancel)))
+	v1.POST("/admin/orders/:id/refund", r.operate, h.keys.once(keyedByID(h.adminOrders.refund)))
 	v1.POST("/admin/orders/:id/return-outside", r.operate, h.keys.once(keyedByID(h.adminOrders.returnOutside)))
-	v1.POST("/admin/orders/:id/redeem", r.operate, h.keys.once(h.orders.redeem))
-	v1.POST("/admin/orders/:id/undo-redeem", r.operate, h.keys.once(h.orders.undoRedeem))
+	v1.POST("/admin/orders/:id/redeem", r.operate, h.keys.once(keyedByID(h.orders.redeem)))
+	v1.POST("/admin/orders/:id/undo-redeem", r.operate, h.keys.once(keyedByID(h.orders.undoRedeem)))
 
 	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(h.adminOrders.previewCode))
 	v1.POST("/admin/redeem", r.redeem, h.keys.once(h.orders.redeemCode))
