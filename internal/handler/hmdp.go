@@ -26,6 +26,14 @@ type hmdpHandler struct {
 	shopPages *answerCache[shopQuery]
 }
 
+func newHmdpHandler(a *api) *hmdpHandler {
+	return &hmdpHandler{
+		api:       a,
+		lists:     newSnapshots[int64, *service.Catalog](),
+		shopPages: newAnswerCache[shopQuery](a, hmdpTimeout),
+	}
+}
+
 // hmdpTimeout bounds a request of these pages. They time out after 2 s and then cannot display the reason.
 const hmdpTimeout = 1700 * time.Millisecond
 

@@ -19,13 +19,11 @@ const (
 	maxKey         = 255
 )
 
-// keyHandler runs a request with an Idempotency-Key once and replays its answer to repetitions. It wraps the handler of
-// every POST that changes something, except the one that places orders, whose keys are stored with the orders.
-type keyHandler struct{ *api }
-
-// once adapts a handler of requests that may have a key. The handler gets the claim of the run, or nil without a key.
-func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.HandlerFunc {
-	return h.errors.wrap(func(c *gin.Context) error {
+// once adapts a handler of requests that may have an Idempotency-Key: a request with a key runs once, and its answer is
+// replayed to repetitions. The handler gets the claim of the run, or nil without a key. It is for every POST that changes
+// something, except the one that places orders, whose keys are stored with the orders.
+func (a *api) once(handle func(*gin.Context, *domain.Claim) error) gin.HandlerFunc {
+	return a.errors.wrap(func(c *gin.Context) error {
 		key, sum, body, err := requestKey(c)
 		switch {
 		case err != nil:
@@ -40,8 +38,8 @@ func (h *keyHandler) once(handle func(*gin.Context, *domain.Claim) error) gin.Ha
 			Fingerprint: sum,
 		}
 
-		answer, replayed, err := h.Keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
-			return capture(ctx, c, body, h.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
+		answer, replayed, err := a.Keys.Do(c.Request.Context(), r, func(ctx context.Context, claim *domain.Claim) domain.Answer {
+			return capture(ctx, c, body, a.errors.wrap(func(c *gin.Context) error { return handle(c, claim) }))
 		})
 		if err != nil {
 			return err

@@ -17,35 +17,6 @@ type meHandler struct {
 	reads slots
 }
 
-// erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
-// redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
-func (h *meHandler) erase(c *gin.Context) error {
-	ctx := c.Request.Context()
-	id := caller(c)
-
-	staff, err := h.Auth.HasRole(ctx, id)
-	if err != nil {
-		return err
-	}
-	if staff {
-		return domain.ErrInvalidState
-	}
-
-	if err := h.Orders.CancelUnpaid(ctx, id.UserID); err != nil {
-		return err
-	}
-	if err := h.Auth.Erase(ctx, id.UserID); err != nil {
-		return err
-	}
-
-	h.errors.security.record(c, eventErased)
-	if wantsCookie(c) {
-		h.setCookie(c, refreshCookie, "", -1)
-	}
-
-	return writeNoContent(c)
-}
-
 const (
 	// exportTimeout bounds an export, which is longer than other answers.
 	exportTimeout = 10 * time.Second

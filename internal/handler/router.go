@@ -136,14 +136,14 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	h := newHandlers(a)
-	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, h.hmdp))
+	hmdp := newHmdpHandler(a)
+	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hmdp))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))
 	}
 
 	purchases := gin.HandlersChain{traceRequests(cfg.Tracer), countAnswers(cfg.Counters)}
-	r := newRoutes(engine, a, h)
+	r := newRoutes(engine, a)
 	r.pages()
 	r.sales(purchases)
 	r.streams()
@@ -155,7 +155,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.adminVouchers(v1)
 	r.adminOrders(v1)
 	r.operations(v1)
-	h.hmdp.routes(engine, purchases)
+	hmdp.routes(engine, purchases)
 
 	return server{engine, answerHead(readForwarded(engine, a.proxies, cfg.Log))}, nil
 }
@@ -217,7 +217,6 @@ func newEngine(proxies []string) (*gin.Engine, error) {
 type routes struct {
 	*api
 	engine *gin.Engine
-	h      handlers
 
 	limitBody gin.HandlerFunc
 	// Limits reads of the database, so that purchases take precedence.
@@ -232,13 +231,12 @@ type routes struct {
 	read, redeem, operate, phones, administer gin.HandlerFunc
 }
 
-func newRoutes(engine *gin.Engine, a *api, h handlers) *routes {
+func newRoutes(engine *gin.Engine, a *api) *routes {
 	permit := func(p domain.Permission) gin.HandlerFunc { return a.staff.permit(p, a.require, a.errors.write) }
 
 	return &routes{
 		api:        a,
 		engine:     engine,
-		h:          h,
 		limitBody:  a.errors.wrap(limitBody),
 		reads:      limitConcurrency(maxReads, a.errors.write),
 		identified: a.errors.wrap(a.require),
@@ -288,140 +286,158 @@ func (r *routes) pages() {
 // middleware of a purchase.
 func (r *routes) sales(purchases gin.HandlersChain) {
 	wrap := r.errors.wrap
-	h := r.h
+	orders := &orderHandler{r.api}
+	entry := &entryHandler{r.api}
+	vouchers := newVoucherHandler(r.api)
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
-	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(h.orders.place))
+	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(orders.place))
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
-	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.entries)), wrap(byID(h.entry.enter)))
-	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.ask)))
-	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.leave)))
+	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.entries)), wrap(byID(entry.enter)))
+	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.polls)), wrap(byID(entry.ask)))
+	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(entry.leave)))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
-	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(h.vouchers.list))
-	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(h.vouchers.show)))
+	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(vouchers.list))
+	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(vouchers.show)))
 }
 
 // streams registers the streams, which have no timeout.
 func (r *routes) streams() {
 	wrap := r.errors.wrap
-	h := r.h
+	events := &eventHandler{r.api}
+	entry := &entryHandler{r.api}
+	stats := &statsHandler{r.api}
 
-	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(h.events.order)))
-	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.identified, wrap(perUser(r.limits.polls)), wrap(byID(h.entry.events)))
-	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(h.stats.events)))
+	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(events.order)))
+	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.identified, wrap(perUser(r.limits.polls)), wrap(byID(entry.events)))
+	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(stats.events)))
 }
 
 // files registers what is larger or slower than other requests and answers.
 func (r *routes) files() {
 	wrap := r.errors.wrap
-	h := r.h
+	me := &meHandler{r.api, make(slots, maxExports)}
+	images := &imageHandler{r.api}
+	exports := &exportHandler{r.api, make(slots, maxFiles)}
 
-	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(perUser(r.limits.exports)), wrap(h.me.export))
+	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(perUser(r.limits.exports)), wrap(me.export))
 	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
-		wrap(h.images.upload))
+		wrap(images.upload))
 
 	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.tokens(20), r.read)
-	files.GET("/orders.csv", wrap(h.exports.orderFile))
-	files.GET("/payments.csv", wrap(h.exports.paymentFile))
-	files.GET("/audit.csv", wrap(h.exports.auditFile))
+	files.GET("/orders.csv", wrap(exports.orderFile))
+	files.GET("/payments.csv", wrap(exports.paymentFile))
+	files.GET("/audit.csv", wrap(exports.auditFile))
 }
 
 // accounts registers logins, the caller's account, pictures and shops.
 func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	h := r.h
+	auth := &authHandler{r.api}
+	images := &imageHandler{r.api}
+	shops := &shopHandler{r.api, newAnswerCache[shopKey](r.api, answerTimeout)}
 
 	v1.GET("/openapi.json", writeOpenAPI)
 
-	v1.POST("/auth/code", wrap(h.auth.sendCode))
-	v1.POST("/auth/login", wrap(h.auth.login))
-	v1.POST("/auth/refresh", wrap(h.auth.refresh))
-	v1.POST("/auth/logout", r.user, wrap(h.auth.logout))
-	v1.POST("/auth/logout-all", r.user, wrap(h.auth.logoutAll))
+	v1.POST("/auth/code", wrap(auth.sendCode))
+	v1.POST("/auth/login", wrap(auth.login))
+	v1.POST("/auth/refresh", wrap(auth.refresh))
+	v1.POST("/auth/logout", r.user, wrap(auth.logout))
+	v1.POST("/auth/logout-all", r.user, wrap(auth.logoutAll))
 
-	v1.GET("/me", r.user, r.reads, wrap(h.auth.me))
-	v1.DELETE("/me", r.user, wrap(h.me.erase))
+	v1.GET("/me", r.user, r.reads, wrap(auth.me))
+	v1.DELETE("/me", r.user, wrap(auth.erase))
 
-	v1.GET("/images/:hash", wrap(h.images.show))
-	v1.GET("/shops", r.reads, wrap(h.shops.list))
-	v1.GET("/shops/:id", r.reads, wrap(byID(h.shops.show)))
-	v1.POST("/admin/shops", r.operate, h.keys.once(h.shops.create))
-	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(h.shops.change)))
+	v1.GET("/images/:hash", wrap(images.show))
+	v1.GET("/shops", r.reads, wrap(shops.list))
+	v1.GET("/shops/:id", r.reads, wrap(byID(shops.show)))
+	v1.POST("/admin/shops", r.operate, r.once(shops.create))
+	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(shops.change)))
 }
 
 // orders registers the orders and payments of a buyer.
 func (r *routes) orders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	h := r.h
+	orders := &orderHandler{r.api}
+	payments := &paymentHandler{r.api}
 
-	v1.GET("/orders", r.tokens(5), r.reads, wrap(h.orders.list))
-	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(h.orders.show)))
-	v1.POST("/orders/:id/cancel", r.user, r.row, h.keys.once(keyedByID(h.orders.cancel)))
-	v1.POST("/orders/:id/pay", r.user, r.row, h.keys.once(keyedByID(h.payments.pay)))
-	v1.POST("/orders/:id/refund", r.user, r.row, h.keys.once(keyedByID(h.payments.refund)))
-	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(h.payments.list)))
-	v1.POST("/payments/webhook/:provider", wrap(h.payments.webhook))
+	v1.GET("/orders", r.tokens(5), r.reads, wrap(orders.list))
+	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(orders.show)))
+	v1.POST("/orders/:id/cancel", r.user, r.row, r.once(keyedByID(orders.cancel)))
+	v1.POST("/orders/:id/pay", r.user, r.row, r.once(keyedByID(payments.pay)))
+	v1.POST("/orders/:id/refund", r.user, r.row, r.once(keyedByID(payments.refund)))
+	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(payments.list)))
+	v1.POST("/payments/webhook/:provider", wrap(payments.webhook))
 }
 
 // adminVouchers registers the vouchers and sales of the merchant.
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	h := r.h
+	vouchers := &adminVoucherHandler{r.api}
+	stats := &statsHandler{r.api}
+	adminOrders := &adminOrderHandler{r.api}
 
-	v1.GET("/admin/vouchers", r.read, wrap(h.vouchers.browse))
-	v1.POST("/admin/vouchers", r.operate, h.keys.once(h.vouchers.create))
-	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(h.vouchers.change)))
-	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(h.vouchers.remove)))
-	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(h.vouchers.checklist)))
-	v1.POST("/admin/vouchers/:id/publish", r.operate, h.keys.once(keyedByID(h.vouchers.publish)))
-	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(h.stats.show)))
-	v1.POST("/admin/vouchers/:id/stock", r.operate, h.keys.once(keyedByID(h.vouchers.changeStock)))
-	v1.POST("/admin/vouchers/:id/room", r.operate, h.keys.once(keyedByID(h.vouchers.changeRoom)))
-	v1.POST("/admin/vouchers/:id/refunds", r.operate, h.keys.once(keyedByID(h.adminOrders.refundAll)))
-	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(h.adminOrders.refundable)))
+	v1.GET("/admin/vouchers", r.read, wrap(vouchers.browse))
+	v1.POST("/admin/vouchers", r.operate, r.once(vouchers.create))
+	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(vouchers.change)))
+	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(vouchers.remove)))
+	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(vouchers.checklist)))
+	v1.POST("/admin/vouchers/:id/publish", r.operate, r.once(keyedByID(vouchers.publish)))
+	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(stats.show)))
+	v1.POST("/admin/vouchers/:id/stock", r.operate, r.once(keyedByID(vouchers.changeStock)))
+	v1.POST("/admin/vouchers/:id/room", r.operate, r.once(keyedByID(vouchers.changeRoom)))
+	v1.POST("/admin/vouchers/:id/refunds", r.operate, r.once(keyedByID(adminOrders.refundAll)))
+	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(adminOrders.refundable)))
 }
 
 // adminOrders registers the orders of all users.
 func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	h := r.h
+	all := &adminOrderHandler{r.api}
+	orders := &orderHandler{r.api}
 
-	v1.GET("/admin/orders", r.tokens(5), r.read, wrap(h.adminOrders.list))
-	v1.GET("/admin/orders/:id", r.read, wrap(h.adminOrders.show))
-	v1.GET("/admin/orders/:id/phone", r.phones, wrap(h.adminOrders.phone))
-	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(h.adminOrders.search))
-	v1.POST("/admin/orders/:id/cancel", r.operate, h.keys.once(keyedByID(h.adminOrders.cancel)))
-	v1.POST("/admin/orders/:id/refund", r.operate, h.keys.once(keyedByID(h.adminOrders.refund)))
-	v1.POST("/admin/orders/:id/return-outside", r.operate, h.keys.once(keyedByID(h.adminOrders.returnOutside)))
-	v1.POST("/admin/orders/:id/redeem", r.operate, h.keys.once(keyedByID(h.orders.redeem)))
-	v1.POST("/admin/orders/:id/undo-redeem", r.operate, h.keys.once(keyedByID(h.orders.undoRedeem)))
+	v1.GET("/admin/orders", r.tokens(5), r.read, wrap(all.list))
+	v1.GET("/admin/orders/:id", r.read, wrap(all.show))
+	v1.GET("/admin/orders/:id/phone", r.phones, wrap(all.phone))
+	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(all.search))
+	v1.POST("/admin/orders/:id/cancel", r.operate, r.once(keyedByID(all.cancel)))
+	v1.POST("/admin/orders/:id/refund", r.operate, r.once(keyedByID(all.refund)))
+	v1.POST("/admin/orders/:id/return-outside", r.operate, r.once(keyedByID(all.returnOutside)))
+	v1.POST("/admin/orders/:id/redeem", r.operate, r.once(keyedByID(orders.redeem)))
+	v1.POST("/admin/orders/:id/undo-redeem", r.operate, r.once(keyedByID(orders.undoRedeem)))
 
-	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(h.adminOrders.previewCode))
-	v1.POST("/admin/redeem", r.redeem, h.keys.once(h.orders.redeemCode))
-	v1.POST("/admin/redeem/undo", r.redeem, h.keys.once(h.orders.undoRedeemCode))
+	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(all.previewCode))
+	v1.POST("/admin/redeem", r.redeem, r.once(orders.redeemCode))
+	v1.POST("/admin/redeem/undo", r.redeem, r.once(orders.undoRedeemCode))
 }
 
 // operations registers what operators see and repair.
 func (r *routes) operations(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	h := r.h
+	auditLog := &auditHandler{r.api}
+	alerts := &alertHandler{r.api}
+	deadLetters := &deadLetterHandler{r.api}
+	notices := &unreadNoticeHandler{r.api}
+	orderEvents := &orderEventHandler{r.api}
+	reconcile := &reconcileHandler{r.api}
+	rush := &rushHandler{rush: r.Rush}
 
-	v1.GET("/admin/audit", r.tokens(5), r.read, wrap(h.auditLog.list))
-	v1.GET("/admin/alerts", r.read, wrap(h.alerts.list))
-	v1.GET("/admin/dead-letters", r.tokens(5), r.read, wrap(h.deadLetters.list))
-	v1.POST("/admin/dead-letters/:id/replay", r.operate, h.keys.once(h.deadLetters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", r.operate, h.keys.once(h.deadLetters.discard))
-	v1.GET("/admin/payment-notices", r.read, wrap(h.notices.list))
-	v1.POST("/admin/payment-notices/:id/close", r.operate, h.keys.once(keyedByID(h.notices.close)))
-	v1.GET("/admin/events", r.read, wrap(h.orderEvents.list))
-	v1.POST("/admin/events/:id/repeat", r.operate, h.keys.once(keyedByID(h.orderEvents.repeat)))
-	v1.GET("/admin/reconcile", r.tokens(20), r.read, wrap(h.reconcile.report))
-	v1.POST("/admin/reconcile", r.tokens(20), r.administer, wrap(h.reconcile.apply))
-	v1.POST("/admin/rush", r.administer, wrap(h.rush.requireDemo), h.keys.once(h.rush.start))
-	v1.GET("/admin/rush", r.administer, wrap(h.rush.requireDemo), wrap(h.rush.show))
-	v1.DELETE("/admin/rush", r.administer, wrap(h.rush.requireDemo), wrap(h.rush.stop))
+	v1.GET("/admin/audit", r.tokens(5), r.read, wrap(auditLog.list))
+	v1.GET("/admin/alerts", r.read, wrap(alerts.list))
+	v1.GET("/admin/dead-letters", r.tokens(5), r.read, wrap(deadLetters.list))
+	v1.POST("/admin/dead-letters/:id/replay", r.operate, r.once(deadLetters.replay))
+	v1.POST("/admin/dead-letters/:id/discard", r.operate, r.once(deadLetters.discard))
+	v1.GET("/admin/payment-notices", r.read, wrap(notices.list))
+	v1.POST("/admin/payment-notices/:id/close", r.operate, r.once(keyedByID(notices.close)))
+	v1.GET("/admin/events", r.read, wrap(orderEvents.list))
+	v1.POST("/admin/events/:id/repeat", r.operate, r.once(keyedByID(orderEvents.repeat)))
+	v1.GET("/admin/reconcile", r.tokens(20), r.read, wrap(reconcile.report))
+	v1.POST("/admin/reconcile", r.tokens(20), r.administer, wrap(reconcile.apply))
+	v1.POST("/admin/rush", r.administer, wrap(rush.requireDemo), r.once(rush.start))
+	v1.GET("/admin/rush", r.administer, wrap(rush.requireDemo), wrap(rush.show))
+	v1.DELETE("/admin/rush", r.administer, wrap(rush.requireDemo), wrap(rush.stop))
 }
 
 type server struct {
@@ -442,58 +458,4 @@ func refuseMethod(c *gin.Context) error {
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")
-}
-
-type handlers struct {
-	auth        *authHandler
-	me          *meHandler
-	shops       *shopHandler
-	images      *imageHandler
-	vouchers    *voucherHandler
-	orders      *orderHandler
-	entry       *entryHandler
-	adminOrders *adminOrderHandler
-	events      *eventHandler
-	payments    *paymentHandler
-	auditLog    *auditHandler
-	alerts      *alertHandler
-	exports     *exportHandler
-	deadLetters *deadLetterHandler
-	orderEvents *orderEventHandler
-	notices     *unreadNoticeHandler
-	keys        *keyHandler
-	stats       *statsHandler
-	rush        *rushHandler
-	reconcile   *reconcileHandler
-	hmdp        *hmdpHandler
-}
-
-func newHandlers(a *api) handlers {
-	return handlers{
-		auth:        &authHandler{a},
-		me:          &meHandler{a, make(slots, maxExports)},
-		shops:       &shopHandler{a, newAnswerCache[shopKey](a, answerTimeout)},
-		images:      &imageHandler{a},
-		vouchers:    newVoucherHandler(a),
-		orders:      &orderHandler{a},
-		entry:       &entryHandler{a},
-		adminOrders: &adminOrderHandler{a},
-		events:      &eventHandler{a},
-		payments:    &paymentHandler{a},
-		auditLog:    &auditHandler{a},
-		alerts:      &alertHandler{a},
-		exports:     &exportHandler{a, make(slots, maxFiles)},
-		deadLetters: &deadLetterHandler{a},
-		orderEvents: &orderEventHandler{a},
-		notices:     &unreadNoticeHandler{a},
-		keys:        &keyHandler{a},
-		stats:       &statsHandler{a},
-		rush:        &rushHandler{rush: a.Rush},
-		reconcile:   &reconcileHandler{a},
-		hmdp: &hmdpHandler{
-			api:       a,
-			lists:     newSnapshots[int64, *service.Catalog](),
-			shopPages: newAnswerCache[shopQuery](a, hmdpTimeout),
-		},
-	}
 }

@@ -286,6 +286,9 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
+// adminVoucherHandler serves vouchers to staff, drafts among them.
+type adminVoucherHandler struct{ *api }
+
 // staffList is the JSON form of a page of vouchers for staff.
 type staffList struct {
 	list[voucherOut]
@@ -302,7 +305,7 @@ func parseTab(word string) (domain.SaleTab, bool) {
 }
 
 // browse returns the newest vouchers to staff, drafts among them.
-func (h *voucherHandler) browse(c *gin.Context) error {
+func (h *adminVoucherHandler) browse(c *gin.Context) error {
 	q := &query{c: c}
 	page := q.page(h.cursors)
 	f := domain.StaffFilter{
@@ -362,7 +365,7 @@ func (f voucherFields) service() domain.VoucherFields {
 	return fields
 }
 
-func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
+func (h *adminVoucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		voucherFields
 		Stock    *int64  `json:"stock"`
@@ -398,7 +401,7 @@ func (h *voucherHandler) create(c *gin.Context, claim *domain.Claim) error {
 	return writeJSON(c, http.StatusCreated, h.voucher(&v))
 }
 
-func (h *voucherHandler) change(c *gin.Context, id int64) error {
+func (h *adminVoucherHandler) change(c *gin.Context, id int64) error {
 	var in struct {
 		voucherFields
 		Status *string `json:"status"`
@@ -424,14 +427,14 @@ func (h *voucherHandler) change(c *gin.Context, id int64) error {
 	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
-func (h *voucherHandler) remove(c *gin.Context, id int64) error {
+func (h *adminVoucherHandler) remove(c *gin.Context, id int64) error {
 	if err := h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
 		return err
 	}
 	return writeNoContent(c)
 }
 
-func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
+func (h *adminVoucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Revoke  bool    `json:"revoke"`
 		Paused  *bool   `json:"paused"`
@@ -450,7 +453,7 @@ func (h *voucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int6
 	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
-func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
+func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Delta  *int64  `json:"delta"`
 		Reason *string `json:"reason"`
@@ -474,7 +477,7 @@ func (h *voucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int
 	return writeJSON(c, http.StatusOK, h.voucher(&v))
 }
 
-func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
+func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
 	list, err := h.Drafts.Check(c.Request.Context(), id)
 	if err != nil {
 		return err
@@ -487,7 +490,7 @@ func (h *voucherHandler) checklist(c *gin.Context, id int64) error {
 }
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
-func (h *voucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
+func (h *adminVoucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
 	v, err := h.Drafts.Publish(c.Request.Context(), adminOf(c), id)
 	if err != nil {
 		return err
