@@ -3,16 +3,25 @@ package handler
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"seckill/internal/domain"
+	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
 )
 
@@ -131,4 +140,125 @@ func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 			slog.String("method", method), slog.String("route", route), slog.Int("status", c.Writer.Status()),
 			slog.Duration("took", took), slog.String("request_id", requestIDOf(c)))
 	}
+}
+
+type headKey struct{}
+
+// answerHead answers HEAD like GET (RFC 9110, 9.3.2). net/http leaves out the body. Handlers whose body costs much, or does
+// not end, ask isHead.
+func answerHead(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			r = r.WithContext(context.WithValue(r.Context(), headKey{}, true))
+			r.Method = http.MethodGet
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isHead reports whether the client wants the header of an answer only.
+func isHead(c *gin.Context) bool {
+	return c.Request.Context().Value(headKey{}) != nil
+}
+
+// localHosts refuses requests whose Host is a public DNS name. It protects a demo on this machine from web pages that let
+// their own name resolve to 127.0.0.1 (DNS rebinding): to the browser, the demo is then a part of their site. Addresses,
+// localhost and its subdomains, and names without a dot pass: nginx sends the name of its upstream, such as "backend" in
+// the hm-dianping course. Error: domain.ErrForeignHost.
+func localHosts(c *gin.Context) error {
+	host := c.Request.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	if err != nil && strings.Contains(host, ".") && !strings.HasSuffix(host, ".localhost") {
+		return domain.ErrForeignHost
+	}
+
+	return nil
+}
+
+var errCrossOrigin = errors.New("this request was sent by a page of another site: use the pages of this server, or a proxy that keeps the Host header")
+
+// refuseCrossOrigin returns a middleware that refuses requests which a page of another site makes its visitors send.
+// Any page could otherwise have login codes sent from its visitors' addresses, because such a POST needs no CORS
+// preflight. Browsers mark these requests with Sec-Fetch-Site or Origin; other clients send neither and pass.
+func refuseCrossOrigin(e *errorWriter, h *hmdpHandler) gin.HandlerFunc {
+	protection := http.NewCrossOriginProtection()
+
+	return func(c *gin.Context) {
+		switch {
+		case protection.Check(c.Request) == nil:
+		case c.FullPath() == "" || strings.HasPrefix(c.FullPath(), "/api/v1/"):
+			e.write(c, errCrossOrigin)
+		default:
+			e.security.record(c, eventCrossOrigin)
+			h.fail(c, hmdpError("请求来自其他网站，已拒绝"))
+		}
+	}
+}
+
+// traceRequests returns a middleware that makes a span of each request and continues the trace of the client, if it
+// sends one (W3C traceparent). The span has no personal data: neither user, address, path nor headers, which is why it is
+// not that of otelgin. tracer may be nil.
+func traceRequests(tracer trace.Tracer) gin.HandlerFunc {
+	if tracer == nil {
+		return func(*gin.Context) {}
+	}
+
+	return func(c *gin.Context) {
+		ctx := propagation.TraceContext{}.Extract(c.Request.Context(), propagation.HeaderCarrier(c.Request.Header))
+		ctx, span := tracer.Start(ctx, c.Request.Method+" "+c.FullPath(), trace.WithSpanKind(trace.SpanKindServer))
+		defer span.End()
+
+		if !span.IsRecording() {
+			return
+		}
+
+		c.Request = c.Request.WithContext(ctx)
+		c.Next()
+
+		status := c.Writer.Status()
+		span.SetAttributes(attribute.String("http.request.method", c.Request.Method), attribute.String("http.route", c.FullPath()),
+			attribute.Int("http.response.status_code", status))
+
+		if id, ok := parseID(c.Param("id")); ok {
+			span.SetAttributes(attribute.Int64("seckill.voucher_id", id))
+		}
+		if status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+	}
+}
+
+// outcomeKey is the context key under which classify stores the outcome of an error.
+const outcomeKey = "outcome"
+
+// countAnswers returns a middleware that counts the answers to buyers by voucher and outcome for the live statistics.
+// It must be the first of its route, so that the measured time covers the whole request.
+func countAnswers(counters *salestats.Counters) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		start := time.Now()
+		c.Next()
+		if id, ok := parseID(c.Param("id")); ok && c.Writer.Status() != statusClientGone {
+			counters.CountAnswer(id, answerOf(c), time.Since(start))
+		}
+	}
+}
+
+func answerOf(c *gin.Context) string {
+	if c.Writer.Header()[replayedHeader] != nil {
+		return salestats.OutcomeReplayed
+	}
+	if code := c.GetString(outcomeKey); code != "" {
+		return code
+	}
+
+	// Not from classify: a panic.
+	if c.Writer.Status() >= http.StatusBadRequest {
+		return "internal"
+	}
+	return salestats.OutcomeOK
 }

@@ -1,0 +1,242 @@
+package handler
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"seckill/internal/domain"
+	"seckill/internal/ops/alerts"
+)
+
+// alertsPath is the pattern of the route.
+const alertsPath = "/api/v1/admin/alerts"
+
+// alertHandler reports what needs the attention of an operator.
+type alertHandler struct{ *api }
+
+func (h *alertHandler) list(c *gin.Context) error {
+	present, err := alerts.Collector{
+		Reconciler:  h.Reconciler,
+		DeadLetters: h.DeadLetters.Store,
+		Failures:    h.Store,
+	}.Read(c.Request.Context())
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(c, http.StatusOK, present)
+}
+
+type reconcileHandler struct{ *api }
+
+// report returns the differences of all checked vouchers, or of the one in ?voucher_id=.
+func (h *reconcileHandler) report(c *gin.Context) error {
+	q := &query{c: c}
+	voucherID := q.id("voucher_id")
+	if q.err != nil {
+		return q.err
+	}
+	return h.run(c, voucherID, false)
+}
+
+// apply repairs the gates and returns what was found, with a mark on each finding that is repaired.
+func (h *reconcileHandler) apply(c *gin.Context) error {
+	var in struct {
+		VoucherID ID `json:"voucher_id"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+	return h.run(c, int64(in.VoucherID), true)
+}
+
+func (h *reconcileHandler) run(c *gin.Context, voucherID int64, apply bool) error {
+	all, err := h.Reconciler.Reconcile(c.Request.Context(), voucherID, apply)
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, all)
+}
+
+type deadLetterHandler struct{ *api }
+
+type deadLetterOut struct {
+	*domain.DeadLetter
+
+	OrderID   ID `json:"order_id,omitempty"`
+	UserID    ID `json:"user_id,omitempty"`
+	VoucherID ID `json:"voucher_id,omitempty"`
+}
+
+func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
+	out := deadLetterOut{DeadLetter: l}
+	if a := l.Admission; a != nil {
+		out.OrderID = ID(a.OrderID)
+		out.UserID = ID(a.UserID)
+		out.VoucherID = ID(a.VoucherID)
+	}
+
+	return out
+}
+
+func (h *deadLetterHandler) list(c *gin.Context) error {
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	if q.err != nil {
+		return q.err
+	}
+
+	letters, err := h.DeadLetters.List(c.Request.Context(), page.after, page.Limit)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(c, http.StatusOK, newList(page, letters, newDeadLetterOut, func(l *domain.DeadLetter) string { return l.ID }))
+}
+
+func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
+	a, err := h.DeadLetters.Replay(c.Request.Context(), claim, adminOf(c), c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return writeQueued(c, a.OrderID)
+}
+
+func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
+	if err := h.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")); err != nil {
+		return err
+	}
+	return writeNoContent(c)
+}
+
+type unreadNoticeHandler struct{ *api }
+
+type unreadNoticeOut struct {
+	*domain.UnreadNotice
+
+	Source  string `json:"source"`
+	Ref     string `json:"provider_ref,omitempty"`
+	OrderID ID     `json:"order_id,omitempty"`
+	Body    string `json:"body"`
+}
+
+func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
+	out := unreadNoticeOut{
+		UnreadNotice: n,
+		Source:       "notice",
+		Ref:          n.Notice.Ref,
+		OrderID:      ID(n.Notice.OrderID),
+		Body:         strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
+	}
+
+	if n.Notice.Queried {
+		out.Source = "query"
+	}
+
+	return out
+}
+
+func (h *unreadNoticeHandler) list(c *gin.Context) error {
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.NoticeFilter{
+		Open: word(q, "state", func(s string) (bool, bool) { return true, s == "open" }, "must be open"),
+		Page: page.Page,
+	}
+	if q.err != nil {
+		return q.err
+	}
+
+	notices, err := h.Store.UnreadNotices(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(c, http.StatusOK, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }))
+}
+
+func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int64) error {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := bind(c, &in); err != nil {
+		return err
+	}
+
+	if err := domain.CheckReason(in.Reason); err != nil {
+		return err
+	}
+
+	err := h.Store.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+		ID:     id,
+		Reason: in.Reason,
+		By:     adminOf(c),
+		At:     domain.Moment(h.Now()),
+		Claim:  claim,
+	})
+	if err != nil {
+		return err
+	}
+
+	return writeNoContent(c)
+}
+
+type orderEventHandler struct{ *api }
+
+type eventBody struct {
+	ID        ID               `json:"id"`
+	Type      domain.EventType `json:"type"`
+	CreatedAt time.Time        `json:"created_at"`
+	Data      orderOut         `json:"data"`
+}
+
+func newEventBody(e *domain.OrderEvent) eventBody {
+	return eventBody{
+		ID:        ID(e.ID),
+		Type:      e.Type,
+		CreatedAt: e.CreatedAt,
+		Data:      newOrderOut(&e.Order),
+	}
+}
+
+// EncodeEvent returns the body of the delivery of an event, as JSON.
+func EncodeEvent(e *domain.OrderEvent) ([]byte, error) { return json.Marshal(newEventBody(e)) }
+
+// orderEventOut is an event with the body of its delivery.
+type orderEventOut struct {
+	*domain.OrderEvent
+	Payload eventBody `json:"payload"`
+}
+
+func newOrderEventOut(e *domain.OrderEvent) orderEventOut { return orderEventOut{e, newEventBody(e)} }
+
+func (h *orderEventHandler) list(c *gin.Context) error {
+	q := &query{c: c}
+	page := q.page(h.cursors)
+	f := domain.EventFilter{
+		OrderID: q.id("order_id"),
+		Status:  word(q, "status", domain.ParseEventStatus, "must be pending, delivered or failed"),
+		Page:    page.Page,
+	}
+	if q.err != nil {
+		return q.err
+	}
+
+	events, err := h.Store.OrderEvents(c.Request.Context(), f)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(c, http.StatusOK, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }))
+}
+
+func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
+	if err := h.Store.RepeatEvent(c.Request.Context(), claim, id); err != nil {
+		return err
+	}
+	return writeNoContent(c)
+}
