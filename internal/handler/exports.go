@@ -36,52 +36,44 @@ var csvType = []string{"text/csv; charset=utf-8; header=present"}
 // write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
 // for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
-	var file *csv.Writer
-	begin := func() {
-		header := c.Writer.Header()
-		header["Content-Type"] = csvType
-		header.Set("Content-Disposition", `attachment; filename="`+name+h.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
-		file = newCSV(c.Writer, f.separator, f.columns(columns))
+	next, stop := iter.Pull2(rows)
+	defer stop()
+
+	// An error before the first row has an answer of its own.
+	var row []string
+	var err error
+	more := false
+	if !isHead(c) {
+		row, err, more = next()
+	}
+	if err != nil {
+		return err
 	}
 
-	fail := func(err error) error {
-		if file == nil {
-			return err
-		}
-		h.errors.classify(c, err)
-		panic(http.ErrAbortHandler)
-	}
+	header := c.Writer.Header()
+	header["Content-Type"] = csvType
+	header.Set("Content-Disposition", `attachment; filename="`+name+h.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
+	file := newCSV(c.Writer, f.separator, f.columns(columns))
 
-	if isHead(c) {
-		begin()
-		return nil
-	}
-
-	n := 0
-	for row, err := range rows {
-		if err != nil {
-			return fail(err)
-		}
-
-		if file == nil {
-			begin()
-		}
-
+	for n := 1; more && err == nil; n++ {
 		// Flush returns the error.
 		_ = file.Write(inert(row))
-		n++
 		if n%domain.MaxPageSize == 0 {
-			if err := flush(file); err != nil {
-				return fail(err)
-			}
+			err = flush(file)
+		}
+
+		if err == nil {
+			row, err, more = next()
 		}
 	}
 
-	if file == nil {
-		begin()
+	if err == nil {
+		err = flush(file)
 	}
-	if err := flush(file); err != nil {
-		return fail(err)
+
+	if err != nil {
+		h.errors.classify(c, err)
+		panic(http.ErrAbortHandler)
 	}
 
 	return nil
