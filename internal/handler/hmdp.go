@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // hmdpHandler serves the API of hm-dianping, a public teaching project, to that project's pages (docs/hmdp.md). Every
@@ -22,14 +21,14 @@ import (
 type hmdpHandler struct {
 	*api
 
-	lists     snapshots[int64, *service.Catalog] // by shop
+	lists     *voucherLists
 	shopPages *answerCache[shopQuery]
 }
 
 func newHmdpHandler(a *api) *hmdpHandler {
 	return &hmdpHandler{
 		api:       a,
-		lists:     newSnapshots[int64, *service.Catalog](),
+		lists:     newVoucherLists(a),
 		shopPages: newAnswerCache[shopQuery](a, hmdpTimeout),
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 // hmdpVoucher is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
@@ -32,57 +31,24 @@ type hmdpVoucher struct {
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
 // vouchers in other currencies are left out.
 func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
-	catalog, err := h.Vouchers.Catalog(c.Request.Context())
-	if err != nil {
-		return err
-	}
-
-	now := domain.Moment(h.Now())
-	snap := h.lists.get(shopID, catalog, now)
-	if snap == nil {
-		if snap, err = h.listOfShop(c, shopID, catalog, now); err != nil {
-			return err
-		}
-	}
-
-	snap.write(c, now)
-	return nil
-}
-
-func (h *hmdpHandler) listOfShop(c *gin.Context, shopID int64, catalog *service.Catalog, now time.Time) (*snapshot, error) {
 	f := domain.VoucherFilter{
 		ShopID: shopID,
 		Lasts:  true,
 		Page:   domain.Page{Limit: domain.MaxPageSize},
 	}
 
-	vouchers, ok := catalog.List(f, now)
-	if !ok {
-		err := h.limits.visit(c)
-		if err == nil {
-			vouchers, err = h.Vouchers.Older(c.Request.Context(), f, now)
+	return h.lists.write(c, f, func(vouchers []*domain.Voucher, _ time.Time) (*snapshot, error) {
+		out := make([]hmdpVoucher, 0, len(vouchers))
+
+		// Oldest first, as in hm-dianping.
+		for _, v := range slices.Backward(vouchers) {
+			if v.Currency == domain.DefaultCurrency {
+				out = append(out, h.voucher(v))
+			}
 		}
 
-		if err != nil {
-			return nil, err
-		}
-	}
-
-	out := make([]hmdpVoucher, 0, len(vouchers))
-
-	// Oldest first, as in hm-dianping.
-	for _, v := range slices.Backward(vouchers) {
-		if v.Currency == domain.DefaultCurrency {
-			out = append(out, h.voucher(v))
-		}
-	}
-
-	snap, err := encodeHmdp(out)
-	if err == nil && ok {
-		snap = h.lists.put(shopID, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
-	}
-
-	return snap, err
+		return encodeHmdp(out)
+	})
 }
 
 func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {

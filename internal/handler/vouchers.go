@@ -20,14 +20,14 @@ type voucherHandler struct {
 	*api
 
 	shown snapshots[shownKey, shownSource]
-	lists snapshots[domain.VoucherFilter, *service.Catalog]
+	lists *voucherLists
 }
 
 func newVoucherHandler(a *api) *voucherHandler {
 	return &voucherHandler{
 		api:   a,
 		shown: newSnapshots[shownKey, shownSource](),
-		lists: newSnapshots[domain.VoucherFilter, *service.Catalog](),
+		lists: newVoucherLists(a),
 	}
 }
 
@@ -230,30 +230,55 @@ func (h *voucherHandler) list(c *gin.Context) error {
 }
 
 func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
-	catalog, err := h.Vouchers.Catalog(c.Request.Context())
+	return h.lists.write(c, f, func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error) {
+		return h.page(page, vouchers, now), nil
+	})
+}
+
+// voucherLists are answers with lists of vouchers, cached while the catalog is the same.
+type voucherLists struct {
+	*api
+
+	cache snapshots[domain.VoucherFilter, *service.Catalog]
+}
+
+func newVoucherLists(a *api) *voucherLists {
+	return &voucherLists{a, newSnapshots[domain.VoucherFilter, *service.Catalog]()}
+}
+
+// write writes a list, which encode encodes if it is not cached. A list with vouchers that are not in the catalog is not
+// cached, and is limited for visitors.
+func (l *voucherLists) write(
+	c *gin.Context, f domain.VoucherFilter, encode func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error),
+) error {
+	catalog, err := l.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	now := domain.Moment(h.Now())
-	snap := h.lists.get(f, catalog, now)
-	if snap != nil {
+	now := domain.Moment(l.Now())
+	if snap := l.cache.get(f, catalog, now); snap != nil {
 		snap.write(c, now)
 		return nil
 	}
 
-	vouchers, ok := catalog.List(f, now)
-	if ok {
-		snap = h.lists.put(f, cachedSnapshot[*service.Catalog]{h.page(page, vouchers, now), catalog, now, catalog.Until(now)})
-	} else {
-		if err := h.limits.visit(c); err != nil {
+	vouchers, complete := catalog.List(f, now)
+	if !complete {
+		if err := l.limits.visit(c); err != nil {
 			return err
 		}
-		if vouchers, err = h.Vouchers.Older(c.Request.Context(), f, now); err != nil {
+		if vouchers, err = l.Vouchers.Older(c.Request.Context(), f, now); err != nil {
 			return err
 		}
+	}
 
-		snap = h.page(page, vouchers, now)
+	snap, err := encode(vouchers, now)
+	if err != nil {
+		return err
+	}
+
+	if complete {
+		snap = l.cache.put(f, cachedSnapshot[*service.Catalog]{snap, catalog, now, catalog.Until(now)})
 	}
 
 	snap.write(c, now)
