@@ -56,21 +56,31 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 		return err
 	}
 
-	c.Set(loginPhoneKey, in.Phone)
-	sent, err := h.Auth.SendCode(c.Request.Context(), in.Phone, h.asker(c))
+	sent, err := h.send(c, in.Phone)
 	if err != nil {
 		return err
 	}
 
-	h.errors.security.record(c, eventCodeSent)
-	if h.Demo {
-		c.Header("X-Demo-Code", sent.Code)
-	}
 	if wantsCookie(c) {
 		h.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
 	}
 
 	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
+}
+
+// send sends a login code. In demo mode the answer has it.
+func (a *api) send(c *gin.Context, phone string) (auth.SentCode, error) {
+	c.Set(loginPhoneKey, phone)
+	sent, err := a.Auth.SendCode(c.Request.Context(), phone, a.asker(c))
+	if err != nil {
+		return sent, err
+	}
+
+	a.errors.security.record(c, eventCodeSent)
+	if a.Demo {
+		c.Header("X-Demo-Code", sent.Code)
+	}
+	return sent, nil
 }
 
 type codeOut struct {
@@ -212,8 +222,13 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 	if err := end(c.Request.Context(), caller(c)); err != nil {
 		return err
 	}
+	return h.writeLoggedOut(c)
+}
+
+// writeLoggedOut answers a request that has ended the session of the browser.
+func (a *api) writeLoggedOut(c *gin.Context) error {
 	if wantsCookie(c) {
-		h.setCookie(c, refreshCookie, "", -1)
+		a.setCookie(c, refreshCookie, "", -1)
 	}
 	return writeNoContent(c)
 }
@@ -248,9 +263,5 @@ func (h *authHandler) erase(c *gin.Context) error {
 	}
 
 	h.errors.security.record(c, eventErased)
-	if wantsCookie(c) {
-		h.setCookie(c, refreshCookie, "", -1)
-	}
-
-	return writeNoContent(c)
+	return h.writeLoggedOut(c)
 }

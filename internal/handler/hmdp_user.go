@@ -39,17 +39,9 @@ func (h *hmdpHandler) sendCode(c *gin.Context) error {
 		phone = "+" + abroad
 	}
 
-	c.Set(loginPhoneKey, phone)
-	sent, err := h.Auth.SendCode(c.Request.Context(), phone, h.asker(c))
-	if err != nil {
+	if _, err := h.send(c, phone); err != nil {
 		return err
 	}
-
-	h.errors.security.record(c, eventCodeSent)
-	if h.Demo {
-		c.Header("X-Demo-Code", sent.Code)
-	}
-
 	return h.noData(c)
 }
 
