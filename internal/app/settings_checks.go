@@ -309,13 +309,20 @@ func (c settings) checkCodes(context.Context) doctor.Result {
 }
 
 func (c settings) checkEvents(context.Context) doctor.Result {
-	if c.EventsURL == "" {
-		return doctor.Good("off: SECKILL_EVENTS_URL is not set")
+	if c.EventsURL == "" && c.AlertURL == "" {
+		return doctor.Good("off: neither SECKILL_EVENTS_URL nor SECKILL_ALERT_URL is set")
 	}
-	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", domain.ParseKeyring(c.EventsSecret), "the receiver of events", "events of orders"); r.Status != doctor.OK {
+	if r := c.checkSharedSecret("SECKILL_EVENTS_SECRET", domain.ParseKeyring(c.EventsSecret), "the receiver", "events of orders, and alerts"); r.Status != doctor.OK {
 		return r
 	}
-	return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL")
+
+	switch {
+	case c.AlertURL == "":
+		return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL")
+	case c.EventsURL == "":
+		return doctor.Good("alerts are sent to SECKILL_ALERT_URL")
+	}
+	return doctor.Good("events of orders are sent to SECKILL_EVENTS_URL, alerts to SECKILL_ALERT_URL")
 }
 
 func (c settings) checkAdmins(context.Context) doctor.Result {

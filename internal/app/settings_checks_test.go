@@ -116,6 +116,9 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"events, weak secret": {func(f *settings) {
 			f.CodeURL, f.EventsURL, f.EventsSecret = "", "https://erp.example", strings.Repeat("e", 32)
 		}, map[string]doctor.Status{"events": doctor.Fail, "codes": doctor.Fail}},
+		"alerts, weak secret": {func(f *settings) {
+			f.CodeURL, f.AlertURL, f.EventsSecret = "", "https://ops.example", strings.Repeat("e", 32)
+		}, map[string]doctor.Status{"events": doctor.Fail, "codes": doctor.Fail}},
 		"events, token secret": {func(f *settings) { f.EventsURL, f.EventsSecret = "https://erp.example", goodSecret },
 			map[string]doctor.Status{"events": doctor.Fail, "codes": doctor.Fail}},
 		"payment provider":         {func(f *settings) { f.PaymentURL = "https://pay.example" }, map[string]doctor.Status{"sandbox": doctor.OK}},
