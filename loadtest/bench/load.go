@@ -102,7 +102,7 @@ func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
 
 	var (
 		wg    sync.WaitGroup
-		next  atomic.Int64
+		next  = make([]atomic.Int64, len(l.servers))
 		users = make([]client, len(conns))
 		start = time.Now()
 	)
@@ -113,10 +113,15 @@ func (l load) run(ctx context.Context, stop *atomic.Bool) (*result, error) {
 	for i, c := range conns {
 		u := &users[i]
 		u.answers = map[string]*int64{}
+		server := i % len(l.servers)
+
+		// Each server has its own requests, so that a user comes to the same server in every round, as behind a balancer
+		// with sticky sessions. It has verified the user's token then, as a single server has.
+		request := func() int64 { return (next[server].Add(1)-1)*int64(len(l.servers)) + int64(server) }
 
 		wg.Go(func() {
 			if u.err = c.SetDeadline(start.Add(l.limit + answerTimeout)); u.err == nil {
-				u.err = u.send(&l, c, &next, stop, start)
+				u.err = u.send(&l, c, request, stop, start)
 			}
 			if u.err != nil {
 				stop.Store(true)
@@ -145,11 +150,11 @@ type client struct {
 	err       error
 }
 
-func (u *client) send(l *load, c *conn, next *atomic.Int64, stop *atomic.Bool, start time.Time) error {
+func (u *client) send(l *load, c *conn, request func() int64, stop *atomic.Bool, start time.Time) error {
 	n := int64(len(l.requests))
 	sent := time.Now()
 	for round := time.Duration(0); sent.Sub(start) < l.limit && !stop.Load(); round++ {
-		i := next.Add(1) - 1
+		i := request()
 		if i >= n && !l.endless {
 			return nil
 		}
