@@ -107,8 +107,14 @@ func (q *queueEnv) workOne() {
 	q.commit(q.waiting()[0])
 }
 
+// commit commits an entry as a worker does that has asked the gate, which may have been loaded since the admission.
 func (q *queueEnv) commit(p domain.StreamEntry) {
 	q.t.Helper()
+	generation, err := q.gate.Confirm(context.Background(), p)
+	require.NoError(q.t, err)
+	for i := range p.Admissions {
+		p.Admissions[i].Generation = generation
+	}
 	errs := q.committer.Commit(context.Background(), p.Admissions)
 	require.Equal(q.t, make([]error, len(errs)), errs)
 	q.settle(p, domain.End{})

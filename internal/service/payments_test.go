@@ -139,13 +139,19 @@ func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain
 	return openSale(s.stock), err
 }
 
-// fakeStockGate is a gate that refuses to go below 0 units.
+// fakeStockGate is a gate that refuses to go below 0 units, and that has those of the database after it was discarded.
 type fakeStockGate struct {
 	ReservationStore
+	db    *onceStore
 	units int64
+	down  bool // the next change is not answered
 }
 
 func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
+	if q.down {
+		q.down = false
+		return domain.ErrUnavailable
+	}
 	if q.units+delta < 0 {
 		return domain.ErrInvalidState
 	}
@@ -153,33 +159,47 @@ func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
 	return nil
 }
 
-// A repeated decrease whose first answer was lost removes its units from the gate once and returns the result of the
-// first run, even if the gate has fewer units left than the decrease.
-func TestRepeatedStockDecreaseLeavesTheGateOnce(t *testing.T) {
+func (q *fakeStockGate) Unload(context.Context, int64) error {
+	q.units = q.db.stock
+	return nil
+}
+
+// A repeated change of the stock has the result of the first run, and the gate has the units of the database, whatever step
+// the first run had reached.
+func TestRepeatedStockChangeLeavesGateRight(t *testing.T) {
 	for name, tc := range map[string]struct {
+		delta     int64
 		committed bool
+		down      bool // Redis, in the first run
+		lost      error
 		stock     int64 // in the database
 		first     error
 		second    error
-		left      int64 // in the gate, of 9, after both runs
 	}{
-		"the first run committed": {committed: true, stock: 9, first: domain.ErrUnavailable, left: 3},
-		"the first run failed":    {stock: 9, first: domain.ErrUnavailable, left: 3},
-		"the database has less":   {stock: 5, committed: true, first: domain.ErrInvalidState, second: domain.ErrInvalidState, left: 9},
+		"a decrease committed":              {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
+		"a decrease failed":                 {delta: -6, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
+		"a decrease did not reach the gate": {delta: -6, down: true, stock: 9, first: domain.ErrUnavailable},
+		"the answer was not stored":         {delta: -6, stock: 9},
+		"the database has less":             {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 5, first: domain.ErrInvalidState, second: domain.ErrInvalidState},
+		"an increase committed":             {delta: 6, committed: true, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
+		"an increase, answer not stored":    {delta: 6, stock: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, gate := &onceStore{stock: tc.stock, lost: domain.ErrUnavailable, committed: tc.committed}, &fakeStockGate{units: 9}
+			db := &onceStore{stock: tc.stock, lost: tc.lost, committed: tc.committed}
+			gate := &fakeStockGate{db: db, units: 9, down: tc.down}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
 			run := func(again bool) (domain.Voucher, error) {
-				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, -6, "counted")
+				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, tc.delta, "counted")
 			}
-			env.Fails(run(false))(t, tc.first)
+
+			_, err := run(false)
+			require.ErrorIs(t, err, tc.first)
 			v, err := run(true)
 			require.ErrorIs(t, err, tc.second)
 			if err == nil {
-				require.EqualValues(t, 3, v.Sale.Stock)
+				require.Equal(t, tc.stock+tc.delta, v.Sale.Stock)
 			}
-			require.Equal(t, tc.left, gate.units)
+			require.Equal(t, db.stock, gate.units)
 		})
 	}
 }

@@ -167,16 +167,18 @@ func (s *Vouchers) ChangeRoom(
 }
 
 // changeGateAndStock removes units from the gate first and adds them to the gate last, so that the gate does not offer
-// units that the database does not have. There are two exceptions, after which orders for such units fail as sold_out: a
-// rebuild of the gate that reads the database between the two steps of a decrease, and an earlier run of the request that
-// ended before it reached the gate. A later run leaves the gate alone, because the earlier one has usually removed the
-// units. Reconciliation repairs both, and a gate whose change was cut short.
+// units that the database does not have. An earlier run of the request may have done either, or only the first step: after
+// another run the gate is discarded, and the next purchase loads it. There are two exceptions, after which orders for units
+// that are gone fail as sold_out: a rebuild of the gate that reads the database between the two steps of a decrease, and
+// purchases between the commit of a decrease that ran again and the end of the old gate. Reconciliation repairs a gate whose
+// change was cut short.
 func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
 	if s.cfg.Queue == nil {
 		return s.cfg.Store.ChangeStock(ctx, c)
 	}
 
-	take := c.Delta < 0 && (c.Claim == nil || !c.Claim.Again)
+	again := c.Claim != nil && c.Claim.Again
+	take := c.Delta < 0 && !again
 	if take {
 		if err := s.cfg.Queue.AddStock(ctx, c.VoucherID, c.Delta); err != nil {
 			return domain.Voucher{}, err
@@ -186,10 +188,15 @@ func (s *Vouchers) changeGateAndStock(ctx context.Context, c domain.StockChange)
 	v, err := s.cfg.Store.ChangeStock(ctx, c)
 	refused := errors.Is(err, domain.ErrInvalidState) || errors.Is(err, domain.ErrNotFound)
 	added := err == nil && c.Delta > 0
-	if added || refused && take {
-		ctx, cancel := afterCommit(ctx)
-		defer cancel()
-		// After an error, reconciliation adds the units.
+
+	ctx, cancel := afterCommit(ctx)
+	defer cancel()
+
+	// After an error, reconciliation repairs the gate.
+	switch {
+	case again:
+		_ = s.cfg.Queue.Unload(ctx, c.VoucherID)
+	case added || refused && take:
 		_ = s.cfg.Queue.AddStock(ctx, c.VoucherID, max(c.Delta, -c.Delta))
 	}
 
