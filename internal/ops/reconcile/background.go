@@ -22,8 +22,8 @@ const (
 	readTimeout = 2 * time.Minute
 	// rebuildTimeout bounds the wait for a rebuild. The rebuild itself continues.
 	rebuildTimeout = 5 * time.Minute
-	// rebuildPause is the least pause after a rebuild that failed or did not help, because a rebuild of a gate that admits no
-	// buyers keeps them waiting.
+	// rebuildPause is the least pause after a rebuild that did not help, because a rebuild of a gate that admits no buyers
+	// keeps them waiting. One that failed at once costs nothing, and free units must be on sale within a minute (I5).
 	rebuildPause = time.Minute
 )
 
@@ -235,11 +235,13 @@ func (r *Reconciler) check(ctx context.Context, id int64, state *voucherState) (
 	if len(findings) > 0 && !time.Now().Before(state.nextRebuild) {
 		began := time.Now()
 		err := r.repair(ctx, s, findings)
-		state.nextRebuild = time.Now().Add(max(rebuildPause, pollTimeFactor*time.Since(began)))
+		pause := pollTimeFactor * time.Since(began)
 		if err != nil {
+			state.nextRebuild = time.Now().Add(pause)
 			return nil, err
 		}
 
+		state.nextRebuild = time.Now().Add(max(rebuildPause, pause))
 		if !slices.ContainsFunc(findings, func(f Finding) bool { return !f.Repaired }) {
 			state.suspect = nil
 			state.nextRebuild = time.Time{}

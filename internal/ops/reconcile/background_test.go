@@ -153,6 +153,24 @@ func TestRebuildsWithoutEffectAreRare(t *testing.T) {
 	}
 }
 
+// A unit that the gate lacks can be bought within a minute (I5), although Redis or the database fails for a moment.
+func TestFailedRebuildIsRepeatedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newRounds(t)
+		l.view.Level.Stock--
+		l.loadErr = domain.ErrUnavailable
+		start := time.Now()
+		for l.loads < 2 {
+			_, err := l.r.round(t.Context(), l.states)
+			if l.loads == 1 && err != nil {
+				l.loadErr = nil
+			}
+			time.Sleep(5 * time.Second)
+		}
+		require.Less(t, time.Since(start), time.Minute)
+	})
+}
+
 // TestInvariantFindingsAreReportedInEveryRound, until the invariant holds, even if the sale is over. Violations has them
 // too, and each is logged once.
 func TestInvariantFindingsAreReportedInEveryRound(t *testing.T) {
