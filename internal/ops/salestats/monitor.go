@@ -36,7 +36,7 @@ const (
 	keptIdle = time.Minute
 	// levelMaxAge is the age up to which a stock is recorded as that of the current second.
 	levelMaxAge = 2500 * time.Millisecond
-	// maxMonitored bounds the sales whose readings are kept.
+	// maxMonitored bounds the sales that are shown within keptIdle.
 	maxMonitored = 64
 	// reportMissingAfter is the number of readings in a row that must find units missing at the gate before they are
 	// reported.
@@ -190,7 +190,7 @@ type Stock struct {
 func NewMonitor(cfg MonitorConfig) *Monitor {
 	return &Monitor{
 		cfg:   cfg,
-		sales: cache.New[int64](cache.Options[*monitoredSale]{MaxEntries: maxMonitored, IdleTTL: keptIdle}),
+		sales: cache.New[int64](cache.Options[*monitoredSale]{MaxEntries: 2 * maxMonitored, IdleTTL: keptIdle}),
 	}
 }
 
@@ -302,9 +302,12 @@ func (m *Monitor) levels() map[int64]Level {
 
 // Stats returns the statistics of a sale, with the seconds later than after. If the last readings are old it waits for new
 // ones; for a count of the orders only a short time, and only if after is zero.
-// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable.
+// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrOverloaded, ErrUnavailable.
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
-	s := m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) })
+	s, err := m.monitored(voucherID)
+	if err != nil {
+		return SaleStats{}, err
+	}
 
 	stock, err := s.stock.Get(ctx)
 	switch {
@@ -337,6 +340,24 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 
 	m.readHistory(ctx, &stats, after)
 	return stats, nil
+}
+
+// monitored returns the readings of a sale. Its orders are counted again and again while it is shown, so there are at most
+// maxMonitored, and none of them is evicted for another.
+func (m *Monitor) monitored(voucherID int64) (*monitoredSale, error) {
+	if s, ok := m.sales.Get(voucherID); ok {
+		return s, nil
+	}
+
+	shown := 0
+	for range m.sales.All() {
+		shown++
+	}
+	if shown >= maxMonitored {
+		return nil, domain.ErrOverloaded
+	}
+
+	return m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) }), nil
 }
 
 // readHistory fills in what the processes have reported. While Redis does not answer, that is nothing.

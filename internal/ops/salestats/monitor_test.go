@@ -211,6 +211,22 @@ func TestStockOfUnwatchedSale(t *testing.T) {
 	})
 }
 
+func TestShownSalesAreBounded(t *testing.T) {
+	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		for range 2 {
+			for id := range int64(maxMonitored) {
+				_, err := m.Stats(t.Context(), id+1, time.Now())
+				require.NoError(t, err)
+			}
+			_, err := m.Stats(t.Context(), 1000, time.Now())
+			require.ErrorIs(t, err, domain.ErrOverloaded, "maxMonitored sales are shown")
+		}
+		time.Sleep(keptIdle + 2*time.Second)
+		_, err := m.Stats(t.Context(), 1000, time.Now())
+		require.NoError(t, err)
+	})
+}
+
 func TestMain(m *testing.M) {
 	env.Main(m, func() error { return goleak.Find() })
 }
