@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,19 +73,26 @@ func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher
 		}
 	}
 
-	return pageOf(matching, f), counts
+	return c.page(matching, f), counts
 }
 
-// pageOf returns the page of f: of upcoming sales the one that begins next is first, of all others the newest.
-func pageOf(vouchers []*domain.Voucher, f domain.StaffFilter) []*domain.Voucher {
+// page returns the page of f: of upcoming sales the one that begins next is first, of all others the newest.
+func (c *Catalog) page(vouchers []*domain.Voucher, f domain.StaffFilter) []*domain.Voucher {
+	before := func(a, b *domain.Voucher) int { return cmp.Compare(b.ID, a.ID) }
 	if f.Tab == domain.TabUpcoming {
-		slices.SortStableFunc(vouchers, func(a, b *domain.Voucher) int { return a.Sale.BeginAt.Compare(b.Sale.BeginAt) })
+		before = func(a, b *domain.Voucher) int {
+			return cmp.Or(a.Sale.BeginAt.Compare(b.Sale.BeginAt), cmp.Compare(b.ID, a.ID))
+		}
+		slices.SortFunc(vouchers, before)
+	}
 
-		// If the last one of the page before has begun since, so have all that were above it.
-		last := slices.IndexFunc(vouchers, func(v *domain.Voucher) bool { return v.ID == f.Page.Before })
-		vouchers = vouchers[last+1:]
-	} else if f.Page.Before > 0 {
-		vouchers = slices.DeleteFunc(vouchers, func(v *domain.Voucher) bool { return v.ID >= f.Page.Before })
+	if f.Page.Before > 0 {
+		// The last one of the page before. It may have left the tab since, but is still in the catalog.
+		last := &domain.Voucher{ID: f.Page.Before, Sale: &domain.Sale{}}
+		if i := slices.IndexFunc(c.vouchers, func(v *domain.Voucher) bool { return v.ID == f.Page.Before && v.Sale != nil }); i >= 0 {
+			last = c.vouchers[i]
+		}
+		vouchers = slices.DeleteFunc(vouchers, func(v *domain.Voucher) bool { return before(v, last) <= 0 })
 	}
 
 	return vouchers[:min(len(vouchers), f.Page.Limit)]

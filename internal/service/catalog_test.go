@@ -239,4 +239,6 @@ func TestUpcomingByStart(t *testing.T) {
 	require.Equal(t, []int64{4, 5}, page(0, 2, 0))
 	require.Equal(t, []int64{2, 3}, page(5, 2, 0))
 	require.Equal(t, []int64{2, 3}, page(5, 2, 2*time.Hour), "both of the first page have begun")
+	c.vouchers[0].Status = domain.VoucherOff
+	require.Equal(t, []int64{2, 3}, page(5, 2, 0), "the last of the first page was taken off")
 }
