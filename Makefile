@@ -47,7 +47,7 @@ test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on S
 	@go test -vet=off -run '^$$' ./... >/dev/null 2>&1 & ./.ci/install-servers core; wait
 	@results=$$(mktemp -d); export results; failed=; began=$$SECONDS; \
 	$(gotestsum) $(at-once) -parallel 12 -timeout 20m $(longest) || failed=1; \
-	echo; echo "The slowest tests:"; $(call slowest,1s,15); $(call slowest,30s,100) | sed 's/^/OVER THE BUDGET of 30 s: /'; \
+	echo; echo "The slowest tests:"; $(call slowest,1,15); $(call slowest,30,100) | sed 's/^/OVER THE BUDGET of 30 s: /'; \
 	took=$$((SECONDS - began)); test $$took -le 210 || echo "OVER THE BUDGET of 210 s: all tests took $$took s"; \
 	rm -r $$results; test -z "$$failed"
 
@@ -55,7 +55,7 @@ test-all: deps $(GOBIN)/gotestsum ## all tests: also MySQL, clusters, failovers,
 	@results=$$(mktemp -d); export results; failed=; \
 	$(gotestsum) -p $$(getconf _NPROCESSORS_ONLN) -parallel 6 -timeout 30m $(campaigns) || failed=1; \
 	$(again) rest unraced race chart || failed=1; \
-	echo; echo "The slowest tests:"; $(call slowest,1s,15); \
+	echo; echo "The slowest tests:"; $(call slowest,1,15); \
 	$(GOBIN)/gotestsum --format none --hide-summary skipped --raw-command -- cat $$results/* || failed=1; \
 	rm -r $$results; test -z "$$failed"
 
