@@ -37,7 +37,9 @@ func withPasses(t *testing.T, c *rush.Buyers, p *rig.Server) *rush.Buyers {
 	t.Helper()
 	c.Passes = make([]string, len(c.Tokens))
 	for i, token := range c.Tokens {
-		c.Passes[i] = mustEntry(t, p, http.MethodPost, token, c.VoucherID, "").Pass
+		a := mustEntry(t, p, http.MethodPost, token, c.VoucherID, "")
+		require.True(t, a.Pass != "" || a.Code == "sold_out" || a.Code == "unpaid_limit", "entry: %+v", a)
+		c.Passes[i] = a.Pass
 	}
 	return c
 }

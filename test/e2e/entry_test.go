@@ -28,6 +28,7 @@ func TestPasses(t *testing.T) {
 		passes := make([]string, len(tokens))
 		for i, token := range tokens {
 			passes[i] = mustEntry(t, a, http.MethodPost, token, sale, "").Pass
+			require.NotEmpty(t, passes[i])
 		}
 		requireRefused(t, b, "entry_required", tokens[1], sale, passes[0])
 		keyed := func(p *rig.Server) rig.Answer {
