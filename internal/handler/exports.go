@@ -33,8 +33,8 @@ const (
 // csvType is the content type of an export.
 var csvType = []string{"text/csv; charset=utf-8; header=present"}
 
-// write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no client takes a part
-// for the whole.
+// write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no
+// client takes a part for the whole.
 func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
 	next, stop := iter.Pull2(rows)
 	defer stop()
@@ -53,6 +53,12 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 	header := c.Writer.Header()
 	header["Content-Type"] = csvType
 	header.Set("Content-Disposition", `attachment; filename="`+name+h.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
+	if isHead(c) {
+		// Without rows, not even with the names of the columns: their length is not that of the file.
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
+
 	file := newCSV(c.Writer, f.separator, f.columns(columns))
 
 	for n := 1; more && err == nil; n++ {
