@@ -71,7 +71,7 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	case errors.As(err, &limit):
 		return nil, tooLarge
 	case err != nil:
-		return nil, domain.Invalid("body", "must be multipart/form-data with one file, named image")
+		return nil, domain.Invalid("body", "must be complete multipart/form-data with one file, named image")
 	}
 
 	form := c.Request.MultipartForm
@@ -86,7 +86,9 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	}
 	defer file.Close()
 
-	return io.ReadAll(file)
+	content := make([]byte, files[0].Size)
+	_, err = io.ReadFull(file, content)
+	return content, err
 }
 
 func (h *imageHandler) show(c *gin.Context) error {
