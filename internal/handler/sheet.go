@@ -4,11 +4,14 @@ import (
 	"encoding/csv"
 	"io"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/gin-gonic/gin"
+	"golang.org/x/text/unicode/norm"
 
 	"seckill/internal/domain"
 )
@@ -106,11 +109,21 @@ func (f *sheetFormat) id(n int64) string { return f.text(number(n)) }
 // text returns a cell with a text. A tab behind it makes spreadsheet programs keep the digits of a long number and a
 // title such as 11-11.
 func (f *sheetFormat) text(s string) string {
-	if f.exact && strings.ContainsAny(s, "0123456789") && strings.Trim(s, "0123456789 .,:/+-%eE") == "" {
+	plain := norm.NFKC.String(s)
+	if f.exact && valueLike.MatchString(plain) && (strings.ContainsFunc(plain, unicode.IsDigit) || truthLike.MatchString(plain)) {
 		return s + "\t"
 	}
 	return s
 }
+
+// What spreadsheet programs of some region read as a number, an amount, a date, a time or a truth value, from full-width
+// characters as well: 1.5, $5, 11月11日, 5 Mar, SEPT2. Month names of European languages differ in their ends.
+var (
+	valueLike = regexp.MustCompile(`(?i)^(?:[\p{Nd}\p{Sc}\s.,:/+%()'’⁄\x{2212}-]|[年月日号時时分秒上下午]|e|am|pm|元|` +
+		`(?:jan|gen|ene|feb|fév|fev|mar|mär|apr|avr|abr|ma[iyj]|mag|jun|jui|giu|jul|lug|aug|aoû|ago|sep|set|o[ck]t|out|ott|nov|de[cz]|dic|déc)\pL{0,6}|` +
+		`true|false)+$`)
+	truthLike = regexp.MustCompile(`(?i)^\s*(?:true|false)\s*$`)
+)
 
 // time returns a cell with a time in the form that spreadsheet programs read as one, or an empty cell without a time.
 func (f *sheetFormat) time(t *time.Time) string {
@@ -141,7 +154,9 @@ func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 // https://owasp.org/www-community/attacks/CSV_Injection.
 func inert(cells []string) []string {
 	for i, cell := range cells {
-		if strings.HasPrefix(cell, "\n") || strings.IndexAny(cell, "=+-@\t\r＝＋－＠") == 0 {
+		// Some programs skip what shows nothing.
+		start := strings.TrimLeft(cell, " \u00a0\u3000\u200b\ufeff")
+		if strings.IndexAny(start, "=+-@\n\t\r＝＋－＠") == 0 {
 			cells[i] = "'" + cell
 		}
 	}

@@ -23,7 +23,7 @@ func TestFileForSpreadsheets(t *testing.T) {
 	require.NoError(t, flush(w))
 	require.Equal(t, "\uFEFFa;\"b; c\"\r\n\"say \"\"hi\"\"\";\"two\r\nlines, 大关 😀\"\r\n", b.String())
 
-	for _, formula := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\r=1", `=HYPERLINK("http://x","y")`, "＝1", "＠1"} {
+	for _, formula := range []string{"=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\n=1", "\r=1", `=HYPERLINK("http://x","y")`, "＝1", "＠1", " =1", "\u3000=1", "\ufeff=1", "\u200b+1"} {
 		require.Equal(t, []string{"'" + formula, "x"}, inert([]string{formula, "x"}))
 	}
 	texts := []string{"", " space ", "'", "1=1", "1-1"}
@@ -49,11 +49,13 @@ func TestExactCells(t *testing.T) {
 	exact := sheetFormat{exact: true}
 	for _, text := range []string{
 		"3375384729038782465", "2026112822001476591402836451", "00123", "11.11", "11-11", "1/2", "2E10", "+86 138 0000 0001", "50 %", "18:30",
+		"１１－１１", "１２：３０", "11月11日", "2026年11月11日", "$5", "€ 12,50", "¥50", "￥50", "80元", "MAR1", "SEPT2", "5 Nov", "1. März 2026", "1 août",
+		"7:30 pm", "(5)", "−5", "1½", "٣-٤", "TRUE", "false",
 	} {
 		require.Equal(t, text+"\t", exact.text(text))
 		require.Equal(t, text, (&sheetFormat{}).text(text))
 	}
-	for _, text := range []string{"", "8 for 5", "tx_123", "大关 11", "E", "138****0001", "ch_3QK", "-"} {
+	for _, text := range []string{"", "8 for 5", "tx_123", "大关 11", "E", "138****0001", "ch_3QK", "-", "March", "5 pm tea", "11月特惠", "Menu 1", "$", "truest 1"} {
 		require.Equal(t, text, exact.text(text))
 	}
 	require.Equal(t, "77\t", exact.id(77))

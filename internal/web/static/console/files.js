@@ -10,7 +10,8 @@ const TIMEOUT = 30_000; // ms until the file begins
 // region returns the parameters of the API for a spreadsheet program of the visitor's region, time zone and language. Where
 // the decimal separator is a comma, such programs expect semicolons between cells.
 function region() {
-  const { timeZone } = new Intl.DateTimeFormat().resolvedOptions();
+  const { timeZone: name } = new Intl.DateTimeFormat().resolvedOptions();
+  const timeZone = name === "Etc/Unknown" ? "UTC" : name; // which such a browser shows
   const decimal = new Intl.NumberFormat(navigator.language).formatToParts(1.5).find((p) => p.type === "decimal").value;
   return {
     lang: language(), ids: "text", ...(timeZone && { tz: timeZone }), ...(decimal === "," && { separator: ";", decimal }),

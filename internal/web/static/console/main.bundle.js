@@ -402,13 +402,14 @@ for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.va
 values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
 get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
 focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
-user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone}=new Intl.DateTimeFormat().resolvedOptions();const decimal=new Intl.NumberFormat(
-navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;return{lang:language(),ids:"text",...timeZone&&
-{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({path,query:query2={},file,label,out}){return button(
-{name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{const response=await asUser("GET",`${path}?${new URLSearchParams(
-{...query2,...region()})}`,{timeout:TIMEOUT4,stream:true});const blob=await response.blob().catch(err=>{throw new Problem(
-{code:"network",detail:String(err)})});const url=URL.createObjectURL(blob);const name=/filename="([^"]+)"/.exec(response.
-headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"];var actors=["admin","buyer","provider","system"];var actions=["create_vouc\
+user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions();const timeZone=name===
+"Etc/Unknown"?"UTC":name;const decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="de\
+cimal").value;return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
+path,query:query2={},file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{
+const response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,{timeout:TIMEOUT4,stream:true});
+const blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})});const url=URL.createObjectURL(
+blob);const name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).
+click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"];var actors=["admin","buyer","provider","system"];var actions=["create_vouc\
 her","change_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","c\
 ancel","expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","c\
 lose_notice","replay_dead_letter","discard_dead_letter"];var actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,

@@ -718,10 +718,11 @@ names=names;facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(
 ([name2,value],i2)=>{const dd=facts.children[i2].lastChild;if(name2!=="address")text(dd,value);else if(dd.textContent!==
 value)dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",true);const stopReading=watch2(id);const stopTime=keepTime(
 update);return()=>{attr(root2,"data-bar",null);stopReading();stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
-/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var withoutAccents=text2=>text2.normalize("NFD").replace(
-/[\u0300-\u036f]/g,"").normalize("NFC");function finder(search){const words=folded2(search).split(/\s+/).filter(Boolean);
-return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(word=>full2.includes(word)||
-plain.includes(word))}}var DAY3=24*36e5;var NOW="now";function mount4(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const bones=h(
+/i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC");var STROKES={ø:"o",ł:"l",đ:"\
+d",ħ:"h",ŧ:"t",æ:"ae",œ:"oe"};var withoutAccents=text2=>text2.normalize("NFD").replace(/(?=\p{Mn})[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u0670]/gu,
+"").normalize("NFC").replace(/[øłđħŧæœ]/g,letter=>STROKES[letter]);function finder(search){const words=folded2(search).
+split(/\s+/).filter(Boolean);return text2=>{const full2=folded2(text2);const plain=withoutAccents(full2);return words.every(
+word=>full2.includes(word)||plain.includes(word))}}var DAY3=24*36e5;var NOW="now";function mount4(root2){const cards=new Map;const grid=h("ul",{class:"grid"});const bones=h(
 "div",{class:"grid bones","aria-hidden":"true"},...Array.from({length:6},()=>h("div",{class:"bone"})));const empty=h("p",
 {class:"empty",role:"status"});const banner=h("p",{class:"banner toast",role:"status"});const more3=h("button",{type:"bu\
 tton",class:"quiet","data-do":"more",onclick:()=>more2()},t("more"));const past2=h("button",{type:"button",class:"quiet",
