@@ -198,7 +198,7 @@ func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Durat
 		return domain.User{}, Session{}, err
 	}
 
-	code := domain.Typed(c.Code)
+	code := domain.TypedCode(c.Code)
 	now := domain.Moment(a.cfg.Now())
 	s := Session{
 		ID:         NewSessionID(),

@@ -98,7 +98,7 @@ var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
 // ErrSecondFactorLost, ErrTOTPRequired (password is empty), ErrWrongTOTP (it is wrong, or its step is not later than the
 // last accepted one).
 func (f *SecondFactors) check(u domain.User, factor *SecondFactor, password string, now time.Time) error {
-	password = domain.Typed(password)
+	password = domain.TypedCode(password)
 
 	secret, err := f.open(u.ID, factor.Secret)
 	switch {

@@ -64,11 +64,11 @@ func UnknownCode(detail string) error {
 	return fmt.Errorf("%w: %w", ErrUnknownCode, Invalid("code", "%s", detail))
 }
 
-// Parse returns the order id of a code as somebody typed it ([Typed]), in any case. Error: ErrUnknownCode.
+// Parse returns the order id of a code as somebody typed it ([TypedCode]), in any case. Error: ErrUnknownCode.
 func (c RedeemCodes) Parse(code string) (int64, error) {
 	unknown := UnknownCode("is not a code of this shop")
 
-	text := lookalikes.Replace(strings.ToUpper(Typed(code)))
+	text := lookalikes.Replace(strings.ToUpper(TypedCode(code)))
 	raw, err := crockford.DecodeString(text)
 	if err != nil || len(raw) != codeID+codeTag || len(text) != crockford.EncodedLen(len(raw)) {
 		return 0, unknown

@@ -42,8 +42,9 @@ func unprintable(r rune) bool {
 	return reverses || unicode.IsControl(r) && r != '\n' && r != '\t'
 }
 
-// blanks are symbols without ink: a Braille cell without a dot, the place of a picture that was not pasted, a silent note.
-const blanks = "\u2800\uFFFC\U0001D159"
+// blanks are characters without ink: a Braille cell without a dot, the place of a picture that was not pasted, a silent note,
+// and blanks of hieroglyphs.
+const blanks = "\u2800\uFFFC\U0001D159\U00013441\U00013442"
 
 // visible reports whether r shows something by itself: a letter, a number, punctuation or a symbol. A few of these are
 // fillers, which show nothing.
@@ -63,9 +64,9 @@ func ignorable(r rune) bool {
 }
 
 // Finder returns a function that reports whether a text contains part, as people read both: the case, the width and the
-// composition of characters, and characters that show nothing, make no difference. A letter without an accent is found with
-// one as well, but not the reverse. Nothing contains a part that shows nothing. The storefront searches by the same rule
-// (static/lib/find.js).
+// composition of characters, the kind and number of spaces, and characters that show nothing, make no difference. A letter
+// without an accent is found with one as well, but not the reverse. Nothing contains a part that shows nothing. The
+// storefront searches for words by the same rule (static/lib/find.js).
 func Finder(part string) func(text string) bool {
 	part = folded(part)
 	if part == "" {
@@ -80,23 +81,35 @@ func Finder(part string) func(text string) bool {
 // folded returns the form of a text in which searches compare it.
 func folded(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
-	return norm.NFKC.String(strings.Map(func(r rune) rune {
+	text = norm.NFKC.String(strings.Map(func(r rune) rune {
 		if ignorable(r) {
 			return -1
 		}
 		return r
 	}, text))
+	return dots.Replace(strings.Join(strings.Fields(text), " "))
 }
+
+// dots makes one letter of the two i of Turkish, whose capitals are İ and I: another language reads the second as its own.
+var dots = strings.NewReplacer("i\u0307", "i", "ı", "i")
+
+// strokes maps letters with a stroke, or of two letters in one, which Unicode does not decompose.
+var strokes = strings.NewReplacer("ø", "o", "ł", "l", "đ", "d", "ħ", "h", "ŧ", "t", "æ", "ae", "œ", "oe")
 
 // withoutAccents removes the accents from letters. Only the common ones, because the marks of other scripts make another
 // letter, as in Japanese.
 func withoutAccents(text string) string {
-	return norm.NFC.String(strings.Map(func(r rune) rune {
-		if r >= '\u0300' && r <= '\u036F' {
+	return strokes.Replace(norm.NFC.String(strings.Map(func(r rune) rune {
+		if isAccent(r) {
 			return -1
 		}
 		return r
-	}, norm.NFD.String(text)))
+	}, norm.NFD.String(text))))
+}
+
+// isAccent reports whether r is a mark that readers leave out: an accent of an alphabet, or a vowel of Hebrew or Arabic.
+func isAccent(r rune) bool {
+	return r >= '\u0300' && r <= '\u036F' || r >= '\u0591' && r <= '\u05C7' && unicode.Is(unicode.Mn, r) || r >= '\u064B' && r <= '\u0652' || r == '\u0670'
 }
 
 // Typed returns what a person meant who typed or pasted a code or a number: the plain form of each character (NFKC, for
@@ -112,6 +125,18 @@ func Typed(text string) string {
 		}
 		return r
 	}, norm.NFKC.String(text))
+}
+
+// TypedCode returns the letters and digits of a code that a person typed or pasted ([Typed]). What stands between and around
+// them is of the message or the spreadsheet that the code was copied from: a full stop, quotes, brackets, a comma after
+// thousands.
+func TypedCode(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPunct(r) || unicode.IsSymbol(r) {
+			return -1
+		}
+		return r
+	}, Typed(text))
 }
 
 // isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, the sound mark of

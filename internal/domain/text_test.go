@@ -32,7 +32,7 @@ func TestText(t *testing.T) {
 		"zero-width spaces": "\u200b\u200b", "a joiner": "\u200d", "a byte order mark": "\ufeff", "a soft hyphen": "\u00ad", "blanks": " \t\n", "an ideographic space": "\u3000",
 		"a Hangul filler": "\u3164", "a narrow Hangul filler": "\uffa0", "a Braille blank": "\u2800", "a mark on nothing": "\u0301", "a tag": "\U000e0041", "a variation": "\ufe0f",
 		"an Ogham space": "\u1680", "a Mongolian separator": "\u180e", "an invisible times": "\u2062", "the place of a picture": "\ufffc",
-		"a silent note": "\U0001d159", "a private character": "\ue000", "a line separator": "\u2028",
+		"a silent note": "\U0001d159", "a blank of hieroglyphs": "\U00013441", "a private character": "\ue000", "a line separator": "\u2028",
 	} {
 		assert.True(t, refused(text, required), name)
 		assert.True(t, refused(text, optional), name)
@@ -63,6 +63,23 @@ func TestFinder(t *testing.T) {
 		{"100%_!", []string{"at 100%_! off"}, []string{"100", "1000"}},
 		{"１００", []string{"100 元"}, []string{"10"}},
 		{"\u200b", nil, []string{"a", "", "\u200b"}},
+		{" \n", nil, []string{"a b", " "}},
+		{"sushi for two\n", []string{"sushi  for\u00a0two", "a sushi\nfor two", "sushi\u3000for two"}, []string{"sushifortwo"}},
+		{"istanbul", []string{"İstanbul", "ISTANBUL"}, nil},
+		{"İSTANBUL", []string{"istanbul", "İstanbul"}, nil},
+		{"ışık", []string{"IŞIK", "Işık"}, []string{"asik"}},
+		{"isik", []string{"IŞIK", "Işık"}, nil},
+		{"lodz", []string{"Łódź"}, nil},
+		{"smorrebrod", []string{"Smørrebrød", "SMØRREBRØD"}, nil},
+		{"pho dac biet", []string{"Phở đặc biệt"}, nil},
+		{"oeuvre", []string{"Œuvre"}, nil},
+		{"ø", []string{"Øl"}, []string{"ol"}},
+		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}},       // Arabic, with vowels
+		{"\u05e9\u05dc\u05d5\u05dd", []string{"\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "\ufb2a\u05b8\u05dc\u05d5\u05b9\u05dd"}, nil}, // Hebrew, with points
+		{"🇺🇸", []string{"🇺🇸 burger"}, []string{"🇨🇳", "🇺🇦"}},
+		{"👍", []string{"👍🏽 deal"}, []string{"👎"}},
+		{"ｶﾞﾑ", []string{"ガム"}, []string{"カム"}},
+		{"한글", []string{"\u1112\u1161\u11ab\u1100\u1173\u11af"}, nil},
 	} {
 		contains := Finder(c.part)
 		for _, text := range c.in {
@@ -117,6 +134,18 @@ func TestTyped(t *testing.T) {
 	// Unicode lists the digits of each script in a row, from zero to nine.
 	for _, row := range digitRows() {
 		require.Equal(t, "0123456789", Typed(row), "%q", row)
+	}
+}
+
+// TestTypedCode: codes are copied with what stands around them in a message or a spreadsheet.
+func TestTypedCode(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"123456.": "123456", "123456。": "123456", "【123456】": "123456", "\u201c123456\u201d": "123456", "'123456": "123456", "123,456": "123456", "123\u2019456": "123456",
+		"123.456": "123456", "123_456": "123456", "(123) 456": "123456", "<123456>": "123456", "`123456`": "123456", "１２３，４５６": "123456",
+		"ABCD_efgh/0123": "ABCDefgh0123", "12a456": "12a456", "12\x00456": "12\x00456", "12345": "12345", "...": "",
+	} {
+		require.Equal(t, want, TypedCode(typed), "%q", typed)
 	}
 }
 
