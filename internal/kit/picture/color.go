@@ -47,7 +47,7 @@ func widen(img *image.YCbCr) {
 }
 
 // toSRGB converts an opaque picture to sRGB in place: from CMYK, if its four channels are those, and from the space of its
-// ICC profile. Without a profile that can be read, and that is one of such a picture, RGB counts as sRGB and CMYK is
+// ICC profile. Without a profile that can be read, and that is one of such a picture (not of gray for a picture with colours), RGB counts as sRGB and CMYK is
 // converted by its definition; browsers do the same. Error: *domain.InvalidError.
 func toSRGB(img *image.RGBA, cmyk bool, profile []byte) (err error) {
 	// The library indexes tables by what the profile says about their sizes.
@@ -57,7 +57,7 @@ func toSRGB(img *image.RGBA, cmyk bool, profile []byte) (err error) {
 		}
 	}()
 
-	convert := conversion(profile, cmyk)
+	convert := conversion(profile, cmyk, isGray(img))
 	if convert == nil {
 		return nil
 	}
@@ -70,9 +70,19 @@ func toSRGB(img *image.RGBA, cmyk bool, profile []byte) (err error) {
 	return nil
 }
 
+// isGray reports whether a picture has no colours.
+func isGray(img *image.RGBA) bool {
+	for at := 0; at < len(img.Pix); at += 4 {
+		if img.Pix[at] != img.Pix[at+1] || img.Pix[at] != img.Pix[at+2] {
+			return false
+		}
+	}
+	return true
+}
+
 // conversion returns a function that replaces the channels of a pixel by its red, green and blue in sRGB, or nil if they
 // are already.
-func conversion(file []byte, cmyk bool) func(pixel []byte) {
+func conversion(file []byte, cmyk, gray bool) func(pixel []byte) {
 	channels := 3
 	if cmyk {
 		channels = 4
@@ -80,7 +90,7 @@ func conversion(file []byte, cmyk bool) func(pixel []byte) {
 
 	profile := profileOf(file)
 	switch {
-	case profile != nil && profile.Header.DataColorSpace == icc.ColorSpaceGray && !cmyk:
+	case profile != nil && profile.Header.DataColorSpace == icc.ColorSpaceGray && gray && !cmyk:
 		if to := transformer(profile, 1); to != nil {
 			return grayConversion(to)
 		}

@@ -181,6 +181,7 @@ func TestProfilesAreConverted(t *testing.T) {
 	requireColor(t, c, converted(t, asPNG(t, solid(c))), 8, 8, "no profile")
 	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, icc[:halfway]))), 8, 8, "half a profile")
 	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, press()))), 8, 8, "a profile of CMYK")
+	requireColor(t, c, converted(t, withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, gammaOne()))), 8, 8, "a profile of gray")
 
 	gray := image.NewGray(image.Rect(0, 0, 16, 16))
 	for i := range gray.Pix {

@@ -12,7 +12,7 @@ func orientation(exif []byte) int {
 	return tiffTag(exif, tagOrientation)
 }
 
-// tiffTag returns the short number of a tag in the first directory of a TIFF header, or 1 if it is not a number from 1 to
+// tiffTag returns the number of a tag in the first directory of a TIFF header, or 1 if it is not a number from 1 to
 // 8.
 func tiffTag(tiff []byte, tag uint16) int {
 	if len(tiff) < 8 {
@@ -36,7 +36,16 @@ func tiffTag(tiff []byte, tag uint16) int {
 		}
 
 		if order.Uint16(entries) == tag {
-			if value := int(order.Uint16(entries[8:])); value >= 1 && value <= 8 {
+			const kindByte, kindLong = 1, 4
+			value := int(order.Uint16(entries[8:]))
+			switch order.Uint16(entries[2:]) {
+			case kindByte:
+				value = int(entries[8])
+			case kindLong:
+				value = int(order.Uint32(entries[8:]))
+			}
+
+			if value >= 1 && value <= 8 {
 				return value
 			}
 			return 1

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"encoding/binary"
+	"encoding/hex"
 	"image"
 	"io"
 	"iter"
@@ -54,7 +55,8 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 		case marker >= 0xc0 && marker <= 0xc2:
 			frame = data
 			progressive = marker == 0xc2
-		case marker == 0xe1 && bytes.HasPrefix(data, exifSignature):
+		case marker == 0xe1 && bytes.HasPrefix(data, exifSignature) && p.exif == nil:
+			// Further segments continue a long one.
 			p.exif = data[len(exifSignature):]
 		case marker == 0xe2 && bytes.HasPrefix(data, profileSignature) && len(data) > len(profileSignature)+2:
 			profile[data[len(profileSignature)]] = data[len(profileSignature)+2:]
@@ -169,6 +171,8 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 			}
 		case kind == "eXIf":
 			p.exif = bytes.TrimPrefix(data, exifSignature)
+		case (kind == "tEXt" || kind == "zTXt") && p.exif == nil:
+			p.exif = rawExif(kind, data)
 		case kind == "iCCP":
 			p.profile = inflated(data)
 		}
@@ -178,8 +182,35 @@ func pngParts(file []byte, header image.Config) (parts, error) {
 	return p, nil
 }
 
-// inflated returns the profile in an iCCP chunk: a name, a zero, the method zero, and the compressed profile. It returns
-// nil if there is none or if it is damaged.
+// rawExif returns the EXIF data in a text chunk, or nil. Programs that do not know eXIf chunks write the data in hexadecimal
+// digits, after their name and length.
+func rawExif(kind string, chunk []byte) []byte {
+	keyword, text, _ := bytes.Cut(chunk, []byte{0})
+	switch string(keyword) {
+	case "Raw profile type exif", "Raw profile type APP1":
+	default:
+		return nil
+	}
+
+	if kind == "zTXt" {
+		text = inflated(chunk)
+	}
+
+	fields := bytes.Fields(text)
+	if len(fields) < 3 {
+		return nil
+	}
+
+	data, err := hex.DecodeString(string(bytes.Join(fields[2:], nil)))
+	if err != nil {
+		return nil
+	}
+
+	return bytes.TrimPrefix(data, exifSignature)
+}
+
+// inflated returns the content of an iCCP or zTXt chunk: a name, a zero, the method zero, and the compressed content. It
+// returns nil if there is none or if it is damaged.
 func inflated(chunk []byte) []byte {
 	_, compressed, found := bytes.Cut(chunk, []byte{0})
 	if !found || len(compressed) == 0 || compressed[0] != 0 {
