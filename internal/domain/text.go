@@ -139,6 +139,17 @@ func TypedCode(text string) string {
 	}, Typed(text))
 }
 
+// Pasted returns a reference that was copied from a page of the bank or a message, without spaces, line breaks, and
+// characters that show nothing, of which no reference has any.
+func Pasted(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || ignorable(r) {
+			return -1
+		}
+		return r
+	}, text)
+}
+
 // isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, the sound mark of
 // a Japanese keyboard, or a dot at half height.
 func isDash(r rune) bool {

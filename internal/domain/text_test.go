@@ -74,7 +74,7 @@ func TestFinder(t *testing.T) {
 		{"pho dac biet", []string{"Phở đặc biệt"}, nil},
 		{"oeuvre", []string{"Œuvre"}, nil},
 		{"ø", []string{"Øl"}, []string{"ol"}},
-		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}},       // Arabic, with vowels
+		{"\u0634\u0645\u0633", []string{"\u0634\u064e\u0645\u0652\u0633"}, []string{"\u0633"}},                                            // Arabic, with vowels
 		{"\u05e9\u05dc\u05d5\u05dd", []string{"\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "\ufb2a\u05b8\u05dc\u05d5\u05b9\u05dd"}, nil}, // Hebrew, with points
 		{"🇺🇸", []string{"🇺🇸 burger"}, []string{"🇨🇳", "🇺🇦"}},
 		{"👍", []string{"👍🏽 deal"}, []string{"👎"}},

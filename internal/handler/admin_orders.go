@@ -227,7 +227,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 
 	p, err := h.Payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
 		OrderID: id,
-		Ref:     in.Ref,
+		Ref:     domain.Pasted(in.Ref),
 		Reason:  in.Reason,
 		By:      adminOf(c),
 		Claim:   claim,

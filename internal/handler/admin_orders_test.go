@@ -86,18 +86,19 @@ func TestAdminFindsOrdersByWhatBuyersTell(t *testing.T) {
 		later := "=" + start.Add(10*time.Second).Format(time.RFC3339)
 
 		for query, want := range map[string][]string{
-			"phone_end=0001":                                 {b.ID, a.ID},
-			"phone_end=0001&title=coffee":                    {a.ID},
-			"phone_end=0001&phone=13800010001":               {b.ID},
-			"title=COFFEE":                                   {c.ID, a.ID},
-			"title=%25":                                      {c.ID, a.ID}, // literally
-			"title=!":                                        {c.ID, a.ID},
-			"payment_ref=" + url.QueryEscape(payment):        {c.ID},
-			"payment_ref=" + payment + "&id=" + a.ID:         nil,
-			"created_from" + later:                           {c.ID},
-			"created_to" + later:                             {b.ID, a.ID},
-			"created_to" + later + "&status=pending_payment": {b.ID, a.ID},
-			"created_from=2003-01-01T00:00:00%2B08:00&created_to" + later: {b.ID, a.ID},
+			"phone_end=0001":                          {b.ID, a.ID},
+			"phone_end=0001&title=coffee":             {a.ID},
+			"phone_end=0001&phone=13800010001":        {b.ID},
+			"title=COFFEE":                            {c.ID, a.ID},
+			"title=%25":                               {c.ID, a.ID}, // literally
+			"title=!":                                 {c.ID, a.ID},
+			"payment_ref=" + url.QueryEscape(payment): {c.ID},
+			"payment_ref=" + url.QueryEscape("\u200e "+payment[:3]+"\u200b"+payment[3:]+"\r\n"): {c.ID}, // as copied from a page of the bank
+			"payment_ref=" + payment + "&id=" + a.ID:                                            nil,
+			"created_from" + later:                                                              {c.ID},
+			"created_to" + later:                                                                {b.ID, a.ID},
+			"created_to" + later + "&status=pending_payment":                                    {b.ID, a.ID},
+			"created_from=2003-01-01T00:00:00%2B08:00&created_to" + later:                       {b.ID, a.ID},
 		} {
 			assert.Equal(t, want, admin.find("?"+query), query)
 		}

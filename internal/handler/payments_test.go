@@ -247,7 +247,7 @@ func TestReturnOutside(t *testing.T) {
 
 		path := "/api/v1/admin/orders/" + p.Order.ID
 		require.Contains(t, string(admin.get(path).want(http.StatusOK).body), `"refund_tries":5,"refund_error":"the bank does not answer"`)
-		body := map[string]any{"provider_ref": p.Payment.Ref, "reason": "card closed; transfer of 14 November"}
+		body := map[string]any{"provider_ref": " " + p.Payment.Ref + "\u200b\n", "reason": "card closed; transfer of 14 November"}
 		admin.refusedRequest("POST", path+"/return-outside", map[string]any{"reason": ""}, "reason", "provider_ref")
 		admin.post("/api/v1/admin/orders/12345/return-outside", body).problem(http.StatusNotFound, "not_found")
 		e.staff("13900000007", domain.RoleViewer).post(path+"/return-outside", body).problem(http.StatusForbidden, "forbidden")

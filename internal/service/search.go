@@ -22,7 +22,7 @@ type SearchFilter struct {
 	PhoneEnd string
 	// A part of the voucher's title.
 	Title string
-	// The provider's reference of one of the payments.
+	// The provider's reference of one of the payments, as pasted.
 	Payment string
 	Status  domain.OrderStatus
 	// From <= CreatedAt < To.
@@ -210,10 +210,10 @@ func (s *Search) byPhone(ctx context.Context, f *SearchFilter, q *SearchQuery) e
 		return nil
 	}
 
-	phone := f.Phone
+	phone := domain.Typed(f.Phone)
 	if !seededPhone.MatchString(phone) {
 		var err error
-		if phone, err = s.Phones.Canonical(phone); err != nil {
+		if phone, err = s.Phones.Canonical(f.Phone); err != nil {
 			return err
 		}
 	}
@@ -266,7 +266,7 @@ func (s *Search) byPayment(ctx context.Context, f *SearchFilter, q *SearchQuery)
 		return nil
 	}
 
-	id, err := s.Store.OrderOfPayment(ctx, f.Payment)
+	id, err := s.Store.OrderOfPayment(ctx, domain.Pasted(f.Payment))
 	if err != nil {
 		return err
 	}

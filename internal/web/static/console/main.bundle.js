@@ -365,35 +365,35 @@ max2)});return seconds}function formatMinutes(seconds){const rest=seconds%60;ret
 input)||year<2003||year>9997)reject("form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
 tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,
 props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,clean:input=>plain(input).replace("：",":"),props:{type:"\
-text",inputmode:"text"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{
-type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},
-picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
-const ids3={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.kind];const options=(def.
-options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids3.input,name:def.name,
-autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&"true",
-...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids3.error,class:"error",role:kind.control&&"\
-alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};const control=kind.
-control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids3.note,class:"note"});const element=h(
-"div",{class:"field","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.label),control?.element??
-input,note,error);const explain2=()=>{text(note,(typeof def.note==="function"?def.note(input.value):def.note)||"");show(
-note,note.textContent)};explain2();let initial=input.value;let asRead=initial;return{def,element,input,showError,focus(){
-const fold=element.closest("details");if(fold)fold.open=true;focusable.focus()},refresh(){control?.refresh();explain2()},
-changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);scratch.value=
-value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.value=normalized;initial=normalized},
-read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=kind.clean?.(asRead)??asRead.trim();if(raw!==
-"")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;function forget(){
-forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,children=[],groups:groups2=null}){
-const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h("button",{type:"submit",class:kind,
-"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},...(groups2??[{}]).map(group),
-...children,out.element,h("div",{class:"actions"},send2));function group(g){const own=h("div",{class:"fields"},...[...all2.
-values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));if(!g.name)return own;if(!g.folded)return h("field\
-set",{"data-group":g.name},h("legend",{},g.title),own);return h("details",{"data-group":g.name},h("summary",{},g.title),
-own)}function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(api.value));f.refresh()}}
-function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??"");if(errors[field2])
-first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};const errors={};for(const[
-field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;complete[field2]=value;
-if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=err.
-message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
+text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{type:"text"}},amount:{read:amount,clean:plain,props:{type:"\
+text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{
+read:currency,clean:plain,props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,
+tag:"select",props:{}}};function field(def){const ids3={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.
+kind];const options=(def.options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids3.
+input,name:def.name,autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.
+required&&"true",...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids3.error,class:"error",role:kind.
+control&&"alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};
+const control=kind.control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids3.note,class:"\
+note"});const element=h("div",{class:"field","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.
+label),control?.element??input,note,error);const explain2=()=>{text(note,(typeof def.note==="function"?def.note(input.value):
+def.note)||"");show(note,note.textContent)};explain2();let initial=input.value;let asRead=initial;return{def,element,input,
+showError,focus(){const fold=element.closest("details");if(fold)fold.open=true;focusable.focus()},refresh(){control?.refresh();
+explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);
+scratch.value=value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.value=normalized;
+initial=normalized},read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=kind.clean?.(asRead)??
+asRead.trim();if(raw!=="")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;
+function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,
+children=[],groups:groups2=null}){const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h(
+"button",{type:"submit",class:kind,"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},
+...(groups2??[{}]).map(group),...children,out.element,h("div",{class:"actions"},send2));function group(g){const own=h("d\
+iv",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));if(!g.name)return own;
+if(!g.folded)return h("fieldset",{"data-group":g.name},h("legend",{},g.title),own);return h("details",{"data-group":g.name},
+h("summary",{},g.title),own)}function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(
+api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??
+"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};const errors={};
+for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;complete[field2]=
+value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=
+err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
 send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){const errors=Object.
 fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
 if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));const api={element,out,value:field2=>all2.
@@ -1576,64 +1576,64 @@ split("-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}fu
 ...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){const query2=new URLSearchParams(
 location.search);const phone=session.may("phones")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(
 name=>query2.get(name)).map(name=>[name,query2.get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[
-{name:"phone",kind:"text",max:20,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},
-{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"text",max:255},{name:"status",kind:"choice",options:[
-["",t("orders.any")],...statuses2.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].
-map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&
-!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),
-work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams(
-{...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={phone_end:"phone",created_from:"from",
-created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h(
-"a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(
-o.created_at)},{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.title)},{label:t("voucher.shop_id"),cell:o=>o.
-shop_name||"–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:true,
-cell:amount2}],read:cursor=>{const query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?
-postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{if(problem.
-errors.length>0)find2.open=true;const wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.re\
-fused");return search.showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});
-const find2=finder(t("orders.find"),search.element);const out=errorBox();const file=name=>download({path:`/admin/${name}\
-.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,out});root2.replaceChildren(...[head(t("orders\
-.title")),find2,found.element,h("div",{class:"bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element]);
-found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.
-status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){const f=form({name:"undo-redeem",kind:"\
-quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.undoReason"),required:true,max:255}],work:({
-reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){
-const post=intents();const out=errorBox();const status=statusLine();const about=h("div",{},h("p",{class:"empty"},t("load\
-ing")));const user2=new URLSearchParams(location.search).get("user_id");const log=entries({order_id:id2});const refresh=button(
-{name:"refresh",out},load2);let unmounted=false;async function load2(){const[o]=await Promise.all([getMine(`/admin/order\
-s/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render3(o)}const redeemNote=h("p",{class:"note"},t(
-"redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{
-status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))return;try{await post(
-`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){const shown2=h(
-"span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phones"))return shown2;const reveal=button({name:"reveal",
-kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user\
-_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.revealed"))});return h("span",{},shown2," ",
-reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason});status.
-show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){const open3=o.payments.filter(p=>p.status===
-"refunding");if(open3.length===0||!session.may("operate"))return null;const f=form({name:"return-outside",kind:"quiet",label:t(
-"payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[
-p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("p\
-ayments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();const paid=open3.find(p=>p.provider_ref===
-values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))return;
-try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("payments.outside.done"))}finally{await load2()}}});
-return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}function render3(o){const payments=table(
-t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h(
-"span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"ba\
-d":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:
-null)},{label:t("payments.amount"),number:true,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},
-{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],{cards:true});payments.set(o.payments);about.replaceChildren(
-h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,
-o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",
-{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.sh\
-op_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","\
-refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("\
-orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(
-move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:
-null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:
-h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{
-href:"/console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,
-section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren();out.
-show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
+{name:"phone",kind:"pasted",max:128,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",
+max:255},{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"pasted",max:255},{name:"status",kind:"\
+choice",options:[["",t("orders.any")],...statuses2.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"u\
+ser_id",kind:"id"}].map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,
+from,to})=>({...phone2&&!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<
+from&&{to:t("orders.days")}}),work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};
+go(`/console/orders?${new URLSearchParams({...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={
+phone_end:"phone",created_from:"from",created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.no\
+ne"),columns:[{label:t("orders.id"),cell:o=>h("a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},
+{label:t("orders.created_at"),cell:o=>stamp(o.created_at)},{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.
+title)},{label:t("voucher.shop_id"),cell:o=>o.shop_name||"–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",
+o.user_id)},{label:t("orders.amount"),number:true,cell:amount2}],read:cursor=>{const query3=new URLSearchParams({limit:50,
+...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(
+`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.length>0)find2.open=true;const wrong=field2=>has(`orders\
+.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(Object.fromEntries(problem.errors.
+map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const find2=finder(t("orders.find"),search.element);const out=errorBox();
+const file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,
+out});root2.replaceChildren(...[head(t("orders.title")),find2,found.element,h("div",{class:"bar"},h("div",{class:"action\
+s"},file("orders"),file("payments"))),out.element]);found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.
+currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
+const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.\
+undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",
+{},t("redeem.undo")),f.element)}function one2(root2,id2){const post=intents();const out=errorBox();const status=statusLine();
+const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.search).get("user_i\
+d");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;async function load2(){
+const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render3(
+o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"pr\
+imary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.
+phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
+await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
+s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
+`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
+vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
+orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
+const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
+{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
+ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
+{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
+const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
+paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
+ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
+tside.lead")),f.element)}function render3(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
+provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
+.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
+"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
+{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],
+{cards:true});payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},
+h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],
+[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],
+[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","e\
+xpires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("or\
+ders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.
+length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":
+"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(
+t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.
+replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",
+{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.
+code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
 status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
 refresh"),out},async()=>render3(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
 y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render3(await post(

@@ -45,9 +45,9 @@ export function list(root) {
   const search = form({
     name: "search", label: t("orders.search"),
     fields: [
-      { name: "phone", kind: "text", max: 20, value: phone || query.get("phone_end") },
+      { name: "phone", kind: "pasted", max: 128, value: phone || query.get("phone_end") },
       { name: "id", kind: "id" }, { name: "title", kind: "text", max: 255 }, { name: "from", kind: "day" }, { name: "to", kind: "day" },
-      { name: "payment_ref", kind: "text", max: 255 },
+      { name: "payment_ref", kind: "pasted", max: 255 },
       { name: "status", kind: "choice", options: [["", t("orders.any")], ...statuses.map((s) => [s, t(`status.${s}`)])] },
       { name: "voucher_id", kind: "id" }, { name: "user_id", kind: "id" },
     ].map((f) => ({ label: t(`orders.find.${f.name}`), value: query.get(f.name) ?? "", ...f })),
