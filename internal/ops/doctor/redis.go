@@ -300,20 +300,29 @@ func openSlots(nodes string) []string {
 	return open
 }
 
-// probeScript names a key by a variable, as most scripts of the program do.
+// probeScript names a key by a variable, as most scripts of the program do. Those of RedLocks name theirs literally.
 const (
 	probeScript = "local key = KEYS[1]\nreturn redis.call('EXISTS', key)"
 	probeKey    = "seckill:doctor"
+	lockScript  = "return redis.call('EXISTS', KEYS[1])"
+	lockKey     = "redlock:doctor"
 )
 
 // checkScripts runs a script whose keys a server cannot see in its text. Some services refuse such scripts.
 func (n *redisNode) checkScripts(ctx context.Context) Result {
+	script := probeScript
+	key := probeKey
+	kind := "a script that names a key by a variable"
 	if n.Locks {
-		return Good("the scripts of these locks name their keys literally")
+		script = lockScript
+		key = lockKey
+		kind = "a script"
 	}
 
-	err := n.Client.Eval(ctx, probeScript, []string{probeKey}).Err()
+	err := n.Client.Eval(ctx, script, []string{key}).Err()
 	switch {
+	case err == nil && n.Locks:
+		return Good("scripts run, and those of these locks name their keys literally")
 	case err == nil:
 		return Good("scripts may name keys by variables")
 	case redis.HasErrorPrefix(err, "MOVED"):
@@ -322,7 +331,7 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 		return FromError(Fail, "ACL SETUSER default +@scripting, and the keys of the program", "EVAL is refused: ", err)
 	case refused(err):
 		return FromError(Fail, "Alibaba Cloud: set script_check_enable to 0. Another service: connect to Redis without its proxy, or use another one",
-			"a script that names a key by a variable is refused, as most of the program's scripts do: ", err)
+			kind+" is refused, and the program needs such scripts: ", err)
 	default:
 		return Unanswered(err, redisFix(err))
 	}

@@ -218,6 +218,7 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 
 	do(t, r.Client(t), "ACL", "SETUSER", "default", "-eval")
 	want(t, check(t, r), map[string]Status{"redis.scripts": Fail})
+	assert.Equal(t, Fail, check(t, r, locks)["redis.scripts"].Status, "the scripts of locks are refused as well")
 }
 
 func TestUnreachableRedis(t *testing.T) {
