@@ -33,7 +33,8 @@ func bearer(c *gin.Context) string {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}
-	return token
+	// Any number of spaces (RFC 6750, 2.1).
+	return strings.TrimLeft(token, " ")
 }
 
 // caller returns the identity that require stored. It panics on a route without require.

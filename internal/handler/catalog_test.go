@@ -8,6 +8,7 @@ import (
 	"maps"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"testing"
@@ -338,6 +339,7 @@ func TestBrowse(t *testing.T) {
 	require.Equal(t, []string{soldOut.ID, running.ID}, idsOf(found.Items))
 	require.Equal(t, map[string]int{"running": 2, "upcoming": 0, "drafts": 1, "ended": 0, "all": 3}, found.Counts)
 	require.Equal(t, []string{upcoming.ID}, idsOf(browse("search="+upcoming.ID).Items))
+	require.Equal(t, []string{upcoming.ID}, idsOf(browse("search="+url.QueryEscape("\u200e"+upcoming.ID+" \n")).Items), "pasted")
 	first := browse("limit=4")
 	require.Equal(t, []string{soldOut.ID, running.ID}, idsOf(browse("limit=4&cursor="+*first.NextCursor).Items))
 	admin.bad().get("/api/v1/admin/vouchers?tab=x").problem(http.StatusBadRequest, "invalid_request")

@@ -198,7 +198,7 @@ func TestHmdpAccessTokens(t *testing.T) {
 	p := e.page()
 	p.token = bearer.token
 	p.post("/voucher-order/seckill/"+v.ID, nil).text()
-	p.token = "Bearer " + bearer.token
+	p.token = "bearer   " + bearer.token
 	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
 	e.clock.advance(time.Hour)
 	p.get("/user/me").loggedOut()

@@ -51,6 +51,7 @@ func (c *Catalog) List(f domain.VoucherFilter, now time.Time) ([]*domain.Voucher
 // Browse returns a page of the vouchers that match f, and how many match its search in each tab.
 func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher, map[domain.SaleTab]int) {
 	titled := domain.Finder(f.Search)
+	id := domain.Typed(f.Search)
 	counts := map[domain.SaleTab]int{}
 	for _, tab := range domain.SaleTabs {
 		counts[tab] = 0
@@ -58,7 +59,7 @@ func (c *Catalog) Browse(f domain.StaffFilter, now time.Time) ([]*domain.Voucher
 
 	var matching []*domain.Voucher
 	for _, v := range c.vouchers {
-		if f.Search != "" && !titled(v.Title) && strconv.FormatInt(v.ID, 10) != f.Search {
+		if f.Search != "" && !titled(v.Title) && strconv.FormatInt(v.ID, 10) != id {
 			continue
 		}
 
