@@ -60,6 +60,7 @@ func (r Redis) Group() Group {
 			{Name: "redis.role", Run: n.checkRole},
 			{Name: "redis.cluster", Run: n.checkCluster},
 			{Name: "redis.scripts", Run: n.checkScripts},
+			{Name: "redis.channels", Run: n.checkChannels},
 			{Name: "redis.password", Run: n.checkPassword},
 			{Name: "redis.clock", Run: n.checkClock},
 		},
@@ -332,6 +333,24 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	case refused(err):
 		return FromError(Fail, "Alibaba Cloud: set script_check_enable to 0. Another service: connect to Redis without its proxy, or use another one",
 			kind+" is refused, and the program needs such scripts: ", err)
+	default:
+		return Unanswered(err, redisFix(err))
+	}
+}
+
+// checkChannels publishes on a channel that nobody receives. Since Redis 7 a new user may use no channel.
+func (n *redisNode) checkChannels(ctx context.Context) Result {
+	if n.Locks {
+		return Good("these locks use no channel")
+	}
+
+	err := n.Client.Publish(ctx, probeKey, "").Err()
+	switch {
+	case err == nil:
+		return Good("messages can be published")
+	case refused(err):
+		return FromError(Warn, "ACL SETUSER default &seckill:* &lock:* +@pubsub",
+			"PUBLISH is refused: results of queued orders and changes of sales reach other servers late, and no waiter for a lock is woken: ", err)
 	default:
 		return Unanswered(err, redisFix(err))
 	}

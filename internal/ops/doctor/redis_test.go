@@ -187,6 +187,21 @@ func TestClusterOfRedis(t *testing.T) {
 	assert.Equal(t, Fail, clusterResult(map[string]string{"cluster_state": "fail", "cluster_slots_ok": "16384"}).Status)
 }
 
+// TestUserWithoutChannels: the program works without channels, but slower, so that nobody notices before a rush.
+// Source: redis/redis-py#2707, redisson/redisson#5439.
+func TestUserWithoutChannels(t *testing.T) {
+	t.Parallel()
+	r := env.StartRedis(t)
+	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
+	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&lock:*"}, {"allchannels", "-@pubsub"}} {
+		do(t, r.Client(t), append([]any{"ACL", "SETUSER", "default"}, rights...)...)
+		want(t, check(t, r), map[string]Status{"redis.channels": Warn})
+		assert.Equal(t, OK, check(t, r, locks)["redis.channels"].Status, "a RedLock uses none")
+	}
+	do(t, r.Client(t), "ACL", "SETUSER", "default", "resetchannels", "&seckill:*", "&lock:*", "+@pubsub")
+	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
+}
+
 // literalKeys answers like a service that looks for KEYS[n] in the text of scripts.
 func literalKeys(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 	if cmd.Name() != "eval" || literalKey.MatchString(cmd.Args()[1].(string)) {
