@@ -153,6 +153,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 	only("title", strings.ToUpper(title))
 	end := phone[len(phone)-4:]
 	only("phone", end)
+	only("phone", "\u202d"+end[:2]+" "+end[2:]+"\u202c") // pasted
 	require.Contains(t, v.at(), "phone_end="+end)
 	today := evaluate[string](v.tab, `(d => [d.getFullYear(), d.getMonth() + 1, d.getDate()].map((n) => String(n).padStart(2, "0")).join("-"))(new Date())`)
 	only("from", today, "to", today)
