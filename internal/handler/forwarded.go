@@ -15,8 +15,14 @@ const (
 	forwardedHeader    = "Forwarded" // RFC 7239
 )
 
-// forwardedPair matches a pair of a Forwarded header. Its value may be in quotes, with separators inside.
-var forwardedPair = regexp.MustCompile(`([^=;,\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;,]*)`)
+// forwardedPair matches a pair of a Forwarded header. Its value may be in quotes, with separators inside. forwardedLine
+// matches a whole header.
+const forwardedPair = `\s*([^=;,"\s]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;,"]*)\s*`
+
+var (
+	forwardedPairs = regexp.MustCompile(forwardedPair)
+	forwardedLine  = regexp.MustCompile(`^(?:(?:` + forwardedPair + `|\s*)(?:[;,]|$))*$`)
+)
 
 // readForwarded makes gin read the addresses in X-Forwarded-For, or else in Forwarded, as proxies write them: Azure and IIS
 // append ports, IPv6 addresses have brackets, and Forwarded has quotes. gin knows one header with bare addresses, and takes
@@ -78,9 +84,17 @@ func hopsOf(header http.Header) []string {
 		return hops
 	}
 
-	for _, pair := range forwardedPair.FindAllStringSubmatch(strings.Join(header.Values(forwardedHeader), ","), -1) {
-		if strings.EqualFold(pair[1], "for") {
-			hops = append(hops, pair[2])
+	for _, line := range header.Values(forwardedHeader) {
+		// After a quote that a client left open, the address that the proxy added would be part of the client's text.
+		if !forwardedLine.MatchString(line) {
+			hops = append(hops, line)
+			continue
+		}
+
+		for _, pair := range forwardedPairs.FindAllStringSubmatch(line, -1) {
+			if strings.EqualFold(pair[1], "for") {
+				hops = append(hops, pair[2])
+			}
 		}
 	}
 

@@ -138,6 +138,11 @@ func TestForwardedAddresses(t *testing.T) {
 		"neither":                    {"127.0.0.1:9", http.Header{}, "127.0.0.1", false},
 		"a word":                     {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"unknown"}}, "127.0.0.1", true},
 		"obfuscated":                 {"127.0.0.1:9", http.Header{"Forwarded": {"for=_hidden"}}, "127.0.0.1", true},
+		"a client's open quote":      {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x=", for="203.0.113.7:80"`}}, "127.0.0.1", true},
+		"open until the end":         {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x=", for=203.0.113.7`}}, "127.0.0.1", true},
+		"open on another line":       {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x="`, `for="203.0.113.7:80";proto=https;`}}, "203.0.113.7", false},
+		"Forwarded, empty items":     {"127.0.0.1:9", http.Header{"Forwarded": {`, for=198.51.100.9;;by = x , ,for="203.0.113.7" ;`}}, "203.0.113.7", false},
+		"Forwarded, no quotes":       {"127.0.0.1:9", http.Header{"Forwarded": {`for=[2001:db8::1]:443;proto=https`}}, "2001:db8::1", false},
 		"another client":             {"203.0.113.1:9", http.Header{"X-Forwarded-For": {"198.51.100.9:1"}, "Forwarded": {"for=198.51.100.9"}}, "203.0.113.1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
