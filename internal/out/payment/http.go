@@ -88,7 +88,7 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 		remotePayment
 		Ref string `json:"provider_ref"`
 	}{}
-	if err := json.Unmarshal(answer.Body, &got); err != nil || got.Ref != p.Ref {
+	if err := decode(answer.Body, &got); err != nil || strings.TrimSpace(got.Ref) != p.Ref {
 		return remotePayment{}, errors.New("the answer is not about this payment")
 	}
 

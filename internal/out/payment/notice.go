@@ -1,6 +1,7 @@
 package payment
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/big"
 	"regexp"
@@ -52,24 +53,31 @@ func readNotice(secrets domain.Keyring, signature string, body []byte, now time.
 	return parse(body)
 }
 
+// decode is json.Unmarshal of what a provider sent. Programs on Windows write a byte order mark before the text, which RFC
+// 8259 lets a parser ignore.
+func decode(body []byte, v any) error {
+	return json.Unmarshal(bytes.TrimPrefix(body, []byte("\uFEFF")), v)
+}
+
 // parse decodes and validates a notice. Error: *domain.InvalidError, with what could be read.
 func parse(body []byte) (domain.PaymentNotice, error) {
 	read := domain.PaymentNotice{Body: body}
 	var n notice
-	if err := json.Unmarshal(body, &n); err != nil {
-		return read, domain.Invalid("body", "is not a payment notice in JSON")
-	}
+	broken := decode(body, &n)
 
 	id, err := strconv.ParseInt(unquoted(n.OrderID), 10, 64)
 	if err == nil && id > 0 {
 		read.OrderID = id
 	}
-	if isRef(n.Ref) {
-		read.Ref = n.Ref
+	if ref := strings.TrimSpace(n.Ref); isRef(ref) {
+		read.Ref = ref
 	}
 	amount, whole := wholeNumber(unquoted(n.Amount))
 	result, known := resultOf(n.Status)
 	switch {
+	// A field of another type does not keep the others from being read.
+	case broken != nil:
+		return read, domain.Invalid("body", "is not a payment notice in JSON")
 	case read.Ref == "":
 		return read, domain.Invalid("provider_ref", "must have 1 to %d printable ASCII characters", maxRef)
 	case read.OrderID == 0:
@@ -81,13 +89,18 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 	}
 
 	read.Amount = amount
+	// Banks book what goes back as a negative amount.
+	if result.Returned() && amount < 0 {
+		read.Amount = -amount
+	}
+
 	read.Currency = strings.ToUpper(strings.TrimSpace(n.Currency))
 	read.Result = result
 	return read, nil
 }
 
 // writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
-var writtenNumber = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
+var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
 
 // wholeNumber returns the value of a written number, and whether it is a whole one of 64 bits.
 func wholeNumber(text string) (int64, bool) {

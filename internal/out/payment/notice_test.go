@@ -1,7 +1,6 @@
 package payment
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +37,7 @@ func TestParseNotice(t *testing.T) {
 		}
 		return "{" + strings.Join(parts, ",") + "}"
 	}
+	minus := func(text string) string { return strings.Replace(text, "8000", "-8000", 1) }
 	failed := good
 	failed.Result = domain.PaymentFailed
 	refunded := good
@@ -61,6 +61,14 @@ func TestParseNotice(t *testing.T) {
 		with("amount", `8.0E3`):                                 good, // as Java writes 1.0E7
 		with("amount", `8e+3`):                                  good,
 		with("status", `"SUCCEEDED"`):                           good,
+		minus(with("status", `"refunded"`)):                     refunded, // the money goes back
+		minus(with("status", `"disputed"`)):                     disputed,
+		with("amount", `"+8000"`):                               good,
+		with("amount", `" 8000 "`):                              good,
+		with("provider_ref", `"pay_1 "`):                        good,
+		with("currency", "null"):                                good,
+		"\ufeff" + with("x", "1"):                               good,
+		"\r\n" + with("x", "1") + "\r\n":                        good,
 		with("more", `{"a":[1]}`):                               good,
 		with("timestamp", "null"):                               good,
 		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last of equal fields counts
@@ -90,7 +98,9 @@ func TestParseNotice(t *testing.T) {
 		with("status", `"perhaps"`): {Ref: "pay_1", OrderID: id},
 		with("amount", `"8,000"`):   {Ref: "pay_1", OrderID: id},
 		with("order_id", "0"):       {Ref: "pay_1"},
-		with("provider_ref", "7"):   {},
+		with("provider_ref", "7"):   {OrderID: id},
+		with("currency", "156"):     {Ref: "pay_1", OrderID: id}, // the number of CNY in ISO 4217
+		with("status", "1"):         {Ref: "pay_1", OrderID: id},
 	} {
 		got, err := parse([]byte(text))
 		require.Error(t, err)
@@ -112,7 +122,7 @@ func FuzzNotice(f *testing.F) {
 		switch {
 		case err != nil && !errors.As(err, &invalid):
 			t.Errorf("%q: %v", text, err)
-		case err == nil && (n.OrderID <= 0 || !isRef(n.Ref) || !json.Valid(text)):
+		case err == nil && (n.OrderID <= 0 || !isRef(n.Ref) || decode(text, new(any)) != nil):
 			t.Errorf("%q: %+v", text, n)
 		}
 	})
@@ -211,6 +221,9 @@ func TestHTTPQuery(t *testing.T) {
 		}
 		require.Equal(t, want, got, status)
 	}
+	marked, err := provide(t, http.StatusOK, "\ufeff"+answerWith("succeeded", "")).Query(t.Context(), aPayment)
+	require.NoError(t, err, "a byte order mark")
+	require.Equal(t, domain.PaymentSucceeded, marked.Result)
 	got, err := provide(t, http.StatusNotFound, "").Query(t.Context(), aPayment)
 	require.NoError(t, err)
 	require.Nil(t, got, "the creation failed")
