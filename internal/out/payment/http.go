@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,6 +52,8 @@ type remotePayment struct {
 	CheckoutURL string `json:"checkout_url"`
 	// The whole answer, which has the fields of a notice.
 	notice []byte
+	// Why a field above could not be read, or nil.
+	unread error
 }
 
 var errUnknownPayment = errors.New("the provider does not know the payment")
@@ -88,7 +91,10 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 		remotePayment
 		Ref string `json:"provider_ref"`
 	}{}
-	if err := decode(answer.Body, &got); err != nil || strings.TrimSpace(got.Ref) != p.Ref {
+
+	// A field of another type does not keep the others from being read.
+	got.unread = decode(answer.Body, &got)
+	if strings.TrimSpace(got.Ref) != p.Ref {
 		return remotePayment{}, errors.New("the answer is not about this payment")
 	}
 
@@ -101,6 +107,9 @@ func (h *HTTP) Create(ctx context.Context, p *domain.Payment) error {
 	got, err := h.call(ctx, "/payments", *p)
 	if err != nil {
 		return err
+	}
+	if got.unread != nil {
+		return fmt.Errorf("the answer cannot be read: %w", got.unread)
 	}
 	if got.CheckoutURL != "" && !isWebPage(got.CheckoutURL) {
 		return errors.New("checkout_url is not an http or https URL")
@@ -125,7 +134,7 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if err != nil {
 		return nil, err
 	}
-	if _, final := resultOf(got.Status); !final {
+	if got.unread == nil && slices.Contains(unfinished, word(got.Status)) {
 		return nil, nil
 	}
 

@@ -21,11 +21,17 @@ var results = map[string]domain.PaymentStatus{
 	"disputed":  domain.PaymentDisputed,
 }
 
+// unfinished are the statuses without a result, in the answer to a query.
+var unfinished = []string{"", "pending", "refunding"}
+
 // resultOf returns the result that a status of a notice means. It returns false for any other, such as pending.
 func resultOf(status string) (domain.PaymentStatus, bool) {
-	result, known := results[strings.ToLower(strings.TrimSpace(status))]
+	result, known := results[word(status)]
 	return result, known
 }
+
+// word returns a status as this package writes it.
+func word(status string) string { return strings.ToLower(strings.TrimSpace(status)) }
 
 // notice is the body of a webhook call. Other fields are ignored.
 type notice struct {

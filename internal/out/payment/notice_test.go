@@ -187,7 +187,7 @@ func TestHTTPCreate(t *testing.T) {
 	for what, h := range map[string]*HTTP{
 		"another payment": provide(t, http.StatusOK, `{"provider_ref":"pay_B","status":"pending"}`), "no JSON": provide(t, http.StatusOK, "ok"),
 		"an outage": provide(t, http.StatusBadGateway, ""), "a redirect": provide(t, http.StatusFound, answerWith("pending", "")),
-		"unknown": provide(t, http.StatusNotFound, ""),
+		"unknown": provide(t, http.StatusNotFound, ""), "a number for a page": provide(t, http.StatusOK, answerWith("pending", `,"checkout_url":7`)),
 	} {
 		p := aPayment
 		require.Error(t, h.Create(t.Context(), &p), what)
@@ -230,10 +230,14 @@ func TestHTTPQuery(t *testing.T) {
 	got, err = provide(t, http.StatusInternalServerError, answerWith("succeeded", "")).Query(t.Context(), aPayment)
 	require.Error(t, err)
 	require.Nil(t, got)
-	const unreadable = `{"provider_ref":"pay_A","status":"succeeded"}`
-	got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
-	require.Error(t, err)
-	require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Queried: true}, got, "for an operator")
+	for _, unreadable := range []string{
+		`{"provider_ref":"pay_A","status":"succeeded"}`, `{"provider_ref":"pay_A ","status":2}`, `{"provider_ref":"pay_A","status":"paid"}`,
+		`{"provider_ref":"pay_A","status":"pending","checkout_url":7}`,
+	} {
+		got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
+		require.Error(t, err)
+		require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Queried: true}, got, "for an operator")
+	}
 }
 
 func TestInquiryPause(t *testing.T) {
