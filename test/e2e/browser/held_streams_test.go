@@ -19,9 +19,28 @@ import (
 	"seckill/test/env"
 )
 
-// holdingProxy starts a proxy before a server that holds the body of each event stream back until the server ends it, as
-// virus scanners and some networks do. held counts the streams.
-func holdingProxy(t *testing.T, server string) (address string, held *atomic.Int32) {
+// hold makes the body of an event stream wait until the server ends it, as virus scanners and some networks do.
+func hold(res *http.Response) { res.Body = &heldBody{ReadCloser: res.Body} }
+
+// holdRest lets only the beginning pass, like a proxy with a buffer that it sends when it is full.
+func holdRest(res *http.Response) {
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(res.Body, int64(len(":\n\n"))), &heldBody{ReadCloser: res.Body}), res.Body}
+}
+
+// refuse answers like a proxy that allows no event streams.
+func refuse(res *http.Response) {
+	_ = res.Body.Close()
+	const page = "<h1>Forbidden</h1>"
+	res.StatusCode = http.StatusForbidden
+	res.Header = http.Header{"Content-Type": {"text/html"}}
+	res.Body = io.NopCloser(strings.NewReader(page))
+}
+
+// holdingProxy starts a proxy before a server that changes the answers that are event streams. held counts them.
+func holdingProxy(t *testing.T, server string, change func(*http.Response)) (address string, held *atomic.Int32) {
 	t.Helper()
 	to, err := url.Parse(server)
 	require.NoError(t, err)
@@ -34,7 +53,7 @@ func holdingProxy(t *testing.T, server string) (address string, held *atomic.Int
 		ModifyResponse: func(res *http.Response) error {
 			if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 				held.Add(1)
-				res.Body = &heldBody{ReadCloser: res.Body}
+				change(res)
 			}
 			return nil
 		},
@@ -62,14 +81,30 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return b.all.Read(p)
 }
 
-// TestHeldStreams: behind a proxy that holds event streams back, the pages poll.
+// TestHeldStreams: behind a proxy that holds event streams back, or refuses them, the pages poll.
 // Source: windmill-labs/windmill#10716, concourse/concourse#1859, SignalR/SignalR#3638.
 func TestHeldStreams(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
-	address, held := holdingProxy(t, p.URL)
+	address, held := holdingProxy(t, p.URL, hold)
+
+	// paid pays an order while its page is open.
+	paid := func(t *testing.T, address string) {
+		t.Helper()
+		sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
+		token := p.LoginToken(t, phone)
+		o := p.Buy(t, token, sale)
+		v := visit(t, browser, address, "en")
+		v.goTo("/orders/" + o.ID)
+		v.click("main .center button.primary")
+		v.login(phone)
+		v.orderIs("pending_payment")
+		p.Must(t, rig.Pay(o.ID, token))
+		v.orderIs("paid")
+		v.until(`document.querySelector(%q).checkVisibility()`, anOrder+" code")
+	}
 
 	t.Run("turn in a waiting room", func(t *testing.T) {
 		t.Parallel()
@@ -86,17 +121,21 @@ func TestHeldStreams(t *testing.T) {
 
 	t.Run("paid elsewhere", func(t *testing.T) {
 		t.Parallel()
-		sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
-		token := p.LoginToken(t, phone)
-		o := p.Buy(t, token, sale)
-		v := visit(t, browser, address, "en")
-		v.goTo("/orders/" + o.ID)
-		v.click("main .center button.primary")
-		v.login(phone)
-		v.orderIs("pending_payment")
-		p.Must(t, rig.Pay(o.ID, token))
-		v.orderIs("paid")
-		v.until(`document.querySelector(%q).checkVisibility()`, anOrder+" code")
+		paid(t, address)
+	})
+
+	t.Run("paid elsewhere, streams refused", func(t *testing.T) {
+		t.Parallel()
+		address, refused := holdingProxy(t, p.URL, refuse)
+		paid(t, address)
+		require.Positive(t, refused.Load())
+	})
+
+	t.Run("paid elsewhere, only the beginning of streams", func(t *testing.T) {
+		t.Parallel()
+		address, held := holdingProxy(t, p.URL, holdRest)
+		paid(t, address)
+		require.Positive(t, held.Load())
 	})
 
 	t.Run("live view", func(t *testing.T) {

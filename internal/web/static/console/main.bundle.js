@@ -56,23 +56,23 @@ detail??fields3.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId
 if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
 ternal"}async function problemOf(response){let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.
 code??codeOf(response.status),title:body2.title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.
-headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],challenge:body2.challenge,shopName:body2.
-shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,
-key,token:token2,headers,signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;const stop=()=>abort.
-abort();signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,timeout);const all2=new Headers(
-headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempotency-Key",key);if(body2!==void 0)
-all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(BASE+path,{method,
-headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive});const got=performance.
-now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(response);if(stream)return response;
-const{status,headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),
-{status,headers:headers2}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem({code:"network",detail:String(
-err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,by=send,...options}={}){let token2="";const attempt=async()=>{
-token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path,
-{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code==="token_expired"){await session.renew();
-return attempt()}if(problem.code==="unauthenticated")session.expired(token2);throw problem}}async function json(response){
-try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
-var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(await asUser("GE\
-T",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
+headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],foreign:body2.code===void 0,challenge:body2.
+challenge,shopName:body2.shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{
+body:body2,key,token:token2,headers,signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;
+const stop=()=>abort.abort();signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,
+timeout);const all2=new Headers(headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempot\
+ency-Key",key);if(body2!==void 0)all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(
+BASE+path,{method,headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"erro\
+r",keepalive});const got=performance.now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(
+response);if(stream)return response;const{status,headers:headers2}=response;return Object.assign(new Response(status===204?
+null:await response.arrayBuffer(),{status,headers:headers2}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem(
+{code:"network",detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,by=send,...options}={}){
+let token2="";const attempt=async()=>{token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"\
+other_user"});return by(method,path,{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code===
+"token_expired"){await session.renew();return attempt()}if(problem.code==="unauthenticated")session.expired(token2);throw problem}}
+async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem({
+code:"network",detail:String(err)})}}var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(
+await asUser("GET",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
 await asUser("PATCH",path,options));var deleteMine=async(path,options)=>json(await asUser("DELETE",path,options));function newKey(){
 return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}var HINT="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
 var changes2=topic();var channel="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.session"):null;var user=null;
@@ -611,25 +611,27 @@ p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batc
 {name:"lag",queue:true,series:[{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="que\
 ue"||!item.queue);var columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true},{name:"refuse\
 d",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},
-{name:"lag",value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{signal,
-headers:own,lastID="",most=MOST,onEvent,onProblem,done}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
-let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.abort();
-signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
-const response=await asUser("GET",path,{headers,signal:cut.signal,stream:true,timeout:MUTE});if(response.status===204)return false;
-const hear=()=>{if(!heard)onProblem?.(null);heard=true};for await(const event of events(response.body,hear,stop)){failures2=
-0;if(renew2=event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done?.(event))
-return false}}catch(err){if(signal.aborted)return false;if(!(err instanceof Problem))throw err;onProblem?.(err);if(err.status===
-404||err.status===401)return false;heard||=err.status!==0;retryAfter=err.retryAfter}finally{signal.removeEventListener("\
-abort",stop);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-began>=MUTE)return true;if(!renew2)await pauseOrOnline(
-retryAfter+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause,signal){
-if(signal.aborted)return;const wake2=new AbortController;const up=()=>wake2.abort();addEventListener("online",up,{once:true});
-signal.addEventListener("abort",up,{once:true});await sleep(pause,wake2.signal);removeEventListener("online",up);signal.
-removeEventListener("abort",up)}async function*events(body2,hear,stop){const reader=body2.pipeThrough(new TextDecoderStream).
-getReader();let timer2=setTimeout(stop,MUTE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,
-done}=await reader.read().catch(()=>({done:true}));if(done)return;hear();clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);
-const lines=(rest+value).split("\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"m\
-essage",id:"",data:""}}else if(!line.startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(
-colon+2)}}}}finally{clearTimeout(timer2);reader.cancel().catch(()=>{})}}var KEEP=3600;var SECONDS=600;var PERIOD=10;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;
+{name:"lag",value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4;var MOST_SILENT=2;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{
+signal,headers:own,lastID="",most=MOST,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){
+let retryAfter=0;let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.
+abort();signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Eve\
+nt-ID":lastID}};const response=await asUser("GET",path,{headers,signal:cut.signal,stream:true,timeout:MUTE});if(response.
+status===204)return false;const hear=()=>{if(!heard)onProblem?.(null);heard=true;if(performance.now()-began>MUTE)silent=
+0};const fallSilent=()=>{silent++;stop()};for await(const event of events(response.body,hear,fallSilent)){failures2=0;if(renew2=
+event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done?.(event))return false}}catch(err){
+if(signal.aborted)return false;if(!(err instanceof Problem))throw err;if(err.foreign&&err.status>=400&&err.status<500&&err.
+status!==429)return true;onProblem?.(err);if(err.status===404||err.status===401)return false;heard||=err.status!==0;retryAfter=
+err.retryAfter}finally{signal.removeEventListener("abort",stop);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-
+began>=MUTE)return true;if(silent===MOST_SILENT)return true;if(!renew2)await pauseOrOnline(retryAfter+(failures2===0?Math.
+random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause,signal){if(signal.
+aborted)return;const wake2=new AbortController;const up=()=>wake2.abort();addEventListener("online",up,{once:true});signal.
+addEventListener("abort",up,{once:true});await sleep(pause,wake2.signal);removeEventListener("online",up);signal.removeEventListener(
+"abort",up)}async function*events(body2,hear,stop){const reader=body2.pipeThrough(new TextDecoderStream).getReader();let timer2=setTimeout(
+stop,MUTE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,done}=await reader.read().catch(
+()=>({done:true}));if(done)return;hear();clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);const lines=(rest+value).split(
+"\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"message",id:"",data:""}}else if(!line.
+startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}}finally{clearTimeout(timer2);
+reader.cancel().catch(()=>{})}}var KEEP=3600;var SECONDS=600;var PERIOD=10;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;
 const periods=new Map;const abort=new AbortController;let stats=null;let received=performance.now();let receivedAt=null;
 let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second2 of stats.
 seconds)history2.set(Date.parse(second2.at)/1e3,second2);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,

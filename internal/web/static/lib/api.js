@@ -9,7 +9,7 @@ const TIMEOUT = 10_000; // the server answers within 5 s, even if a dependency i
 
 // Problem is an error response of the API (RFC 9457). `code` is one of the API's codes, or "network" if there was no
 // answer. `errors` lists the invalid fields of a request as {field, detail}; `challenge` is the one of "challenge_required",
-// `shopName` the shop of an order that a redeemer of other shops may not see.
+// `shopName` the shop of an order that a redeemer of other shops may not see. `foreign` means that a proxy answered.
 export class Problem extends Error {
   constructor(fields) {
     super(`${fields.code}: ${fields.detail ?? fields.title ?? ""}`);
@@ -36,7 +36,7 @@ export async function problemOf(response) {
   return new Problem({
     code: body.code ?? codeOf(response.status), title: body.title, detail: body.detail, status: response.status,
     requestId: body.request_id ?? response.headers.get("X-Request-Id") ?? "", orderId: body.order_id ?? "", errors: body.errors ?? [],
-    challenge: body.challenge, shopName: body.shop_name,
+    foreign: body.code === undefined, challenge: body.challenge, shopName: body.shop_name,
     retryAfter: 1000 * (Number(response.headers.get("Retry-After")) || 0),
   });
 }

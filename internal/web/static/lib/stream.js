@@ -3,7 +3,8 @@
 import { asUser, Problem } from "./api.js";
 import { backoff, sleep } from "./events.js";
 
-const SILENCE = 40_000; // ms without data; the server sends a comment at once and every 15 s
+const SILENCE = 20_000; // ms without data; the server sends a comment at once and every 15 s
+const MOST_SILENT = 2; // streams in a row that end so: one is a phone that slept, two are a proxy that passes only the beginning on
 const MUTE = 8_000; // ms until the first data; later than that, a proxy holds the answer back until its end
 export const HELD = 600_000; // ms for which callers then use no stream
 const FIRST = 500;
@@ -14,8 +15,9 @@ const SPREAD = 3_000; // a server that stops breaks all its streams at once: the
 // 404), rejects the session (401), when `done(event)` is true, or when the signal is aborted. A broken or silent
 // connection is reopened with the Last-Event-ID, after pauses of at most `most` ms. A stream whose access token has expired
 // ends with the event "reauth" and is reopened at once. onProblem receives the Problem of a failed request, and null when
-// events arrive again. follow returns true if no data arrives: a proxy holds it back, and the caller has to poll instead.
+// events arrive again. follow returns true if a proxy refuses streams or holds their data back: the caller has to poll instead.
 export async function follow(path, { signal, headers: own, lastID = "", most = MOST, onEvent, onProblem, done }) {
+  let silent = 0;
   for (let failures = 0; !signal.aborted; failures++) {
     let retryAfter = 0;
     let renew = false;
@@ -31,8 +33,13 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
       const hear = () => {
         if (!heard) onProblem?.(null);
         heard = true;
+        if (performance.now() - began > MUTE) silent = 0;
       };
-      for await (const event of events(response.body, hear, stop)) {
+      const fallSilent = () => {
+        silent++;
+        stop();
+      };
+      for await (const event of events(response.body, hear, fallSilent)) {
         failures = 0; // the next pause is short again
         if ((renew = event.event === "reauth")) break;
         if (event.id) lastID = event.id;
@@ -42,6 +49,7 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
     } catch (err) {
       if (signal.aborted) return false;
       if (!(err instanceof Problem)) throw err;
+      if (err.foreign && err.status >= 400 && err.status < 500 && err.status !== 429) return true;
       onProblem?.(err);
       if (err.status === 404 || err.status === 401) return false;
       heard ||= err.status !== 0; // an answer, though an error
@@ -51,6 +59,7 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
       cut.abort();
     }
     if (!heard && !signal.aborted && performance.now() - began >= MUTE) return true;
+    if (silent === MOST_SILENT) return true;
     if (!renew) await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
   }
   return false;

@@ -60,23 +60,23 @@ fields.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId:"",order
 if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
 ternal"}async function problemOf(response){let body={};try{body=await response.json()}catch{}return new Problem({code:body.
 code??codeOf(response.status),title:body.title,detail:body.detail,status:response.status,requestId:body.request_id??response.
-headers.get("X-Request-Id")??"",orderId:body.order_id??"",errors:body.errors??[],challenge:body.challenge,shopName:body.
-shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{body,key,token:token2,
-headers:headers2,signal,timeout=TIMEOUT,keepalive,stream:stream2,cache="no-store"}={}){const abort=new AbortController;const stop2=()=>abort.
-abort();signal?.addEventListener("abort",stop2);if(signal?.aborted)stop2();const timer3=setTimeout(stop2,timeout);const all2=new Headers(
-headers2);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempotency-Key",key);if(body!==void 0)
-all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(BASE+path2,{method,
-headers:all2,body:body===void 0?void 0:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",keepalive});const got=performance.
-now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(response);if(stream2)return response;
-const{status,headers:headers3}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),
-{status,headers:headers3}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem({code:"network",detail:String(
-err)})}finally{clearTimeout(timer3)}}async function asUser(method,path2,{as,by=send,...options}={}){let token2="";const attempt=async()=>{
-token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path2,
-{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.code==="token_expired"){await session.
-renew();return attempt()}if(problem2.code==="unauthenticated")session.expired(token2);throw problem2}}async function json(response){
-try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
-var get=async(path2,options)=>json(await send("GET",path2,options));var getMine=async(path2,options)=>json(await asUser(
-"GET",path2,options));var postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
+headers.get("X-Request-Id")??"",orderId:body.order_id??"",errors:body.errors??[],foreign:body.code===void 0,challenge:body.
+challenge,shopName:body.shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{
+body,key,token:token2,headers:headers2,signal,timeout=TIMEOUT,keepalive,stream:stream2,cache="no-store"}={}){const abort=new AbortController;
+const stop2=()=>abort.abort();signal?.addEventListener("abort",stop2);if(signal?.aborted)stop2();const timer3=setTimeout(
+stop2,timeout);const all2=new Headers(headers2);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("\
+Idempotency-Key",key);if(body!==void 0)all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(
+BASE+path2,{method,headers:all2,body:body===void 0?void 0:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",
+keepalive});const got=performance.now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(
+response);if(stream2)return response;const{status,headers:headers3}=response;return Object.assign(new Response(status===
+204?null:await response.arrayBuffer(),{status,headers:headers3}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem(
+{code:"network",detail:String(err)})}finally{clearTimeout(timer3)}}async function asUser(method,path2,{as,by=send,...options}={}){
+let token2="";const attempt=async()=>{token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"\
+other_user"});return by(method,path2,{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.
+code==="token_expired"){await session.renew();return attempt()}if(problem2.code==="unauthenticated")session.expired(token2);
+throw problem2}}async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem(
+{code:"network",detail:String(err)})}}var get=async(path2,options)=>json(await send("GET",path2,options));var getMine=async(path2,options)=>json(
+await asUser("GET",path2,options));var postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var HINT="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
 var changes2=topic();var channel="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.session"):null;var user=null;
 var lastPhone="";var token="";var expires=0;var renewing=null;var timer=0;function hint(value){try{if(value===void 0)return localStorage.
@@ -215,17 +215,19 @@ p2.running=true;const settle=is=>{p2.running=false;p2.next=performance.now()+(is
 if(p2.is===is)return;p2.is=is;changes3.emit()};solution(v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(
 id,challenge??void 0);function forget3(id){proofs.delete(id);forget2(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
 hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
-pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=4e4;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{signal,
-headers:own,lastID="",most=MOST,onEvent,onProblem,done:done2}){for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0;
-let renew3=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop2=()=>cut.abort();
-signal.addEventListener("abort",stop2);try{const headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}};
-const response=await asUser("GET",path2,{headers:headers2,signal:cut.signal,stream:true,timeout:MUTE});if(response.status===
-204)return false;const hear=()=>{if(!heard)onProblem?.(null);heard=true};for await(const event of events(response.body,hear,
-stop2)){failures2=0;if(renew3=event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);
-if(done2?.(event))return false}}catch(err){if(signal.aborted)return false;if(!(err instanceof Problem))throw err;onProblem?.(
-err);if(err.status===404||err.status===401)return false;heard||=err.status!==0;retryAfter=err.retryAfter}finally{signal.
-removeEventListener("abort",stop2);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-began>=MUTE)return true;if(!renew3)
-await pauseOrOnline(retryAfter+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause2,signal){
+pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4;var MOST_SILENT=2;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path2,{
+signal,headers:own,lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){
+let retryAfter=0;let renew3=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop2=()=>cut.
+abort();signal.addEventListener("abort",stop2);try{const headers2={...own,Accept:"text/event-stream",...lastID&&{"Last-E\
+vent-ID":lastID}};const response=await asUser("GET",path2,{headers:headers2,signal:cut.signal,stream:true,timeout:MUTE});
+if(response.status===204)return false;const hear=()=>{if(!heard)onProblem?.(null);heard=true;if(performance.now()-began>
+MUTE)silent=0};const fallSilent=()=>{silent++;stop2()};for await(const event of events(response.body,hear,fallSilent)){failures2=
+0;if(renew3=event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done2?.(event))
+return false}}catch(err){if(signal.aborted)return false;if(!(err instanceof Problem))throw err;if(err.foreign&&err.status>=
+400&&err.status<500&&err.status!==429)return true;onProblem?.(err);if(err.status===404||err.status===401)return false;heard||=
+err.status!==0;retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop2);cut.abort()}if(!heard&&!signal.
+aborted&&performance.now()-began>=MUTE)return true;if(silent===MOST_SILENT)return true;if(!renew3)await pauseOrOnline(retryAfter+
+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause2,signal){
 if(signal.aborted)return;const wake=new AbortController;const up=()=>wake.abort();addEventListener("online",up,{once:true});
 signal.addEventListener("abort",up,{once:true});await sleep(pause2,wake.signal);removeEventListener("online",up);signal.
 removeEventListener("abort",up)}async function*events(body,hear,stop2){const reader=body.pipeThrough(new TextDecoderStream).
