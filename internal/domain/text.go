@@ -129,10 +129,10 @@ func Typed(text string) string {
 
 // TypedCode returns the letters and digits of a code that a person typed or pasted ([Typed]). What stands between and around
 // them is of the message or the spreadsheet that the code was copied from: a full stop, quotes, brackets, a comma after
-// thousands.
+// thousands, the keys around digits.
 func TypedCode(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsPunct(r) || unicode.IsSymbol(r) {
+		if unicode.In(r, unicode.P, unicode.S, unicode.M) {
 			return -1
 		}
 		return r

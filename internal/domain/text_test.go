@@ -66,7 +66,8 @@ func TestFinder(t *testing.T) {
 		{" \n", nil, []string{"a b", " "}},
 		{"sushi for two\n", []string{"sushi  for\u00a0two", "a sushi\nfor two", "sushi\u3000for two"}, []string{"sushifortwo"}},
 		{"istanbul", []string{"İstanbul", "ISTANBUL"}, nil},
-		{"İSTANBUL", []string{"istanbul", "İstanbul"}, nil},
+		{"İSTANBUL", []string{"istanbul", "İstanbul", "I\u0307stanbul", "ISTANBUL"}, []string{"stanbul"}},
+		{"KIRMIZI", []string{"kırmızı", "Kırmızı", "kirmizi"}, []string{"kırmıza"}},
 		{"ışık", []string{"IŞIK", "Işık"}, []string{"asik"}},
 		{"isik", []string{"IŞIK", "Işık"}, nil},
 		{"lodz", []string{"Łódź"}, nil},
@@ -144,6 +145,7 @@ func TestTypedCode(t *testing.T) {
 		"123456.": "123456", "123456。": "123456", "【123456】": "123456", "\u201c123456\u201d": "123456", "'123456": "123456", "123,456": "123456", "123\u2019456": "123456",
 		"123.456": "123456", "123_456": "123456", "(123) 456": "123456", "<123456>": "123456", "`123456`": "123456", "１２３，４５６": "123456",
 		"ABCD_efgh/0123": "ABCDefgh0123", "12a456": "12a456", "12\x00456": "12\x00456", "12345": "12345", "...": "",
+		"1\ufe0f\u20e32\ufe0f\u20e3": "12", "ABCD•efgh‧１２，": "ABCDefgh12", "“123 456”。": "123456",
 	} {
 		require.Equal(t, want, TypedCode(typed), "%q", typed)
 	}
