@@ -82,6 +82,9 @@ type tab struct {
 	ctx context.Context
 	url string
 
+	// The number of calls of click.
+	clicks int
+
 	mu       sync.Mutex
 	problems []string
 }
@@ -233,6 +236,7 @@ func (b *tab) until(expression string, args ...any) {
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	deadline := time.Now().Add(pageTimeout)
+	b.clicks++
 	for !b.tryClick(selector) {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("no click reaches %s: %s", selector, evaluate[string](b, fmt.Sprintf(`(() => {
@@ -243,12 +247,21 @@ func (b *tab) click(selector string) {
 	}
 }
 
-// tryClick reports whether a click has reached an element.
+// tryClick reports whether a click has reached an element: this one, or an earlier one of the same call of click that Chromium
+// had not answered in time.
 func (b *tab) tryClick(selector string) bool {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
-	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.missedClick = true;
-		addEventListener("click", (e) => { if (e.target.closest(%q)) window.missedClick = false }, { capture: true, once: true })`, selector)))
+	if evaluate[bool](b, fmt.Sprintf(`(() => {
+		const [missed, arrived] = [%[1]d, -%[1]d];
+		if (window.lastClick === arrived) return true;
+		window.lastClick = missed;
+		addEventListener("click", (e) => { if (e.target.closest(%[2]q)) window.lastClick = arrived }, { capture: true, once: true });
+		return false;
+	})()`, b.clicks, selector)) {
+		return true
+	}
+
 	// Away from the header, which stays at the top. Otherwise the mouse could meet that, and open a dialog over the page.
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q)?.scrollIntoView({ block: "center" })`, selector)))
 	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout/6)
@@ -265,7 +278,7 @@ func (b *tab) tryClick(selector string) bool {
 	}
 	ctx, cancel = context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
-	missed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.missedClick === true`)) // false on another page
+	missed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(`window.lastClick === %d`, b.clicks))) // false on another page
 	if !isGone(err) {
 		require.NoError(b.t, err, selector)
 	}
