@@ -196,7 +196,7 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 	return printVerdicts(e.Out, result.Verdicts)
 }
 
-// adminToken returns the token of the flag, or that of an admin who logs in through the server's demo mode.
+// adminToken returns the token of the flag. Without the flag it logs an admin in through the server's demo mode.
 func (r rushCmd) adminToken(e *app.Env, client *rush.Client) (string, error) {
 	if r.AdminToken != "" {
 		return r.AdminToken, nil

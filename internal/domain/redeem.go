@@ -64,7 +64,7 @@ func UnknownCode(detail string) error {
 	return fmt.Errorf("%w: %w", ErrUnknownCode, Invalid("code", "%s", detail))
 }
 
-// Parse returns the order id of a code as somebody typed it ([TypedCode]), in any case. Error: ErrUnknownCode.
+// Parse returns the order id of a typed code ([TypedCode]), in upper or lower case. Error: ErrUnknownCode.
 func (c RedeemCodes) Parse(code string) (int64, error) {
 	unknown := UnknownCode("is not a code of this shop")
 

@@ -180,7 +180,7 @@ func pages[S, T, K any](
 func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: domain.MaxPageSize} }
 
 // writeAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
-// who made the requests, and second factors come without their secrets.
+// their requesters, who may be anybody. Second factors have no secrets here.
 func (h *meHandler) writeAccount(w *exportWriter, u *domain.User) {
 	ctx := w.c.Request.Context()
 

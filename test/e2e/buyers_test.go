@@ -55,8 +55,8 @@ func requireInvariants(t *testing.T, s *rig.Stack, c *rush.Buyers, r *rush.Repor
 	s.Verify(t)
 }
 
-// ordersIn returns the ids of the orders of all buyers who have one. On a busy machine the answer of a buyer may be that a
-// former request, which was answered 503, has placed the order.
+// ordersIn returns the ids of all orders in the answers. On a busy machine an answer may name the order of an earlier request,
+// which was answered 503.
 func ordersIn(r *rush.Report) map[string]bool {
 	orders := map[string]bool{}
 	for _, a := range r.Answers {

@@ -17,7 +17,7 @@ func text(en, zh string) string {
 	return en
 }
 
-// RushTitle returns the title of a load simulation's sale, in the language of the user who starts the program.
+// RushTitle returns the title of a load simulation's sale, in the language of the program's environment.
 func RushTitle(stock int64) string {
 	return fmt.Sprintf(text("Load simulation of %d units", "模拟抢购 %d 份"), stock)
 }

@@ -338,7 +338,7 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	}
 }
 
-// checkChannels publishes on a channel that nobody receives. Since Redis 7 a new user may use no channel.
+// checkChannels publishes on a channel without subscribers. Since Redis 7 a new user may use no channel.
 func (n *redisNode) checkChannels(ctx context.Context) Result {
 	if n.Locks {
 		return Good("these locks use no channel")

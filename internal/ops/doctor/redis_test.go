@@ -187,7 +187,7 @@ func TestClusterOfRedis(t *testing.T) {
 	assert.Equal(t, Fail, clusterResult(map[string]string{"cluster_state": "fail", "cluster_slots_ok": "16384"}).Status)
 }
 
-// TestUserWithoutChannels: the program works without channels, but slower, so that nobody notices before a rush.
+// TestUserWithoutChannels: the program works without channels, but slower, which shows in a rush only.
 // Source: redis/redis-py#2707, redisson/redisson#5439.
 func TestUserWithoutChannels(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func (p *Server) Publish(t *testing.T, o Offer) string {
 	return p.Shop(t).Publish(t, o)
 }
 
-// Shop is a server with the token of its admin, who logs in only once: a second login code would replace the first.
+// Shop is a server with the token of its admin. Its tests share one login: a second login code would replace the first.
 type Shop struct {
 	*Server
 	Token string
