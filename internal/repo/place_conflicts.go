@@ -23,7 +23,7 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	}
 
 	for _, f := range b.followers {
-		if !slices.Contains(inserted, f.leader) {
+		if !slices.Contains(inserted, f.leader) && !slices.Contains(missing, f.row) {
 			// Its result assumed that the leader is stored.
 			missing = append(missing, f.row)
 		}
@@ -166,9 +166,9 @@ func (of userOrders) withPassOf(o *orderRow) *orderRow {
 	return &of[i]
 }
 
-func (of userOrders) newest() *orderRow {
-	newest := slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) })
-	return &newest
+// newest returns the largest id.
+func (of userOrders) newest() int64 {
+	return slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) }).ID
 }
 
 // freeSlot returns the lowest slot that no order in held occupies.

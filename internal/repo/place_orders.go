@@ -146,7 +146,7 @@ type batch struct {
 	followers []follower
 }
 
-// follower is a row that is answered from an earlier row of its user in the batch, its leader.
+// follower is a row whose answer depends on an earlier row of its user in the batch, its leader. It may have several.
 type follower struct{ row, leader *pendingInsert }
 
 func (b *batch) commit(tx *gorm.DB) error {
@@ -236,9 +236,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		}
 
 		if blocking := p.answerFrom(of); blocking != nil {
-			if i := slices.IndexFunc(b.inserts, func(q *pendingInsert) bool { return q.row.ID == blocking.ID }); i >= 0 {
-				b.followers = append(b.followers, follower{row: p, leader: b.inserts[i]})
-			}
+			b.follow(p, blocking)
 			continue
 		}
 
@@ -255,6 +253,15 @@ func (b *batch) assign(tx *gorm.DB) error {
 	return forgetKeys(tx, expired)
 }
 
+// follow makes p a follower of those of the blocking orders that this run inserts.
+func (b *batch) follow(p *pendingInsert, blocking userOrders) {
+	for _, leader := range b.inserts {
+		if blocking.has(leader.row.ID) {
+			b.followers = append(b.followers, follower{row: p, leader: leader})
+		}
+	}
+}
+
 // forgetKeys frees the Idempotency-Keys of orders for new ones.
 func forgetKeys(tx *gorm.DB, ids []int64) error {
 	if len(ids) == 0 {
@@ -263,32 +270,31 @@ func forgetKeys(tx *gorm.DB, ids []int64) error {
 	return tx.Model(&orderRow{}).Where("id IN ?", ids).UpdateColumns(map[string]any{"idem_key": nil, "idem_request": nil}).Error
 }
 
-// answerFrom answers p if an order of its user prevents the insert, and returns that order. Otherwise it returns nil.
-func (p *pendingInsert) answerFrom(others userOrders) *orderRow {
+// answerFrom answers p if orders of its user prevent the insert, and returns them. Otherwise it returns nil.
+func (p *pendingInsert) answerFrom(others userOrders) userOrders {
 	if earlier := others.withKeyOf(&p.row); earlier != nil && !earlier.keyExpired(p.row.CreatedAt) {
 		if bytes.Equal(earlier.IdemRequest, p.row.IdemRequest) {
 			*p.result = domain.Placed{Order: earlier.asPlaced(), Replayed: true}
 		} else {
 			p.fail(domain.ErrIdempotencyMismatch)
 		}
-		return earlier
+		return userOrders{*earlier}
 	}
 
 	held := others.activeOf(p.row.VoucherID)
 	if bought := held.withPassOf(&p.row); bought != nil {
 		p.fail(&domain.DuplicateOrderError{OrderID: bought.ID})
-		return bought
+		return userOrders{*bought}
 	}
 
 	if len(held) >= p.limit {
-		newest := held.newest()
-		p.fail(&domain.DuplicateOrderError{OrderID: newest.ID})
-		return newest
+		p.fail(&domain.DuplicateOrderError{OrderID: held.newest()})
+		return held
 	}
 
 	if ended := others.withPassOf(&p.row); ended != nil {
 		p.fail(domain.ErrPassExpired)
-		return ended
+		return userOrders{*ended}
 	}
 
 	return nil

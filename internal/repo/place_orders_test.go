@@ -69,6 +69,26 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 	})
 }
 
+// A user with a limit of several orders is told of the limit only if they all got a unit, whatever the order of their
+// ids: a server whose clock is behind gives smaller ones than those that are stored.
+func TestLimitCountsOnlyOrdersWithUnit(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		const limit = 3
+		none := domain.ErrSoldOut.Error()
+		one, two := newSale(t, s, 2, limit), newSale(t, s, 2, limit)
+		env.Must(placeOrder(t.Context(), s, newOrder(9, 10, one.ID), limit))(t)
+
+		require.Equal(t, []string{"order 5", none, none}, outcomes(s.PlaceOrders(t.Context(), withLimit(limit, []domain.Order{
+			newOrder(5, 10, one.ID), newOrder(6, 10, one.ID), newOrder(7, 10, one.ID),
+		}))), "the newest order is stored")
+		require.Equal(t, []string{"order 29", "order 28", none, none}, outcomes(s.PlaceOrders(t.Context(), withLimit(limit, []domain.Order{
+			newOrder(29, 10, two.ID), newOrder(28, 10, two.ID), newOrder(25, 10, two.ID), newOrder(27, 10, two.ID),
+		}))), "the newest order is in the batch")
+		requireTotals(t, s, one.ID, 0, 2)
+		requireTotals(t, s, two.ID, 0, 2)
+	})
+}
+
 // A batch with repeated clicks, with and without a key, costs one run of its transaction: refused rows do not make it
 // start again.
 func TestRepeatedClicksCostOneRun(t *testing.T) {
