@@ -21,6 +21,8 @@ import (
 	"seckill/test/env/servers"
 )
 
+const operationsPage = "../../docs/operations.md"
+
 // The units of the sale in TestBackupAndRestore, and how many orders are placed before, during and after the backup.
 const (
 	unitsToSell = 30
@@ -56,81 +58,81 @@ func TestBackupAndRestore(t *testing.T) {
 		shop.requireReopened(t, out, kept)
 	})
 
-	// The orders during the backup are in the queue until it is complete: the file of Redis alone has them.
-	t.Run("MariaDB and Redis", func(t *testing.T) {
-		t.Parallel()
-		o, shop := queueingShop(t)
-		shop.sell(t, soldBefore)
-		shop.queue(t, soldDuring)
-		o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
-		kept := shop.orders
-		shop.release(t)
-		shop.sell(t, soldAfter)
-		shop.moveOn(t)
-
-		o.server.Kill()
-		o.moveTo(t, newMachine(t))
-		out := o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
-		shop.requireReopened(t, out, kept)
-	})
-
-	// The orders during the backup are in the file of Redis, and committed in the binary log.
-	t.Run("binary log", func(t *testing.T) {
-		t.Parallel()
-		o, shop := queueingShop(t)
-		shop.sell(t, soldBefore)
-		shop.queue(t, soldDuring)
-		o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
-		shop.release(t)
-		shop.sell(t, soldAfter)
-		o.run(t, "Copy of the binary log")
-
-		o.server.Kill()
-		o.moveTo(t, newMachine(t))
-		out := o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check")
-		shop.requireReopened(t, out, shop.orders)
-	})
-
-	// Redis has the gates of orders that the restored database does not have.
-	t.Run("database alone", func(t *testing.T) {
-		t.Parallel()
-		o, shop := queueingShop(t)
-		shop.sell(t, soldBefore)
-		shop.backUpInMidRush(t, "MariaDB and MySQL")
-		kept := shop.orders
-		shop.sell(t, soldAfter)
-		shop.moveOn(t)
-
-		o.server.Kill()
-		machine := newMachine(t)
-		o.moveTo(t, machine.With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
-		out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
-		shop.requireReopened(t, out, kept)
-	})
+	for _, kind := range env.Kinds(t) {
+		for name, restore := range map[string]func(*testing.T, *operator, *backedUpShop){
+			"dump and queue": restoreDumpAndQueue,
+			"binary log":     restoreBinaryLog,
+			"database alone": restoreDatabaseAlone,
+		} {
+			t.Run(string(kind)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				env.Program(t, "mariadb-dump")
+				env.Program(t, "redis-cli")
+				o := newOperator(t)
+				o.moveTo(t, newMachine(t, kind))
+				o.systemctl(t, "start", "seckill")
+				shop := openShop(t, o)
+				shop.sell(t, soldBefore)
+				restore(t, o, shop)
+			})
+		}
+	}
 }
 
-// queueingShop returns a shop in lane queue on MariaDB and Redis.
-func queueingShop(t *testing.T) (*operator, *backedUpShop) {
-	t.Helper()
-	env.Program(t, "mariadb-dump")
-	env.Program(t, "redis-cli")
-	o := newOperator(t)
-	o.moveTo(t, newMachine(t))
-	o.systemctl(t, "start", "seckill")
-	return o, openShop(t, o)
+// restoreDumpAndQueue: the orders during the backup are in the queue until it is complete. The file of Redis alone has them.
+func restoreDumpAndQueue(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.queue(t, soldDuring)
+	o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+	kept := shop.orders
+	shop.release(t)
+	shop.sell(t, soldAfter)
+	shop.moveOn(t)
+
+	o.server.Kill()
+	o.moveTo(t, newMachine(t, o.stack.Kind))
+	out := o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+	shop.requireReopened(t, out, kept)
+}
+
+// restoreBinaryLog: the orders during the backup are in the file of Redis, and committed in the binary log.
+func restoreBinaryLog(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.queue(t, soldDuring)
+	o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+	shop.release(t)
+	shop.sell(t, soldAfter)
+	o.run(t, "Copy of the binary log")
+
+	o.server.Kill()
+	o.moveTo(t, newMachine(t, o.stack.Kind))
+	out := o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check")
+	shop.requireReopened(t, out, shop.orders)
+}
+
+// restoreDatabaseAlone: Redis has the gates of orders that the restored database does not have.
+func restoreDatabaseAlone(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.backUpInMidRush(t, "MariaDB and MySQL")
+	kept := shop.orders
+	shop.sell(t, soldAfter)
+	shop.moveOn(t)
+
+	o.server.Kill()
+	machine := newMachine(t, o.stack.Kind)
+	o.moveTo(t, machine.With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
+	out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+	shop.requireReopened(t, out, kept)
 }
 
 // newMachine returns a stack with an empty database seckill and an empty Redis, both with the logs that production has.
-func newMachine(t *testing.T) *rig.Stack {
+func newMachine(t *testing.T, kind env.Kind) *rig.Stack {
 	t.Helper()
-	db := env.MariaDB.Start(t, "--log-bin", "--sync-binlog=1")
+	db := kind.Start(t, "--log-bin", "--sync-binlog=1")
 	dsn, err := db.CreateDatabase(t.Context(), "seckill")
 	require.NoError(t, err)
 	rds := env.StartRedis(t, "--appendonly", "yes")
 
 	return &rig.Stack{
 		Lane:     "queue",
-		Kind:     env.MariaDB,
+		Kind:     kind,
 		Database: db,
 		Redis:    rds,
 		Env: []string{
@@ -146,6 +148,7 @@ type operator struct {
 	root     string
 	addr     string
 	commands map[string]string // by heading
+	onMySQL  *strings.Replacer // from the commands of MariaDB
 	calls    chan systemctlCall
 	control  string // URL to which the program systemctl of the machine sends its arguments
 	hold     string // the workers of a server commit nothing while this file exists
@@ -165,7 +168,8 @@ func newOperator(t *testing.T) *operator {
 	o := &operator{
 		root:     t.TempDir(),
 		addr:     rig.FreeAddr(t),
-		commands: commandsOf(t, "../../docs/operations.md"),
+		commands: commandsOf(t, operationsPage),
+		onMySQL:  commandsOnMySQL(t),
 		calls:    make(chan systemctlCall),
 		hold:     filepath.Join(t.TempDir(), "hold"),
 	}
@@ -190,6 +194,23 @@ func newOperator(t *testing.T) *operator {
 	const systemctl = "#!/bin/sh\n" + `exec curl -fsS "$CONTROL?verb=$1&unit=$2"` + "\n"
 	require.NoError(t, os.WriteFile(o.path("/bin/systemctl"), []byte(systemctl), 0o700)) //nolint:gosec // a program
 	return o
+}
+
+// commandsOnMySQL reads the table that has the commands for MySQL.
+func commandsOnMySQL(t *testing.T) *strings.Replacer {
+	t.Helper()
+	page, err := os.ReadFile(operationsPage)
+	require.NoError(t, err)
+
+	_, table, found := strings.Cut(string(page), "| on MariaDB | on MySQL |\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+
+	var pairs []string
+	for _, row := range regexp.MustCompile("`(.+?)` \\| `(.+?)`").FindAllStringSubmatch(table, -1) {
+		pairs = append(pairs, row[1], row[2])
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 // commandsOf returns the commands of a document by the heading above them. Commands below one heading that are for
@@ -260,11 +281,17 @@ func (o *operator) run(t *testing.T, headings ...string) string {
 		script += o.commands[h]
 	}
 	script = ofMachine.ReplaceAllString(script, "${1}"+o.root+"${2}")
+	path := o.path("/bin") + ":" + os.Getenv("PATH")
+	if o.stack.Kind == env.MySQL {
+		// Where MySQL is beside MariaDB, its programs have a folder of their own.
+		path = filepath.Dir(o.stack.Database.Program()) + ":" + path
+		script = o.onMySQL.Replace(script)
+	}
 
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 	cmd.Dir = o.root
 	cmd.Env = []string{
-		rig.EnvRunMain + "=1", "CONTROL=" + o.control, "HOME=" + o.root, "PATH=" + o.path("/bin") + ":" + os.Getenv("PATH"),
+		rig.EnvRunMain + "=1", "CONTROL=" + o.control, "HOME=" + o.root, "PATH=" + path,
 	}
 	var out rig.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -425,13 +452,14 @@ func TestReadmeDeployment(t *testing.T) {
 	for file, heading := range map[string]string{"README.md": "Deployment", "README.zh-CN.md": "生产部署"} {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
-			s := newMachine(t)
+			s := newMachine(t, env.OneKind(t))
 			s.Exec(t, "CREATE USER seckill@'127.0.0.1' IDENTIFIED BY 'password'")
 			s.Exec(t, "GRANT ALL ON seckill.* TO seckill@'127.0.0.1'")
 			codes := rig.StartCodeReceiver(t)
 
 			// The server is started below, where the rig waits for it. The receiver of the rig knows one secret only.
 			o := newOperator(t)
+			o.stack = s
 			commands := strings.NewReplacer(
 				"127.0.0.1:3306", s.Database.Addr,
 				"127.0.0.1:6379", s.Redis.Addr,

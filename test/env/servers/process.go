@@ -217,6 +217,9 @@ func (s *Process) kill() {
 
 func (s *Process) addr() string { return s.port.addr() }
 
+// Program returns the path of the running program.
+func (s *Process) Program() string { return s.bin }
+
 func (s *Process) logPath() string { return filepath.Join(s.dir.path, "log") }
 
 // start starts the process and waits until it answers. If it fails, the process has ended.
