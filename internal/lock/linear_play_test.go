@@ -79,7 +79,10 @@ type game struct {
 
 const (
 	players = 4
-	steps   = 14
+	// steps is the number of steps of a player in a round. A few histories of so many take the checker minutes.
+	steps = 14
+	// fewSteps are so few that it judges almost every history at once.
+	fewSteps = 9
 )
 
 // A table is a server, and a client behind a proxy for each player.
@@ -87,6 +90,7 @@ type table struct {
 	clients []*Client
 	proxies []*proxy
 	crashes bool // leases are short and end
+	steps   int  // of each player
 	grants  grants
 }
 
@@ -142,7 +146,7 @@ func (g *grants) unused(id string, got bool) int {
 
 func newTable(t testing.TB, addr string, crashes bool) *table {
 	t.Helper()
-	tb := &table{crashes: crashes, grants: grants{of: map[string]int{}}}
+	tb := &table{crashes: crashes, steps: steps, grants: grants{of: map[string]int{}}}
 	for range players {
 		p := startProxy(t, addr)
 		// A lost reply is noticed by the end of the connection, and not by a timeout: on a machine that stalls, a command
@@ -226,7 +230,7 @@ type playerHold struct {
 
 func (p *player) play() {
 	p.late = time.AfterFunc(time.Hour, func() {})
-	for range steps {
+	for range p.tb.steps {
 		time.Sleep(time.Duration(p.rng.IntN(15)) * time.Millisecond)
 		p.injectFault()
 		p.step()

@@ -89,20 +89,27 @@ func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) 
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
 	rounds := 3
+	unjudged := 2
+	length := fewSteps
+	limit := 2 * time.Second
 	if env.IsFull() {
 		rounds = 8
+		unjudged = 4
+		length = steps
+		limit = longTimeout
 	}
 	first := rand.Uint64()
 	if s := os.Getenv(envSeed); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
 		require.NoError(t, err)
-		rounds, first = 1, seed
+		rounds, unjudged, first = 1, 0, seed
 	}
 	run := func(t *testing.T, addr string, g *game, crashes bool) {
 		tb, unknown := newTable(t, addr, crashes), 0
+		tb.steps = length
 		for seed := first; seed != first+uint64(rounds); seed++ { //nolint:gosec // not negative
 			h := tb.play(t, g, seed)
-			switch h.check(g, longTimeout) {
+			switch h.check(g, limit) {
 			case porcupine.Illegal:
 				report(t, h)
 				require.Failf(t, "not linearizable", "%s=%d", envSeed, seed)
@@ -116,7 +123,7 @@ func TestLinearizable(t *testing.T) {
 				})
 			}
 		}
-		require.LessOrEqual(t, unknown, rounds/2)
+		require.LessOrEqual(t, unknown, unjudged)
 		t.Logf("%d rounds from %s=%d on; %d took too long to check", rounds, envSeed, first, unknown)
 	}
 
