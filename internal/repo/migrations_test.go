@@ -41,7 +41,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	env.Must(s.MigrateUp(t.Context()))(t)
 	require.Equal(t, complete, orderIndexes(t, s))
 	require.Equal(t, sold, checksum(t, s, full.ID))
-	require.Greater(t, placedOnline(), int64(100), "orders are placed while an index is built")
+	require.Greater(t, placedOnline(), int64(placers), "more orders than those on their way are placed while an index is built")
 	buyers.stop(t)
 	placed, stored := buyers.placed.Load(), checksum(t, s, sale.ID)[0]
 	require.GreaterOrEqual(t, stored, placed)
@@ -152,12 +152,15 @@ type buyers struct {
 	unexpected            atomic.Pointer[error]
 }
 
+// placers is how many of them place orders.
+const placers = 4
+
 func startBuyers(t *testing.T, s *Store, sale int64) *buyers {
 	b := &buyers{}
 	t.Cleanup(b.end)
-	for i := range int64(4) {
+	for i := range int64(placers) {
 		b.repeat(&b.placed, func(n int64) error {
-			id := 10_000_000 + 4*n + i
+			id := 10_000_000 + placers*n + i
 			return placeOldOrder(s, id, sale)
 		})
 	}
