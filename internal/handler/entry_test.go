@@ -258,29 +258,31 @@ func TestDrawnRoomServesNoLaterStart(t *testing.T) {
 
 // What an operator does to a sale costs no admitted buyer the turn. Source: intechnicauk.wordpress.com/tag/ticketing.
 func TestOperatorKeepsTurns(t *testing.T) {
-	e := start(t)
-	e.runRooms()
-	admin := e.admin()
-	for i, c := range []struct {
+	t.Parallel()
+	for name, c := range map[string]struct {
 		path   string // after that of the sale
 		change map[string]any
 		status int
 	}{
-		{"/room", map[string]any{"paused": true, "message": "The kitchen is on fire."}, http.StatusOK},
-		{"/room", map[string]any{"rate": 1}, http.StatusOK},
-		{"/stock", map[string]any{"delta": 3, "reason": "more"}, http.StatusOK},
-		{"", map[string]any{"begin_at": time.Now().Add(10 * time.Minute).UTC()}, http.StatusConflict},
-		{"", map[string]any{"end_at": time.Now().Add(10 * time.Hour).UTC()}, http.StatusOK},
-		{"", map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": 1}}, http.StatusOK},
+		"pause":          {"/room", map[string]any{"paused": true, "message": "The kitchen is on fire."}, http.StatusOK},
+		"slower":         {"/room", map[string]any{"rate": 1}, http.StatusOK},
+		"more units":     {"/stock", map[string]any{"delta": 3, "reason": "more"}, http.StatusOK},
+		"later start":    {"", map[string]any{"begin_at": time.Now().Add(10 * time.Minute).UTC()}, http.StatusConflict},
+		"later end":      {"", map[string]any{"end_at": time.Now().Add(10 * time.Hour).UTC()}, http.StatusOK},
+		"shorter passes": {"", map[string]any{"entry": map[string]any{"mode": "room", "pass_ttl": 1}}, http.StatusOK},
 	} {
-		v := e.roomSale(1, -time.Minute)
-		buyer := e.buyer(10 + i).admitted(v)
-		if c.path == "" {
-			admin.patch(v.adminPath(), c.change).want(c.status)
-		} else {
-			admin.post(v.adminPath()+c.path, c.change).want(c.status)
-		}
-		buyer.place(v)
+		t.Run(name, func(t *testing.T) {
+			e := start(t)
+			e.runRooms()
+			v := e.roomSale(1, -time.Minute)
+			buyer := e.buyer(1).admitted(v)
+			if c.path == "" {
+				e.admin().patch(v.adminPath(), c.change).want(c.status)
+			} else {
+				e.admin().post(v.adminPath()+c.path, c.change).want(c.status)
+			}
+			buyer.place(v)
+		})
 	}
 }
 

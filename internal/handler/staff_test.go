@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -382,24 +383,32 @@ func TestUnfinishedExport(t *testing.T) {
 	require.Len(t, viewer.get("/api/v1/admin/orders.csv").file(), domain.MaxPageSize+1)
 }
 
-// othersPayments has many pages of payments of another sale, and reads each slowly.
-type othersPayments struct {
+// manyPayments has pages of payments of another sale, and calls before ahead of each read, with the number of earlier ones.
+type manyPayments struct {
 	handler.Store
-	pages int
+	pages, read int
+	before      func(read int)
 }
 
-func (p *othersPayments) ListPayments(_ context.Context, page domain.Page) ([]domain.SalePayment, error) {
-	time.Sleep(20 * time.Millisecond)
-	if p.pages--; p.pages < 0 {
+func (p *manyPayments) ListPayments(_ context.Context, page domain.Page) ([]domain.SalePayment, error) {
+	p.before(p.read)
+	if p.read++; p.read > p.pages {
 		return nil, nil
 	}
 	return make([]domain.SalePayment, page.Limit), nil
 }
 
+// from replaces the payments of an environment.
+func (p *manyPayments) from(cfg *handler.Config) {
+	p.Store = cfg.Store
+	cfg.Store = p
+}
+
 // The payments of a sale are searched among those of all sales, which takes longer than an answer may. The file is complete
 // nevertheless.
 func TestPaymentsOfSaleAmongMany(t *testing.T) {
-	e := start(t, configured(func(cfg *handler.Config) { cfg.Store = &othersPayments{cfg.Store, 50} }))
+	payments := &manyPayments{pages: 50, before: func(int) { time.Sleep(20 * time.Millisecond) }}
+	e := start(t, configured(payments.from))
 	srv := httptest.NewUnstartedServer(e.handler)
 	srv.Config.WriteTimeout = 200 * time.Millisecond // of package app, in small
 	srv.Start()
@@ -408,4 +417,31 @@ func TestPaymentsOfSaleAmongMany(t *testing.T) {
 	e.url = srv.URL
 
 	require.Empty(t, admin.get("/api/v1/admin/payments.csv?voucher_id=7").want(http.StatusOK).file())
+}
+
+// lines is the connection of a client that counts the lines of its file.
+type lines struct {
+	*httptest.ResponseRecorder
+	sent int
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.sent += bytes.Count(b, []byte("\n"))
+	return len(b), nil
+}
+
+// TestFilesAreSentPageByPage: a file of any length needs the memory of a page, which is sent before the next one is read.
+func TestFilesAreSentPageByPage(t *testing.T) {
+	client := &lines{ResponseRecorder: httptest.NewRecorder()}
+	payments := &manyPayments{pages: 100, before: func(read int) {
+		if read > 0 {
+			require.Equal(t, 1+read*domain.MaxPageSize, client.sent)
+		}
+	}}
+	e := start(t, configured(payments.from))
+	req := e.admin().request("", http.MethodGet, "/api/v1/admin/payments.csv", nil)
+	req.RemoteAddr = "192.0.2.1:1234"
+	e.handler.ServeHTTP(client, req)
+	require.Equal(t, http.StatusOK, client.Code)
+	require.Equal(t, 1+payments.pages*domain.MaxPageSize, client.sent)
 }
