@@ -173,6 +173,7 @@ func longRush(t *testing.T, s *rig.Stack, c *rush.Buyers, lasts time.Duration) f
 	return func() *rush.Report {
 		last := *c
 		last.Tokens = c.Tokens[n:]
+		last.Pause = 0
 
 		r := <-done
 		rest := last.Run(t.Context())
