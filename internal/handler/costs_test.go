@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -151,6 +152,42 @@ func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
 		}
 	}
 	refused(http.MethodDelete, "/api/v1/vouchers/:id/entry") // a place can be left and taken again
+}
+
+// TestRoutesOfUsersAreLimited: a user who has used up all tokens is refused on every route that needs a login. The routes of staff
+// take no tokens, but for lists, files and checks of the whole database.
+func TestRoutesOfUsersAreLimited(t *testing.T) {
+	t.Parallel()
+	costly := regexp.MustCompile(`^GET /api/v1/admin/(orders|orders.csv|payments.csv|audit|audit.csv|dead-letters|reconcile|vouchers/:id/refunds)$` +
+		`|^POST /api/v1/admin/(orders/search|redeem/preview|reconcile)$`)
+	e := newEnv(t, limited)
+	guest, greedy := e.guest(), e.admin()
+	for range 400 {
+		greedy.raw("GET", "/api/v1/me", nil)
+	}
+	for range 200 {
+		greedy.raw("POST", "/api/v1/vouchers/0/orders", nil)
+		greedy.raw("POST", "/api/v1/vouchers/0/entry", nil)
+		greedy.raw("GET", "/api/v1/vouchers/0/entry", nil)
+	}
+
+	var waiting sync.WaitGroup
+	var private atomic.Int64
+	for _, r := range handler.Router(e.handler).Routes() {
+		route := r.Method + " " + r.Path
+		path := strings.ReplaceAll(r.Path, ":id", "1")
+		if r.Method == http.MethodHead || guest.raw(r.Method, path, struct{}{}).status != http.StatusUnauthorized {
+			continue
+		}
+		waiting.Go(func() { // a refusal waits
+			private.Add(1)
+			a := greedy.raw(r.Method, path, struct{}{})
+			refused := a.status == http.StatusTooManyRequests || strings.Contains(string(a.body), "操作太频繁，请稍后再试")
+			assert.Equal(t, !strings.Contains(route, "/admin/") || costly.MatchString(route), refused, route)
+		})
+	}
+	waiting.Wait()
+	assert.Greater(t, private.Load(), int64(60))
 }
 
 // servers returns n more servers on the services of e, with the local limits of a new start.
