@@ -92,9 +92,8 @@ func TestFinder(t *testing.T) {
 	}
 }
 
-// TestTyped: authenticator apps show codes in groups, and keyboards type full-width forms
-// (devise-two-factor/devise-two-factor#195, alphagov/signon#2230, Automattic/wp-calypso#23042).
-// Source: mozilla/addons-server#22767, Mininglamp-OSS/octo-server#636.
+// TestTyped: authenticator apps show codes in groups, and keyboards type full-width forms.
+// Source: devise-two-factor/devise-two-factor#195, alphagov/signon#2230, Automattic/wp-calypso#23042.
 func TestTyped(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{

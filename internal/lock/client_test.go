@@ -170,18 +170,52 @@ func namesByNode(t *testing.T, cluster *env.RedisCluster) (elsewhere, first stri
 }
 
 // TestOpenSlot: while the slot of a lock is moved to another node, Redis refuses scripts some of whose keys do not exist. The
-// holder repeats its renewal and keeps the lock; an acquire fails with Redis's reason, and leaves nothing behind.
+// holder repeats its renewal and keeps the lock; an acquire fails with Redis's reason, and leaves nothing behind; a release goes
+// on by itself.
 // Source: redisson/redisson#612, redis/redis#2710.
 func TestOpenSlot(t *testing.T) {
 	t.Parallel()
 	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
-	ctx := soon(t)
-	var seen recorder
-	c := newLocksOf(t, rdb, WithWatchdog(9*time.Second), WithObserver(seen.observe))
-	h := must(t)(c.Mutex("x").TryLock(ctx))
+	for _, k := range leasedKinds {
+		t.Run(k.label, func(t *testing.T) {
+			t.Parallel()
+			ctx := soon(t)
+			var seen recorder
+			c := newLocksOf(t, rdb, WithWatchdog(9*time.Second), WithObserver(seen.observe))
+			k.ready(t, c, k.label)
+			h := must(t)(k.block(c, k.label).TryLock(owned(t)))
+			move, stay := slotOf(t, cluster, k.keys(k.label)[0])
 
-	key := keysOf(DefaultPrefix, mutexKind.name, "x")[0]
+			move()
+			_, err := k.block(c, k.label).TryLock(ctx)
+			require.ErrorContains(t, err, "TRYAGAIN")
+			require.NotErrorIs(t, err, ErrNotAcquired)
+			require.NotErrorIs(t, err, ErrUncertain)
+			eventually(t, "a renewal fails", func() bool { return seen.count(EventRenewFailed) > 0 })
+			before := h.ValidUntil()
+			stay()
+			eventually(t, "renewed", func() bool { return h.ValidUntil().After(before) })
+			require.NoError(t, h.Context().Err())
+
+			move()
+			short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+			defer cancel()
+			require.ErrorIs(t, h.Release(short), ErrUncertain)
+			stay()
+			eventually(t, "released", func() bool {
+				next, err := k.block(c, k.label).TryLock(ctx)
+				return err == nil && next.Release(ctx) == nil
+			})
+		})
+	}
+}
+
+// slotOf returns functions that open the slot of a key for its move to another node, and that end the move.
+func slotOf(t *testing.T, cluster *env.RedisCluster, key string) (move, stay func()) {
+	t.Helper()
+	ctx := context.Background()
+	rdb := cluster.Client(t)
 	slot := rdb.ClusterKeySlot(ctx, key).Val()
 	source, err := rdb.MasterForKey(ctx, key)
 	require.NoError(t, err)
@@ -192,21 +226,16 @@ func TestOpenSlot(t *testing.T) {
 		}
 	}
 	id := func(node *redis.Client) any { return node.Do(ctx, "cluster", "myid").Val() }
-	require.NoError(t, target.Do(ctx, "cluster", "setslot", slot, "importing", id(source)).Err())
-	require.NoError(t, source.Do(ctx, "cluster", "setslot", slot, "migrating", id(target)).Err())
-
-	_, err = c.Mutex("x").TryLock(ctx)
-	require.ErrorContains(t, err, "TRYAGAIN")
-	require.NotErrorIs(t, err, ErrNotAcquired)
-	require.NotErrorIs(t, err, ErrUncertain)
-	eventually(t, "a renewal fails", func() bool { return seen.count(EventRenewFailed) > 0 })
-	before := h.ValidUntil()
-
-	for _, node := range []*redis.Client{source, target} {
-		require.NoError(t, node.Do(ctx, "cluster", "setslot", slot, "stable").Err())
+	set := func(node *redis.Client, state ...any) {
+		require.NoError(t, node.Do(ctx, append([]any{"cluster", "setslot", slot}, state...)...).Err())
 	}
-	eventually(t, "renewed", func() bool { return h.ValidUntil().After(before) })
-	require.NoError(t, h.Context().Err())
-	release(t, h)
-	require.Zero(t, rdb.Exists(ctx, key).Val())
+	move = func() {
+		set(target, "importing", id(source))
+		set(source, "migrating", id(target))
+	}
+	stay = func() {
+		set(source, "stable")
+		set(target, "stable")
+	}
+	return move, stay
 }

@@ -253,6 +253,7 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 }
 
 // TestVouchersByTitle: every database finds the same titles, the newest first. domain.Finder decides which, see TestFinder.
+// Source: mozilla/addons-server#22767, Mininglamp-OSS/octo-server#636.
 func TestVouchersByTitle(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := newStore(db)
