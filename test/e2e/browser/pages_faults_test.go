@@ -323,7 +323,8 @@ func reloadDuringPurchase(t *testing.T, p *rig.Shop, visit func(string) *visitor
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 }
 
-// codeBeforeReload: a code that was sent before a reload can still be entered.
+// codeBeforeReload: a code that was sent before a reload can still be entered. Fields take all of what is pasted into them.
+// Source: woocommerce/woocommerce#58000, hitobito/hitobito#2874.
 func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	phone := rig.NewPhone()
 	v := visit(p.URL)
@@ -341,7 +342,8 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.run(`window.wait = "21247"; window.answer = (a) => a.endsWith("/auth/code") && problem(429, "rate_limited", { "Retry-After": wait })`)
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
-	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.click(`dialog[open] input[name=phone]`)
+	v.insert("\u202d" + phone[:3] + " " + phone[3:7] + " " + phone[7:] + "\u202c")
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "Too many codes for this number. You can request the next one at ")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("dialog[open] input[name=code]").checkVisibility()`))
@@ -349,7 +351,8 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "A code was sent to this number moments ago.")
 	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)
-	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=code]`), code))
+	v.click(`dialog[open] input[name=code]`)
+	v.insert(code[:3] + " " + code[3:])
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads("#account", "Log out")
 }
