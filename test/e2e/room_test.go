@@ -279,7 +279,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 // scripts and its former buyer press all the time.
 func TestRoomSoldOut(t *testing.T) {
 	t.Parallel()
-	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
+	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		const units, buyers, scripts = 10, 80, 5
 		a, b := s.Serve(t), s.Spawn(t, "")
 		servers, tokens := []*rig.Server{a, b}, s.Tokens(t, buyers+scripts)

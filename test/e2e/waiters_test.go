@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,7 +101,8 @@ type waiter struct {
 	Sale   string
 	Ticket string
 	Number uint32
-	// By expiry.
+	// By expiry. Two polls may be on their way.
+	mu     sync.Mutex
 	Passes map[time.Time]string
 	// Closed when the sale begins; wait then polls soon.
 	Begun <-chan struct{}
@@ -108,7 +110,9 @@ type waiter struct {
 
 // Note remembers what an answer says.
 func (w *waiter) Note(a entryAnswer) {
-	if a.Ticket != "" {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.Ticket != "" && a.Ticket != w.Ticket {
 		w.Ticket = a.Ticket
 		w.Number = a.Lobby.Number
 	}
@@ -158,6 +162,8 @@ func (w *waiter) Wait(ctx context.Context, others ...*rig.Server) entryAnswer {
 
 // Pass returns the only pass of the buyer.
 func (w *waiter) Pass() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, pass := range w.Passes {
 		return pass
 	}
