@@ -189,9 +189,9 @@ func together(t *testing.T, start func(t *testing.T, lane string) (*rig.Stack, [
 	begun.Add(len(rig.LockAndQueue))
 	for _, lane := range rig.LockAndQueue {
 		running.Go(func() { // t.Parallel could run one lane after the other
+			isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
+			defer func() { isReady(); hasBegun() }() // the others do not wait for a lane that failed before or is not selected
 			t.Run(lane, func(t *testing.T) {
-				isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
-				t.Cleanup(func() { isReady(); hasBegun() }) // the others do not wait for a lane that failed before
 				s, servers := start(t, lane)
 				failover(t, s, servers, fault{
 					begin:   func() { isReady(); ready.Wait() },
