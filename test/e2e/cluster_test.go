@@ -15,7 +15,6 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/kit/redisconn"
-	"seckill/internal/ops/rush"
 	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
@@ -45,30 +44,6 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster
 			fn(t, s.In(lane), cluster)
 		})
 	}
-}
-
-// TestRushOnCluster runs four sales at once on two servers. The keys of the sales are in different slots.
-func TestRushOnCluster(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, _ *env.RedisCluster) {
-		servers := []*rig.Server{s.Serve(t), s.Serve(t)}
-		tokens := s.Tokens(t, 400)
-		var (
-			sales   [4]*rush.Buyers
-			reports [4]*rush.Report
-			wg      sync.WaitGroup
-		)
-		for i := range sales {
-			sales[i] = buyersOf(servers[0].Sale(t, 50), 50, tokens[100*i:100*(i+1)], servers...)
-			wg.Go(func() { reports[i] = sales[i].Run(t.Context()) })
-		}
-		wg.Wait()
-		for i, c := range sales {
-			requireExactSale(t, s, c, reports[i])
-		}
-		requireOneOrder(t, servers[0].Sale(t, 10), tokens[0], servers...)
-	})
 }
 
 // TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the

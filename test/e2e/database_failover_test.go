@@ -37,26 +37,6 @@ func TestGaleraFailover(t *testing.T) {
 	}
 }
 
-// TestGaleraWriterFrozen freezes the node that is written to until the others have excluded it, with sales in lanes lock and queue.
-// It then goes on, with the connections of the servers, until it learns that it is excluded, and returns.
-func TestGaleraWriterFrozen(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	g := env.StartGalera(t)
-	at := env.StartProxy(t, g.Addrs(0)...)
-	start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
-		s := rig.ServerStack(t, g.DSN(t)).In(lane)
-		s = s.With(led(s, g.Nodes[0], at.Addr))
-		return s, []*rig.Server{s.Serve(t)}
-	}
-	together(t, start, func() { require.NoError(t, g.Nodes[0].Pause()) }, func() {
-		g.Verdict(t, 2)
-		at.Lead(g.Addrs(1)...)
-		require.NoError(t, g.Nodes[0].Resume())
-	})
-	require.NoError(t, g.Formed(t.Context(), 0, 3))
-}
-
 // TestSemiSyncFailover promotes a replica in mid-rush, with sales in lanes lock and queue, when it has executed what it received.
 // The primary is killed, becomes read-only and keeps its connections, or is frozen and goes on when the replica has
 // replaced it. It then waits for the answer of a replica until the end of the test, as with AFTER_SYNC and a timeout that
