@@ -96,30 +96,20 @@ func (r *CodeReceiver) LoginWith(t *testing.T, p *Server, phone, printed string)
 	}))
 }
 
-// eventReceiver is the merchant's system behind SECKILL_EVENTS_URL. While it hangs, it takes events without answering.
+// eventReceiver is the merchant's system behind SECKILL_EVENTS_URL.
 type eventReceiver struct {
 	URL string
 
 	Mu     sync.Mutex
-	Hang   bool
 	Refuse bool
-	// "order type" of the events that were not answered.
-	Taken []string
 	// Of the answered events, by order.
 	types map[string][]string
-	// By event id.
-	bodies map[string]string
-	// Events that were sent again after an answer.
-	Repeats int
 }
 
 // StartEventReceiver starts a receiver of the events of orders.
 func StartEventReceiver(t *testing.T) *eventReceiver {
 	t.Helper()
-	r := &eventReceiver{
-		types:  map[string][]string{},
-		bodies: map[string]string{},
-	}
+	r := &eventReceiver{types: map[string][]string{}}
 
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r.receive(t, w, req)
@@ -132,8 +122,8 @@ func StartEventReceiver(t *testing.T) *eventReceiver {
 
 func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.Request) {
 	var event struct {
-		ID, Type string
-		Data     struct{ ID, Status string }
+		Type string
+		Data struct{ ID string }
 	}
 
 	body, err := io.ReadAll(req.Body)
@@ -142,12 +132,6 @@ func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.R
 	assert.NoError(t, json.Unmarshal(body, &event))
 
 	r.Mu.Lock()
-	if r.Hang {
-		r.Taken = append(r.Taken, event.Data.ID+" "+event.Type)
-		r.Mu.Unlock()
-		<-req.Context().Done()
-		return
-	}
 	defer r.Mu.Unlock()
 
 	if r.Refuse {
@@ -155,13 +139,6 @@ func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.R
 		return
 	}
 
-	if before, again := r.bodies[event.ID]; again {
-		assert.Equal(t, before, string(body), "a repeated event")
-		r.Repeats++
-		return
-	}
-
-	r.bodies[event.ID] = string(body)
 	r.types[event.Data.ID] = append(r.types[event.Data.ID], strings.TrimPrefix(event.Type, "order."))
 	w.WriteHeader(http.StatusNoContent)
 }
