@@ -21,49 +21,6 @@ import (
 // five is a sale of which a user may have five orders.
 var five = rig.Offer{Stock: 20, LimitPerUser: 5}
 
-// TestKeyHasOneEffect checks that 50 concurrent requests with one key place one order, although the limit allows five.
-// The stored answer survives a restart, and an expired key is a new key.
-func TestKeyHasOneEffect(t *testing.T) {
-	t.Parallel()
-	rig.Core("lock/embedded", "queue/mariadb").Full("lock/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
-		p := s.Serve(t)
-		sale, other := p.Publish(t, five), p.Publish(t, five)
-		tokens := s.Tokens(t, 2)
-		k := rig.Purchase(sale, tokens[0]).Keyed("k")
-		first := postConcurrently(t, 50, k, p)
-		require.True(t, first.Success(), first.Body)
-		id := first.Order()
-		require.Equal(t, "/api/v1/orders/"+id, first.Header.Get("Location"))
-		requireOrders(t, s, p, tokens[0], sale, id)
-
-		otherBody := k
-		otherBody.Body = "{}"
-		for _, mismatch := range []rig.Request{rig.Purchase(other, tokens[0]).Keyed("k"), otherBody} {
-			rig.RequireProblem(t, http.StatusUnprocessableEntity, "idempotency_mismatch", p.Do(t, mismatch))
-		}
-
-		// Keys belong to a user.
-		separate := p.Do(t, rig.Purchase(sale, tokens[1]).Keyed("k"))
-		require.True(t, separate.Success(), separate.Body)
-		require.NotEqual(t, id, separate.Order())
-		requireOrders(t, s, p, tokens[0], other)
-
-		require.Zero(t, p.Stop(t))
-		p = s.Serve(t)
-		again := p.Do(t, k)
-		require.True(t, again.Replayed())
-		requireSame(t, first, again)
-
-		s.Exec(t, "UPDATE voucher_orders SET created_at = created_at - "+intervalOf(s, 25*time.Hour))
-		require.NoError(t, s.Flush()) // Redis stores the keys of queued orders for 10 s
-		anew := p.Do(t, k)
-		require.True(t, anew.Success(), anew.Body)
-		require.NotEqual(t, id, anew.Order())
-		requireOrders(t, s, p, tokens[0], sale, id, anew.Order())
-		s.Verify(t)
-	})
-}
-
 // change is a keyed request with a lasting effect. check requires that the reply is a success and that the request had
 // its effect exactly once.
 type change struct {
