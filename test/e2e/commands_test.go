@@ -110,39 +110,6 @@ func TestStartWaitsForDependencies(t *testing.T) {
 	require.Contains(t, p.Log.String(), "waiting for Redis")
 }
 
-// TestLogoutAppliesToEveryServer checks that a revoked token is rejected by every server, even after the loss of Redis
-// and a restart.
-func TestLogoutAppliesToEveryServer(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	a, b := s.Serve(t), s.Serve(t)
-	token, other := a.LoginToken(t, "13800000001"), a.LoginToken(t, "13800000002")
-	status := func(p *rig.Server, token string) int { return p.Do(t, rig.Get("/me", token)).Status }
-	require.Equal(t, http.StatusOK, status(b, token))
-	sale := a.Sale(t, 5)
-	order := orderOf(t, a, token, sale)
-	here, there := a.Follow(t, token, order), b.Follow(t, token, order)
-	requireStatuses(t, here, "pending_payment")
-	requireStatuses(t, there, "pending_payment")
-	out := a.Do(t, rig.Post("/auth/logout", token, nil))
-	require.Contains(t, []int{http.StatusNoContent, http.StatusUnauthorized}, out.Status, "a logout answered 503 may be effective")
-	require.Equal(t, http.StatusUnauthorized, status(a, token), "at once on the server of the logout")
-	rig.Eventually(t, "the token is revoked on the other server", func() bool {
-		return b.Once(t, rig.Get("/me", token)).Status == http.StatusUnauthorized
-	})
-	for _, stream := range []<-chan rush.Order{here, there} {
-		_, more := next(t, stream)
-		require.False(t, more, "the stream ends with the session")
-	}
-
-	require.NoError(t, s.Flush())
-	require.Zero(t, a.Stop(t))
-	a = s.Serve(t)
-	require.Equal(t, http.StatusUnauthorized, status(a, token), "revocations are stored in the database")
-	require.Equal(t, http.StatusOK, status(a, other), "other sessions remain valid")
-}
-
 // TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
 func TestCancelIsSeenEverywhere(t *testing.T) {
 	t.Parallel()
