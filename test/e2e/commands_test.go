@@ -110,20 +110,6 @@ func TestStartWaitsForDependencies(t *testing.T) {
 	require.Contains(t, p.Log.String(), "waiting for Redis")
 }
 
-// TestCancelIsSeenEverywhere cancels the last order on one server and buys its unit on the other.
-func TestCancelIsSeenEverywhere(t *testing.T) {
-	t.Parallel()
-	rig.Full("lock/embedded", "lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
-		a, b := s.Serve(t), s.Spawn(t, "")
-		sale, tokens := a.Sale(t, 1), s.Tokens(t, 2)
-		order := a.Buy(t, tokens[0], sale)
-		b.RequireSoldOut(t, tokens[1], sale)
-		a.MustCancel(t, tokens[0], order.ID)
-		b.BuyReturned(t, rig.Purchase(sale, tokens[1]))
-		s.Verify(t)
-	})
-}
-
 // TestMigrateUpAndDown applies all migrations, reverts the last one and applies it again. Package sqldb reverts all.
 func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
