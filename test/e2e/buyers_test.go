@@ -220,19 +220,3 @@ func userOf(t *testing.T, token string) string {
 	require.NoError(t, err)
 	return claims.Subject
 }
-
-// saleStats is an event of the sale statistics.
-type saleStats struct {
-	Instances int
-	Stock     struct{ Database, Gate *int64 }
-	Queue     *struct{ Lag int64 }
-	Totals    saleCounters
-	Seconds   []saleCounters
-	Invariant []struct{ OK *bool } `json:"invariants"`
-}
-
-type saleCounters struct {
-	At                string
-	Outcomes, Settled map[string]int
-	BatchRows         int `json:"batch_rows"`
-}

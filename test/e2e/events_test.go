@@ -14,7 +14,7 @@ import (
 )
 
 // next returns the next event of a stream, or false at its end.
-func next[T any](t *testing.T, stream <-chan T) (event T, more bool) {
+func next(t *testing.T, stream <-chan rush.Order) (event rush.Order, more bool) {
 	t.Helper()
 	select {
 	case event, more = <-stream:

@@ -162,22 +162,18 @@ func NewPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 // Follow opens the event stream of an order and returns its events. The channel is closed at the end of the stream.
 func (p *Server) Follow(t *testing.T, token, order string) <-chan rush.Order {
 	t.Helper()
-	return Feed[rush.Order](p.MustOpen(t, Get("/orders/"+order+"/events", token)))
-}
-
-// Feed returns the data of the events of a stream. The channel is closed at the end of the stream.
-func Feed[T any](stream *Stream) <-chan T {
-	events := make(chan T, 256)
+	stream := p.MustOpen(t, Get("/orders/"+order+"/events", token))
+	events := make(chan rush.Order, 256)
 
 	go func() {
 		defer close(events)
 
 		for {
-			var data T
-			if _, err := stream.Next(&data); err != nil {
+			var o rush.Order
+			if _, err := stream.Next(&o); err != nil {
 				return
 			}
-			events <- data
+			events <- o
 		}
 	}()
 
