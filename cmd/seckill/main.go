@@ -5,20 +5,12 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
-	"syscall"
 	_ "time/tzdata" // for SECKILL_TIMEZONE on systems without a time zone database
 
 	"seckill/internal/cli"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Restores the default: a second signal kills the process.
-	context.AfterFunc(ctx, stop)
-	code := cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(cli.Run(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr))
 }

@@ -7,9 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 
@@ -95,6 +97,13 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
+
+// UntilSignal returns a context that the first SIGINT or SIGTERM ends. A second one kills the process.
+func UntilSignal() context.Context {
+	ctx, restore := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, restore)
+	return ctx
+}
 
 // Run runs the command line and returns the exit code. The programs of tests replace parts of the program. Concurrent calls share the environment, from which Run removes empty settings, and the log of go-redis.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace ...func(*app.Parts)) int {

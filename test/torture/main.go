@@ -13,25 +13,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kong"
 
+	"seckill/internal/cli"
 	"seckill/test/e2e/rig"
 )
 
 func main() {
 	rig.Prepare()
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-
-	// Restores the default: a second signal kills the process.
-	context.AfterFunc(ctx, stop)
-
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(run(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // flags are the command line.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -74,11 +73,7 @@ const (
 
 // runBroken runs the program with the faults that the environment selects.
 func runBroken() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// As in main.
-	context.AfterFunc(ctx, stop)
-	defer stop()
-	return cli.Run(ctx, os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
+	return cli.Run(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
 }
 
 // parts returns the change that an environment selects for a command line.
