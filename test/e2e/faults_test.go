@@ -38,7 +38,7 @@ func TestServerKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestDependenciesKilledInMidRush kills and restarts Redis, then the database.
+// TestDependenciesKilledInMidRush kills and restarts Redis, then the database. Without that, lane queue goes on to admit buyers.
 func TestDependenciesKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "batch/mariadb", "lock/mysql", "queue/mysql").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
@@ -47,8 +47,8 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		}
 		p := s.Serve(t)
 		p.MayRefuse() // while Redis or the database is down
-		tokens := s.Tokens(t, 801)
-		outsider := tokens[800]
+		tokens := s.Tokens(t, 802)
+		outsider, other := tokens[800], p.Sale(t, 10)
 		c := buyersOf(p.Sale(t, 600), 600, tokens[:800], p)
 		wait := longRush(t, s, c, 4*time.Second)
 
@@ -58,14 +58,20 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		requireReady(t, p)
 
 		if s.Database != nil {
+			p.Buy(t, tokens[801], other) // caches the sale, and loads its gate
 			s.Database.Kill()
+			admitted := ""
 			if s.Lane == "queue" {
-				requireNotReady(t, p) // buyers are still admitted: TestQueueAdmitsWithoutDatabase
+				requireNotReady(t, p)
+				admitted = p.Queue(t, outsider, other)
 			} else {
 				requireUnavailable(t, p, outsider, c.VoucherID)
 			}
 			require.NoError(t, s.Database.Restart())
 			requireReady(t, p)
+			if admitted != "" {
+				rig.RequireOrdered(t, p, outsider, admitted)
+			}
 		}
 		r := wait()
 		requireSoldOut(t, s, c, r)

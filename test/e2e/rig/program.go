@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -62,7 +61,6 @@ const (
 	EnvClock      = "SECKILL_TEST_CLOCK"       // the server's clock always returns this RFC 3339 time
 	EnvClockAhead = "SECKILL_TEST_CLOCK_AHEAD" // the server's clock is ahead by the duration in this file
 	EnvHold       = "SECKILL_TEST_HOLD"        // commits of the workers fail while this file exists
-	EnvKill       = "SECKILL_TEST_KILL"        // SIGKILL "before", "amid" or "after" the commit of a batch
 	EnvRedeliver  = "SECKILL_TEST_REDELIVER"   // idle time after which a failed stream entry is redelivered
 	EnvMinAge     = "SECKILL_TEST_MIN_AGE"     // minimum age of an order that reconciliation reports as missing
 	EnvPause      = "SECKILL_TEST_PAUSE"       // time between the two snapshots of the command reconcile
@@ -107,9 +105,6 @@ func changeWorkers(cfg *queue.Config, getenv func(name string) string) {
 
 	if file := getenv(EnvHold); file != "" {
 		cfg.Commit = held(file, cfg.Commit)
-	}
-	if point := getenv(EnvKill); point != "" {
-		cfg.Commit = killAt(point, cfg.Commit)
 	}
 }
 
@@ -158,43 +153,12 @@ func held(file string, commit queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// killAfterAdmissions is the number of admissions before killAt ends the process.
-const killAfterAdmissions = 100
-
-// killAt ends the process with SIGKILL "before" the commit of a batch, "amid" it (half of the batch is committed) or
-// "after" it, before the outcome reaches the gate.
-func killAt(point string, commit queue.CommitFunc) queue.CommitFunc {
-	var seen atomic.Int64
-
-	return func(ctx context.Context, as []domain.Admission) []error {
-		if seen.Add(int64(len(as))) < killAfterAdmissions || len(as) < 2 {
-			return commit(ctx, as)
-		}
-
-		switch point {
-		case "amid":
-			commit(ctx, as[:len(as)/2])
-		case "after":
-			commit(ctx, as)
-		}
-
-		die()
-		return nil
-	}
-}
-
-// die sends SIGKILL to the process and never returns.
-func die() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	// SIGKILL may reach this thread with a delay.
-	select {}
-}
-
 // killBeforeAnswer kills the server between the effect of a keyed request and the storage of its answer.
 type killBeforeAnswer struct{ service.KeyStore }
 
 // KeepAnswer implements service.KeyStore.
 func (killBeforeAnswer) KeepAnswer(context.Context, *domain.Claim, domain.Answer) error {
-	die()
-	return nil
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	// SIGKILL may reach this thread with a delay.
+	select {}
 }

@@ -508,7 +508,7 @@ func (p *Server) Logs(t *testing.T, text string) {
 func (s *Stack) Serve(t *testing.T) *Server {
 	t.Helper()
 	for _, e := range s.Env {
-		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKill), "%s needs a process", e)
+		require.True(t, strings.HasPrefix(e, "SECKILL_") && !strings.HasPrefix(e, EnvKillKeys), "%s needs a process", e)
 	}
 
 	ctx, interrupt := context.WithCancel(context.WithoutCancel(t.Context()))
