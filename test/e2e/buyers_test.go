@@ -198,10 +198,8 @@ func requireSoldOut(t *testing.T, s *rig.Stack, c *rush.Buyers, r *rush.Report) 
 	for _, a := range r.Answers {
 		require.Contains(t, []string{"ok", "sold_out", "duplicate_order"}, a.Code, "answers: %v", r.Codes)
 	}
-	if s.Lane == "queue" {
-		// A buyer can see the order before it is committed.
-		rig.RequireSettled(t, s)
-	}
+	// A buyer can see the order before it is committed.
+	rig.RequireSettled(t, s)
 	rig.RequireStock(t, c.Clients[0], c.VoucherID, 0)
 	requireInvariants(t, s, c, r)
 }

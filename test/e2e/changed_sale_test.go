@@ -95,9 +95,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		sell()
 		stop()
 		buyers.Wait()
-		if s.Lane == "queue" {
-			rig.RequireSettled(t, s)
-		}
+		rig.RequireSettled(t, s)
 
 		require.Zero(t, refused.Load(), "internal errors")
 		require.LessOrEqual(t, most(), int64(2))

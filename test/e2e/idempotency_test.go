@@ -104,9 +104,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 			all = all[:1] // the lane affects only orders
 		}
 		for _, c := range all {
-			if s.Lane == "queue" {
-				rig.RequireSettled(t, s)
-			}
+			rig.RequireSettled(t, s)
 			require.Zero(t, p.Stop(t))
 			doomed := s.With(rig.EnvKillKeys+"=1").Spawn(t, "")
 			rig.Eventually(t, "the server is killed", func() bool { // at the first answer that is stored, which one of 503 is not
@@ -162,9 +160,7 @@ func TestKeyInTwoShards(t *testing.T) {
 // cancelled.
 func requireOrders(t *testing.T, s *rig.Stack, p *rig.Server, token, sale string, ids ...string) {
 	t.Helper()
-	if s.Lane == "queue" {
-		rig.RequireSettled(t, s)
-	}
+	rig.RequireSettled(t, s)
 	all := rig.Answered(t, func() ([]rush.Order, error) { return p.Orders(t.Context(), token) })
 	var held []string
 	for _, o := range all {
