@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -85,29 +84,14 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 	require.Contains(t, out, "another server uses the data directory")
 }
 
-// TestStartWaitsForDependencies starts the server before Redis, as docker compose may do.
-func TestStartWaitsForDependencies(t *testing.T) {
+// TestStartWaitsForRedis starts the server before Redis, as docker compose may do. That the start goes on is shown by
+// TestPrepareDatabaseWaits of package app.
+func TestStartWaitsForRedis(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	s := rig.RealStack(t)
 	s.KillRedis()
-	nothing, err := new(net.ListenConfig).Listen(t.Context(), "tcp", s.Redis.Addr)
-	require.NoError(t, err)
-	restarted := make(chan error, 1)
-	go func() {
-		for range 20 { // more connections than go-redis tries in one attempt of the server
-			if conn, err := nothing.Accept(); err == nil {
-				_ = conn.Close()
-			}
-		}
-		_ = nothing.Close()
-		restarted <- s.RestartRedis()
-	}()
-
-	p := s.Serve(t)
-	require.NoError(t, <-restarted)
-	requireReady(t, p)
-	require.Contains(t, p.Log.String(), "waiting for Redis")
+	s.RequireNoStart(t, "Redis")
 }
 
 // TestMigrateUpAndDown applies all migrations, reverts the last one and applies it again. Package sqldb reverts all.
