@@ -11,11 +11,6 @@ import (
 	"image/draw"
 	"image/jpeg"
 	"image/png"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -25,26 +20,6 @@ import (
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
-
-// startLimitedFront starts a proxy in front of a server that refuses bodies of more than limit bytes as nginx does: at
-// once, with a page.
-func startLimitedFront(t *testing.T, server string, limit int64) string {
-	t.Helper()
-	target, err := url.Parse(server)
-	require.NoError(t, err)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength <= limit {
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		w.WriteHeader(http.StatusRequestEntityTooLarge)
-		_, _ = io.WriteString(w, "<html><head><title>413 Request Entity Too Large</title></head></html>")
-	}))
-	t.Cleanup(func() { front.CloseClientConnections(); front.Close() }) // Close waits for streams
-	return front.URL
-}
 
 // upload chooses a file in the picture field of the form of a new sale. content is an expression of its bytes, or of a promise of
 // them.
@@ -122,7 +97,9 @@ func TestConsolePictures(t *testing.T) {
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
 
-	v := visit(t, browser, startLimitedFront(t, p.URL, 1<<20), "en")
+	f := startFront(t, p.URL)
+	f.MaxBody = 1 << 20
+	v := visit(t, browser, f.URL, "en")
 	v.enter("/console/new", rig.AdminPhones[0])
 	shows := func(width, height int) { // or less of both, which the server chooses for noise
 		v.until(`((image) => image.naturalHeight > 0 && image.naturalWidth <= %d && image.naturalHeight <= %d &&
@@ -148,7 +125,9 @@ func TestConsolePictures(t *testing.T) {
 	}
 
 	// A proxy that accepts less than the page sends is named, and the picture stays.
-	strict := visit(t, browser, startLimitedFront(t, p.URL, 10<<10), "en")
+	strictFront := startFront(t, p.URL)
+	strictFront.MaxBody = 10 << 10
+	strict := visit(t, browser, strictFront.URL, "en")
 	strict.enter("/console/new", rig.AdminPhones[1])
 	strict.uploadPhoto("photo.jpg", "image/jpeg", 2000, 2200, 1)
 	strict.reads(fieldError("make", "image_id"), "A proxy in front of the server does not accept a file of this size")

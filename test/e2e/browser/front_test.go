@@ -33,6 +33,12 @@ type front struct {
 	Resumed []string
 	// Forwarded writes of streams.
 	Events atomic.Int64
+
+	// Changes the answers that are event streams, if not nil, and their number.
+	Stream  func(*http.Response)
+	Changed atomic.Int64
+	// If not 0, a larger body is refused as by nginx: at once, with a page.
+	MaxBody int64
 }
 
 // counting counts the writes to a response.
@@ -63,6 +69,13 @@ func startFront(t *testing.T, server string) *front {
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorLog: silent,
 	}}
+	f.proxy.ModifyResponse = func(res *http.Response) error {
+		if f.Stream != nil && strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+			f.Changed.Add(1)
+			f.Stream(res)
+		}
+		return nil
+	}
 
 	f.Server = httptest.NewUnstartedServer(f)
 	f.Config.ErrorLog = silent
@@ -79,6 +92,13 @@ func startFront(t *testing.T, server string) *front {
 
 // ServeHTTP implements http.Handler.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.MaxBody > 0 && r.ContentLength > f.MaxBody {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "<html><head><title>413 Request Entity Too Large</title></head></html>")
+		return
+	}
+
 	code := f.planned(r)
 	switch code {
 	case "":
