@@ -103,7 +103,7 @@ func TestPages(t *testing.T) {
 		"demo accounts": demoAccounts,
 	}
 	pages := map[string]pagesTest{
-		"starts while open": startsWhileOpen, "connection cut": connectionCut, "temporary refusals": temporaryRefusals,
+		"connection cut": connectionCut, "temporary refusals": temporaryRefusals,
 		"languages": languages, "keyboard": keyboardOnly, "markup in texts": markupInTexts,
 		"accessible": accessible, "texts": texts,
 	}
@@ -161,26 +161,6 @@ func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 	one.until(canBuy(second)) // as for a visitor without a session
 	require.Empty(t, evaluate[string](one, `document.cookie`), "scripts cannot read the cookie")
 	require.NotContains(t, evaluate[string](one, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`), "eyJ", "no token is in the storage")
-}
-
-// startsWhileOpen: the button is enabled when the sale begins by the server's clock, without a reload.
-func startsWhileOpen(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.URL, "en")
-	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
-	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v.goTo("/")
-	v.do(chromedp.Evaluate[chromedp.Void](`void (window.stayed = true)`))
-	v.reads(card(sale), "Upcoming")
-	v.run(`document.querySelector(%q).scrollIntoView()`, card(sale)) // cards that are out of sight show old times
-	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-	begin := time.Now().Add(5 * time.Second)
-	p.Change(t, sale, map[string]any{"begin_at": begin})
-	v.until(`/^00:00:0\d$/.test(document.querySelector(%q).innerText) || %s`, card(sale)+" .time", canBuy(sale))
-	v.until(canBuy(sale))
-	t.Logf("enabled %s after the beginning", time.Since(begin))
-	require.False(t, time.Now().Before(begin), "enabled before the beginning")
-	v.buy(sale, rig.NewPhone())
-	require.True(t, evaluate[bool](v.tab, `window.stayed === true`))
 }
 
 // backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it. After its refund it is on sale again.

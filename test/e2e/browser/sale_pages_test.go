@@ -86,21 +86,30 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	v.expectProblems("404", "404", "404", "404")
 }
 
-// readyAtStart: a guest is asked to log in before the start, and then buys with one press at the start.
+// readyAtStart: a guest is asked to log in before the start, which the page finds by the server's clock and without a reload, and
+// then buys with one press.
 func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := visit(p.URL, "en")
+	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
 	v.goTo("/sales/" + sale)
+	v.run(`window.stayed = true`)
 	v.reads(buyOf(sale), "Log in early")
 	v.click(buyOf(sale))
 	v.login(rig.NewPhone())
 	v.reads(buyOf(sale), "Starts ")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(3 * time.Second)})
+
+	begin := time.Now().Add(5 * time.Second)
+	p.Change(t, sale, map[string]any{"begin_at": begin})
+	v.until(`/^00:00:0\d$/.test(document.querySelector(%q).innerText) || %s`, card(sale)+" .time", canBuy(sale))
 	v.until(canBuy(sale))
+	require.False(t, time.Now().Before(begin), "enabled before the beginning")
+
 	v.click(buyOf(sale))
 	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
+	require.True(t, evaluate[bool](v.tab, `stayed`))
 	rig.RequireStock(t, p.Client, sale, 4)
 }
 
