@@ -318,17 +318,10 @@ func TestZooKeeperHasUserLocks(t *testing.T) {
 func TestMetricsOnOpsPortOnly(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	s := rig.EmbeddedStack(t).With("SECKILL_OPS_ADDR=127.0.0.1:0")
+	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
-	sale, tokens := p.Sale(t, 1), s.Tokens(t, 2)
-	p.MustPlace(t, tokens[0], sale)
-	var addr string
-	rig.Eventually(t, "the port is logged", func() bool {
-		_, rest, ok := strings.Cut(p.Log.String(), `msg="metrics and profiles" addr=`)
-		addr, _, _ = strings.Cut(rest, "\n")
-		return ok
-	})
-	page := rig.Fetch(t, "http://"+addr+"/metrics").Text
+	p.MustPlace(t, s.Tokens(t, 1)[0], p.Sale(t, 1))
+	p.Scrape(t)
 	for _, want := range []string{
 		`seckill_order_seconds_count{lane="lock",outcome="ok"} 1`,
 		`seckill_lock_events_total{event="acquired",lock="redlock"} 1`,
@@ -338,9 +331,9 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 		"go_sql_wait_duration_seconds_total", "seckill_redis_pool_connections",
 		`seckill_connections_refused_total{limit="total"} 0`, // connections are limited
 	} {
-		require.Contains(t, page, want)
+		require.Contains(t, p.Metrics, want)
 	}
-	require.Equal(t, http.StatusOK, rig.Fetch(t, "http://"+addr+"/debug/pprof/cmdline").Status)
+	require.Equal(t, http.StatusOK, rig.Fetch(t, p.OpsURL()+"/debug/pprof/cmdline").Status)
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/metrics").Status)
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/debug/pprof/").Status)
 }

@@ -41,16 +41,26 @@ func (s *Stack) Leaks(p *Server) []string {
 
 var opsAddr = regexp.MustCompile(`msg="metrics and profiles" addr=(\S+)`)
 
+// OpsURL returns the URL of the port for operators, or "".
+func (p *Server) OpsURL() string {
+	addr := opsAddr.FindStringSubmatch(p.Log.String())
+	if addr == nil {
+		return ""
+	}
+
+	return "http://" + addr[1]
+}
+
 // Scrape stores the metrics of a server before it ends. Those of a server that the test has killed or paused, or that
 // has no ops address, are not available.
 func (p *Server) Scrape(t *testing.T) {
 	t.Helper()
-	addr := opsAddr.FindStringSubmatch(p.Log.String())
-	if addr == nil {
+	url := p.OpsURL()
+	if url == "" {
 		return
 	}
 
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, "http://"+addr[1]+"/metrics", http.NoBody)
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url+"/metrics", http.NoBody)
 	require.NoError(t, err)
 	// As Prometheus does.
 	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5")
