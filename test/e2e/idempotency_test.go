@@ -131,16 +131,19 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 }
 
 // TestKeyInTwoShards: two sales of different shards admit requests with the same key, because each shard knows its own keys.
-// One becomes an order, and the other one has failed.
+// One becomes an order, and the other one has failed. The shards are full until then.
 func TestKeyInTwoShards(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue"))
+	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue").With("SECKILL_QUEUE_BACKLOG=1"))
 	p := s.Serve(t)
-	token := s.Tokens(t, 1)[0]
+	tokens := s.Tokens(t, 2)
+	token := tokens[0]
 	ids := make([]string, 2)
 	for i := range ids {
-		ids[i] = rig.RequireQueued(t, p.Do(t, rig.Purchase(p.Sale(t, 10), token).Keyed("k")))
+		sale := p.Sale(t, 10)
+		ids[i] = rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, token).Keyed("k")))
+		rig.RequireProblem(t, http.StatusServiceUnavailable, "overloaded", p.Once(t, rig.Purchase(sale, tokens[1])))
 	}
 
 	release()
