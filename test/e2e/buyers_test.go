@@ -5,12 +5,12 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
@@ -89,6 +89,21 @@ func requireExactSale(t *testing.T, s *rig.Stack, c *rush.Buyers, r *rush.Report
 	requireInvariants(t, s, c, r)
 }
 
+// concurrently calls fn for the numbers below n, at most 256 at a time.
+func concurrently(n int, fn func(i int)) {
+	var calls errgroup.Group
+	calls.SetLimit(256)
+
+	for i := range n {
+		calls.Go(func() error {
+			fn(i)
+			return nil
+		})
+	}
+
+	_ = calls.Wait() // the functions return no errors
+}
+
 // requireOneOrder requires one order. All other answers are duplicate_order with its id, or one that asks to come back:
 // order_in_progress, or unavailable on a machine that is so busy that a purchase takes seconds.
 func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
@@ -97,11 +112,9 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
 	orders := make([]rush.Order, clicks)
 	errs := make([]error, clicks)
 
-	var wg sync.WaitGroup
-	for i := range clicks {
-		wg.Go(func() { orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale, "", "") })
-	}
-	wg.Wait()
+	concurrently(clicks, func(i int) {
+		orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale, "", "")
+	})
 
 	all := rig.Answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
 	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -180,19 +179,15 @@ func postConcurrently(t *testing.T, n int, k rig.Request, servers ...*rig.Server
 	t.Helper()
 	answers, errs := make([]rig.Answer, n), make([]error, n)
 	var repeated atomic.Bool
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(20 * time.Millisecond) {
-				answers[i], errs[i] = servers[i%len(servers)].Send(t.Context(), k)
-				if errs[i] != nil || !answers[i].Busy() {
-					return
-				}
-				repeated.Store(true)
+	concurrently(n, func(i int) {
+		for start := time.Now(); time.Since(start) < time.Minute; time.Sleep(20 * time.Millisecond) {
+			answers[i], errs[i] = servers[i%len(servers)].Send(t.Context(), k)
+			if errs[i] != nil || !answers[i].Busy() {
+				return
 			}
-		})
-	}
-	wg.Wait()
+			repeated.Store(true)
+		}
+	})
 
 	fresh := 0
 	for i, a := range answers {

@@ -111,22 +111,6 @@ func enter(t *testing.T, sale string, tokens []string, servers ...*rig.Server) [
 	return all
 }
 
-// concurrently calls fn for the numbers below n, at most 256 at a time.
-func concurrently(n int, fn func(i int)) {
-	semaphore, done := make(chan struct{}, 256), make(chan struct{})
-	for i := range n {
-		go func() {
-			semaphore <- struct{}{}
-			fn(i)
-			<-semaphore
-			done <- struct{}{}
-		}()
-	}
-	for range n {
-		<-done
-	}
-}
-
 // TestRoomIsFairToPeople: bots press 600 times a second from one address, from before the sale until it is sold out,
 // on every route and on both servers, and buy at once when they are admitted. People enter once, and react in 0.3 to
 // 2 s. The bots' share of the units is their share of the accounts, within 3 points.

@@ -95,7 +95,7 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 	})
 	r := c.Run(t.Context())
 	if s.Lane == "queue" {
-		orderConcurrently(p, single, tokens[0])
+		concurrently(100, func(int) { _, _ = p.Place(context.Background(), tokens[0], single, "", "") })
 		cancel()
 		wg.Wait()
 		retryUnserved(t, s, c, r)
@@ -112,15 +112,6 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 	orders := rig.Answered(t, func() ([]rush.Order, error) { return p.Orders(t.Context(), tokens[0]) })
 	orders = slices.DeleteFunc(orders, func(o rush.Order) bool { return o.VoucherID != single || o.Status == "failed" })
 	require.LessOrEqual(t, len(orders), 1)
-}
-
-// orderConcurrently sends 100 concurrent purchases of one user and ignores the answers.
-func orderConcurrently(p *rig.Server, sale, token string) {
-	var wg sync.WaitGroup
-	for range 100 {
-		wg.Go(func() { _, _ = p.Place(context.Background(), token, sale, "", "") })
-	}
-	wg.Wait()
 }
 
 // TestCounterLostInTheSameSecond stops the clock, so every id issued after the loss of the counter collides with an

@@ -96,11 +96,7 @@ func TestPreviousSchema(t *testing.T) {
 	})
 	addrs := []string{rig.FreeAddr(t), rig.FreeAddr(t)}
 	servers := make([]*rig.Server, len(addrs))
-	var starting sync.WaitGroup
-	for i := range servers {
-		starting.Go(func() { servers[i] = s.Spawn(t, addrs[i]) })
-	}
-	starting.Wait()
+	concurrently(len(servers), func(i int) { servers[i] = s.Spawn(t, addrs[i]) })
 	before := bought.Load()
 	close(started)
 	c := buyersOf(previousSale, previousStock, s.Tokens(t, 300), servers...)
