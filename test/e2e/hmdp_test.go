@@ -1,11 +1,10 @@
 package e2e
 
 import (
-	"encoding/json"
+	"fmt"
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
@@ -21,8 +20,7 @@ func TestHmdpLoadTest(t *testing.T) {
 	t.Parallel()
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
-	path := p.URL + "/voucher-order/seckill/" + p.Sale(t, 100)
-	client := &http.Client{Timeout: 30 * time.Second}
+	purchase := rig.Request{Method: http.MethodPost, Path: "/voucher-order/seckill/" + p.Sale(t, 100)}
 
 	var mu sync.Mutex
 	answers := map[string]int{}
@@ -31,30 +29,16 @@ func TestHmdpLoadTest(t *testing.T) {
 
 	for _, token := range s.Tokens(t, 300) {
 		buyers.Go(func() error {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, path, http.NoBody)
-			if err != nil {
-				return err
-			}
-			req.Header.Set("authorization", token)
-			res, err := client.Do(req)
-			if err != nil {
-				return err
-			}
-			defer res.Body.Close()
-
-			var envelope struct{ ErrorMsg string }
-			if err := json.NewDecoder(res.Body).Decode(&envelope); err != nil {
-				return err
-			}
+			a, err := p.Send(t.Context(), purchase.With("Authorization", token))
 
 			mu.Lock()
 			defer mu.Unlock()
-			answers[envelope.ErrorMsg]++
-			return nil
+			answers[fmt.Sprint(a.Body["success"], " ", a.Field("errorMsg"))]++
+			return err
 		})
 	}
 
 	require.NoError(t, buyers.Wait())
-	require.Equal(t, map[string]int{"": 100, "库存不足": 200}, answers)
+	require.Equal(t, map[string]int{"true ": 100, "false 库存不足": 200}, answers)
 	s.Verify(t)
 }
