@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,8 +63,8 @@ func startProvider(t *testing.T, shop string) (url string) {
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	rig.Eventually(t, "the provider listens", func() bool {
-		res, err := http.Get("http://" + addr + "/checkout/none")
-		return err == nil && res.Body.Close() == nil
+		_, err := rig.Send(t.Context(), "http://"+addr, rig.Request{Method: http.MethodGet, Path: "/checkout/none"})
+		return err == nil
 	})
 	return "http://" + addr
 }
@@ -89,11 +88,11 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		pages[i] = payment["checkout_url"].(string)
 	}
 	checkOut := func(i int) {
-		res, err := (&http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}).Post(pages[i], "", nil)
+		browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		a, err := rig.SendBy(t.Context(), browser, pages[i], rig.Request{Method: http.MethodPost})
 		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Equal(t, http.StatusSeeOther, res.StatusCode)
-		require.True(t, strings.HasSuffix(res.Header.Get("Location"), "/orders/"+orders[i]))
+		require.Equal(t, http.StatusSeeOther, a.Status)
+		require.True(t, strings.HasSuffix(a.Header.Get("Location"), "/orders/"+orders[i]))
 	}
 	p.Must(t, rig.Post("/orders/"+orders[2]+"/cancel", tokens[2], nil))
 	for i := range orders {
@@ -109,12 +108,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 			_, statuses := p.Payments(t, tokens[i], orders[i])
 			return slices.Equal(statuses, []string{want})
 		})
-		res, err := http.Get(pages[i])
-		require.NoError(t, err)
-		text, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Contains(t, string(text), want, "what the provider has")
+		require.Contains(t, rig.Fetch(t, pages[i]).Text, want, "what the provider has")
 	}
 	s.Verify(t)
 }

@@ -3,7 +3,6 @@ package browser
 import (
 	"fmt"
 	"net/http"
-	"net/http/cookiejar"
 	"slices"
 	"strings"
 	"testing"
@@ -37,22 +36,16 @@ func (b *tab) enter(path, phone string) {
 // sessionOf logs in and returns the cookies.
 func (b *tab) sessionOf(phone string) []*http.Cookie {
 	b.t.Helper()
-	jar, err := cookiejar.New(nil)
-	require.NoError(b.t, err)
-	client := &http.Client{Jar: jar}
-	post := func(path, body string) *http.Response {
-		req, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.url+"/api/v1"+path, strings.NewReader(body))
+	post := func(path string, body map[string]string) http.Header {
+		a, err := rig.Send(b.t.Context(), b.url, rig.Post(path, "", body).With("X-Refresh-Token", "cookie"))
 		require.NoError(b.t, err)
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("X-Refresh-Token", "cookie")
-		res, err := client.Do(req)
-		require.NoError(b.t, err)
-		require.NoError(b.t, res.Body.Close())
-		require.Equal(b.t, http.StatusOK, res.StatusCode, path)
-		return res
+		require.Equal(b.t, http.StatusOK, a.Status, path)
+		return a.Header
 	}
-	code := post("/auth/code", fmt.Sprintf(`{"phone":%q}`, phone)).Header.Get("X-Demo-Code")
-	return post("/auth/login", fmt.Sprintf(`{"phone":%q,"code":%q}`, phone, code)).Cookies()
+
+	code := post("/auth/code", map[string]string{"phone": phone}).Get("X-Demo-Code")
+	answer := http.Response{Header: post("/auth/login", map[string]string{"phone": phone, "code": code})}
+	return answer.Cookies()
 }
 
 // fill replaces the value of a field.

@@ -2,8 +2,6 @@ package browser
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"testing"
 	"time"
@@ -27,14 +25,10 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	p.Publish(t, rig.Offer{Title: "Something else", Stock: 10})
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/stock", p.Token, map[string]any{"delta": 5, "reason": "more"}))
 
-	res, err := http.Get(p.URL + "/sales/" + sale) //nolint:noctx // a test
-	require.NoError(t, err)
-	defer res.Body.Close()
-	page, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	page := rig.Fetch(t, p.URL+"/sales/"+sale).Text
 	shop := p.Must(t, rig.Get("/shops/1", ""))
-	assert.Contains(t, string(page), `<meta property="og:title" content="Breakfast in the harbour · `+shop["name"].(string)+`">`)
-	assert.Contains(t, string(page), `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
+	assert.Contains(t, page, `<meta property="og:title" content="Breakfast in the harbour · `+shop["name"].(string)+`">`)
+	assert.Contains(t, page, `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
 	v := visit(p.URL, "en")
 	v.goTo("/sales/" + sale)
