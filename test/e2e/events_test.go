@@ -44,7 +44,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 		tokens, published := s.Tokens(t, 2), movedOrders(t, s)
 		a, b := s.Serve(t), s.Serve(t)
 		sale := a.Sale(t, 5)
-		order := orderOf(t, a, tokens[0], sale)
+		order := a.MustPlace(t, tokens[0], sale).ID
 		stream := b.Follow(t, tokens[0], order)
 		requireStatuses(t, stream, "pending_payment")
 		a.Must(t, rig.Pay(order, tokens[0]))
@@ -92,12 +92,4 @@ func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 		order, published = published[0], published[1:]
 		return order
 	}
-}
-
-// orderOf places an order and returns its id.
-func orderOf(t *testing.T, p *rig.Server, token, sale string) string {
-	t.Helper()
-	a := p.Do(t, rig.Purchase(sale, token))
-	require.True(t, a.Success(), a.Text)
-	return a.Order()
 }
