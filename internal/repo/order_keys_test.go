@@ -98,6 +98,7 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 		requireTotals(t, s, v.ID, 9, 1)
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(11, "k", "cancel")).Err, domain.ErrIdempotencyMismatch)
 		require.NoError(t, s.ClaimKey(t.Context(), newClaim(11, "l", "cancel")).Err)
+		require.NoError(t, s.ClaimKey(t.Context(), newClaim(12, "k", "cancel")).Err, "another user's key")
 	})
 }
 
