@@ -58,7 +58,6 @@ func waitWithGrace(ctx context.Context, done <-chan struct{}) bool {
 	}
 }
 
-// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -93,7 +93,6 @@ func (cl *claim) args(lease time.Duration, mode string) []any {
 	return cl.c.scriptArgs(cl.id, lease, mode, cl.extra...)
 }
 
-// owned reports whether the claim has an owner, which is then the first of the kind's own arguments.
 func (cl *claim) owned() bool {
 	if len(cl.extra) == 0 {
 		return false
@@ -274,7 +273,6 @@ func (cl *claim) release(ctx context.Context) error {
 	return nil
 }
 
-// ints parses a script's reply of at least n integers.
 func ints(value any, n int) ([]int64, error) {
 	list, ok := value.([]any)
 	out := make([]int64, len(list))
@@ -321,7 +319,6 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	return verdict{}, cl.withdraw(ctx, err)
 }
 
-// attempts is acquire without the clean-up after an error.
 func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
 	// Queueing costs the server more than a try, and needs the hub. But if the hub has waiters already, this caller
 	// will probably have to wait too.
@@ -337,7 +334,6 @@ func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
 	return cl.await(ctx)
 }
 
-// await queues the claim and retries whenever it may succeed.
 func (cl *claim) await(ctx context.Context) (verdict, error) {
 	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves other waiters too
 	if err != nil {
@@ -385,14 +381,12 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 	}
 }
 
-// leaveHub undoes the join of await. got reports whether the claim has the lock.
 func (cl *claim) leaveHub(got bool) {
 	if cl.joined && cl.c.hub.leave(cl.id, got) {
 		cl.sendRelease()
 	}
 }
 
-// sleep waits until woken or for d. It returns an error if the wait is over.
 func (cl *claim) sleep(ctx context.Context, woken <-chan struct{}, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

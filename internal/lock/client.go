@@ -93,7 +93,6 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// newID returns an id for an attempt, which also identifies the waiter and the hold that it may become.
 func (c *Client) newID() string {
 	return c.id + ":" + strconv.FormatUint(c.seq.Add(1), 10)
 }
@@ -115,7 +114,6 @@ func (c *Client) newNamed(k *kind, name string) named {
 	}
 }
 
-// lock acquires the lock and returns the hold. extra are the kind's own arguments.
 func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any) (*Hold, error) {
 	o, err := newOptions(n.c.lease, opts)
 	if err != nil {

@@ -96,7 +96,6 @@ type Event struct {
 	Err error
 }
 
-// acquireEvent returns the event of a Lock or TryLock that ended in err.
 func acquireEvent(lock, name string, began time.Time, err error) Event {
 	e := Event{
 		Kind: EventFailed,

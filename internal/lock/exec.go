@@ -53,7 +53,6 @@ type executor struct {
 	delayed *time.Timer
 }
 
-// newExecutor returns an executor that bounds the time that a command is queued, and then its round trip.
 func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 	e := &executor{
 		rdb:         bounded(rdb, timeout),
@@ -112,7 +111,6 @@ func (c *call) finish(value any, err error) {
 	close(c.done)
 }
 
-// command returns the arguments of the Redis command: the script's hash, or its whole source.
 func (c *call) command(byHash bool) []any {
 	if c.script == nil {
 		return c.plain
@@ -132,7 +130,6 @@ func (c *call) command(byHash bool) []any {
 	return append(command, c.args...)
 }
 
-// submit queues a call and returns it at once.
 func (e *executor) submit(c *call) *call {
 	if e.enqueue(c) {
 		go e.sendQueued()
@@ -202,7 +199,6 @@ func (e *executor) addSender() bool {
 	return true
 }
 
-// sendDelayed is the function of the delayed timer.
 func (e *executor) sendDelayed() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -255,7 +251,6 @@ func (e *executor) dropUnsent(c *call) bool {
 
 func (e *executor) sendQueued() { e.sendFrom(e.nextBatch()) }
 
-// sendFrom sends a batch, and then others until the queue is empty.
 func (e *executor) sendFrom(batch []*call) {
 	for ; len(batch) > 0; batch = e.nextBatch() {
 		e.sendBatch(batch)
@@ -372,7 +367,6 @@ func group(batch []*call) [][]*call {
 	return groups
 }
 
-// commandOf returns the arguments of the Redis command for calls that travel together.
 func commandOf(calls []*call, byHash bool) []any {
 	first := calls[0]
 	if len(calls) == 1 {
@@ -387,7 +381,6 @@ func commandOf(calls []*call, byHash bool) []any {
 	return joint.command(byHash)
 }
 
-// finish gives each call its part of the reply.
 func finish(calls []*call, value any, err error) {
 	if len(calls) == 1 {
 		calls[0].finish(value, err)

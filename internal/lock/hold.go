@@ -204,7 +204,6 @@ func (h *Hold) release(ctx context.Context) error {
 	}
 }
 
-// releaseUntilConfirmed releases, with retries, until the server answers or releaseWindow is over.
 func (h *Hold) releaseUntilConfirmed(ctx context.Context) error {
 	deadline := time.Now().Add(releaseWindow)
 
@@ -241,7 +240,6 @@ func (h *Hold) stop(cause error) {
 	h.cancel(cause)
 }
 
-// lose marks a hold that is still held as lost, and passes the reason to the observer.
 func (h *Hold) lose(why error) {
 	h.mu.Lock()
 	wasHeld := h.loseLocked()
@@ -320,7 +318,6 @@ func (h *Hold) setValid(until time.Time, lease time.Duration) {
 	h.expiry.Reset(time.Until(h.contextEnd))
 }
 
-// expire is the function of the expiry timer.
 func (h *Hold) expire() {
 	h.mu.Lock()
 
@@ -338,7 +335,6 @@ func (h *Hold) expire() {
 	}
 }
 
-// renew is the function of the renewal timer.
 func (h *Hold) renew() {
 	h.op.Lock()
 	defer h.op.Unlock()
@@ -377,7 +373,6 @@ func (h *Hold) extend(ctx context.Context, d time.Duration) error {
 	return h.applyRenewal(d, validUntil, err)
 }
 
-// applyRenewal applies the outcome of a renewal or an extension to the given lease.
 func (h *Hold) applyRenewal(lease time.Duration, validUntil time.Time, err error) error {
 	if errors.Is(err, ErrNotHeld) {
 		h.lose(err)

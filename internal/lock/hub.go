@@ -152,7 +152,6 @@ func (h *hub) forgetDeparted() {
 	h.departed = slices.Delete(h.departed, 0, old)
 }
 
-// retire is the function of the idle timer.
 func (h *hub) retire(sub *subscription) {
 	h.mu.Lock()
 	wanted := len(h.waiters) > 0 || h.sub != sub

@@ -41,7 +41,6 @@ func WithLease(d time.Duration) Option {
 	}
 }
 
-// newOptions applies opts to a watchdog lease of d.
 func newOptions(d time.Duration, opts []Option) (options, error) {
 	o := options{lease: d}
 	for _, opt := range opts {

@@ -139,7 +139,6 @@ type parts struct {
 	lost  error // of parts that were lost before their release
 }
 
-// each calls fn for all parts concurrently and returns their errors.
 func (p *parts) each(fn func(*Hold) error) []error {
 	errs := make([]error, len(p.holds))
 	var wg sync.WaitGroup
@@ -150,7 +149,6 @@ func (p *parts) each(fn func(*Hold) error) []error {
 	return errs
 }
 
-// lease returns the shortest of the parts', 0 if there are none.
 func (p *parts) lease() time.Duration {
 	shortest := time.Duration(0)
 	for i, h := range p.holds {
@@ -163,7 +161,6 @@ func (p *parts) lease() time.Duration {
 	return shortest
 }
 
-// validUntil returns the earliest of the parts'.
 func (p *parts) validUntil() time.Time {
 	earliest := time.Time{}
 	for i, h := range p.holds {

@@ -195,7 +195,6 @@ func (l *redLock) acquire(ctx context.Context, opts []Option, wait bool) (*Hold,
 	return h, err
 }
 
-// attempts tries once or, if wait is set, until ctx ends or too many nodes fail.
 func (l *redLock) attempts(ctx context.Context, o options, wait bool) (*Hold, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))

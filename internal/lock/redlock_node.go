@@ -37,7 +37,6 @@ const (
 	keyDeleted                        // the session has deleted it
 )
 
-// clear reports whether the session's key is certainly not on the node.
 func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 
 // joint has redsync's scripts, all of which have one key, in the form that an executor sends.
@@ -150,7 +149,6 @@ func (c *conn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error
 	return s.reply(s.key == keyDeleted), nil
 }
 
-// reply records the vote of a script and returns it as the script's reply.
 func (s *nodeState) reply(yes bool) any {
 	s.last = vote{yes: yes}
 	if yes {

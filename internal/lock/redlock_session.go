@@ -57,7 +57,6 @@ func newSession(l *redLock, lease time.Duration) *session {
 	return s
 }
 
-// newMutex returns redsync's form of this session, with a lease of d.
 func (s *session) newMutex(d time.Duration) *redsync.Mutex {
 	return s.sync.NewMutex(s.key,
 		redsync.WithExpiry(d),
@@ -81,7 +80,6 @@ func (s *session) acquire(ctx context.Context) (time.Time, error) {
 	return time.Time{}, err
 }
 
-// tolerated returns how many nodes may be missing from a quorum.
 func (s *session) tolerated() int { return (len(s.states) - 1) / 2 }
 
 // uncleared counts the nodes that may have the session's key although the lock is not held.
@@ -95,7 +93,6 @@ func (s *session) uncleared() int {
 	return n
 }
 
-// acquireError returns the reason why acquire failed.
 func (s *session) acquireError() error {
 	taken, failed, faults := s.count(func(n *nodeState) vote { return n.acquired })
 
@@ -131,7 +128,6 @@ func (s *session) quorumError(err error) error {
 	}
 }
 
-// count counts the votes that are no and those that are errors, and joins the errors.
 func (s *session) count(of func(*nodeState) vote) (no, failed int, faults error) {
 	for i := range s.states {
 		v := of(&s.states[i])

@@ -21,7 +21,6 @@ type request struct {
 	args   []any
 }
 
-// request returns a request for a script that includes request.lua.
 func (n *named) request(s *script, extra ...any) *request {
 	id := n.c.newID()
 	return &request{
@@ -125,7 +124,6 @@ func (n *named) checkCount(count int64) error {
 	return n.check()
 }
 
-// run runs a script that replies with a number.
 func (n *named) run(ctx context.Context, s *script, keys []string, args []any) (int64, error) {
 	value, err := n.c.exec.run(ctx, s, keys, args)
 	if errors.Is(err, errNotSent) && ctx.Err() != nil {

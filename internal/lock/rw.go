@@ -87,7 +87,6 @@ func (s *rwSide) take(ctx context.Context, opts []Option, wait bool) (*Hold, err
 	return n.lock(ctx, opts, wait, owner)
 }
 
-// rwKeys returns the keys of a read-write lock, including those of the owner if there is one.
 func rwKeys(prefix, name string, owner Owner) []string {
 	more := []string{fenceKey, "readers", "writer"}
 	if owner != "" {
@@ -143,7 +142,6 @@ func (m *RWMutex) Downgrade(ctx context.Context, h *Hold) (*Hold, error) {
 	return r.hold, r.err
 }
 
-// writeClaim returns the claim of a write hold of m, or nil if h is another kind of hold.
 func (m *RWMutex) writeClaim(h *Hold) *claim {
 	if h == nil {
 		return nil
@@ -237,7 +235,6 @@ func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (grant, bool, error
 	}
 }
 
-// endReplaced ends a hold that is still held, because a read hold replaces it.
 func (h *Hold) endReplaced() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,7 +37,6 @@ type script struct {
 
 func newScript(source string) *script { return rawScript(lua("common") + source) }
 
-// rawScript returns a script that does not use common.lua.
 func rawScript(source string) *script {
 	sum := sha1.Sum([]byte(source)) //nolint:gosec // see the import
 	return &script{source: source, sha: hex.EncodeToString(sum[:])}

@@ -133,7 +133,6 @@ type poolScripts struct {
 	available *script
 }
 
-// newPoolScripts returns the scripts for a kind whose counters source defines.
 func newPoolScripts(source string) *poolScripts {
 	return &poolScripts{
 		set:       newScript(source + lua("request", "semaphore_set")),

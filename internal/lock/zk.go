@@ -139,7 +139,6 @@ func NewZooKeeper(servers []string, opts ...ZooKeeperOption) (*ZooKeeper, error)
 	return z, nil
 }
 
-// validRoot reports whether path is absolute and has no empty or relative elements.
 func validRoot(path string) bool {
 	elements := strings.Split(path, "/")
 	return len(elements) > 1 && elements[0] == "" && !slices.ContainsFunc(elements[1:], func(e string) bool {

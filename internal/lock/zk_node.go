@@ -91,12 +91,10 @@ func (n *zkNode) acquire(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// withTimeout returns a context that also ends after d.
 func (z *ZooKeeper) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("waited for %v: %w", d, context.DeadlineExceeded))
 }
 
-// create creates the node, and its parents if they are missing.
 func (n *zkNode) create(ctx context.Context) error {
 	if err := n.z.connected(ctx); err != nil {
 		return err
@@ -131,7 +129,6 @@ func (n *zkNode) createNow() (string, error) {
 	}
 }
 
-// createParent creates the container of a name, and the root if it is missing.
 func (z *ZooKeeper) createParent(parent string) error {
 	_, err := z.conn.CreateContainer(parent, nil, zk.FlagContainer, anyone())
 	if !errors.Is(err, zk.ErrNoNode) {
@@ -160,7 +157,6 @@ func unlessExists(err error) error {
 	return err
 }
 
-// look returns the name of the node before this one, or "" if this is the first.
 func (n *zkNode) look(ctx context.Context) (string, error) {
 	var wg sync.WaitGroup
 	var statErr error
@@ -203,7 +199,6 @@ func (n *zkNode) stat(ctx context.Context) error {
 	return err
 }
 
-// predecessor returns the name with the greatest sequence number below that of own, or "".
 func predecessor(names []string, own string) string {
 	seq, _ := sequence(own)
 	before := ""
@@ -220,14 +215,12 @@ func predecessor(names []string, own string) string {
 	return before
 }
 
-// sequence returns the number that the server has appended to a node's name.
 func sequence(name string) (int32, bool) {
 	_, digits, _ := strings.Cut(name, nodeSuffix)
 	n, err := strconv.ParseInt(digits, 10, 32)
 	return int32(n), err == nil
 }
 
-// await waits until the node with that name is gone, and looks again.
 func (n *zkNode) await(ctx context.Context, name string) (string, error) {
 	patience, cancel := n.z.withTimeout(ctx, faultWindow)
 	gone, err := n.z.watch(patience, n.parent+"/"+name)

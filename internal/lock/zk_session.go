@@ -91,7 +91,6 @@ func (z *ZooKeeper) announce() {
 	z.changed = make(chan struct{})
 }
 
-// sessionEvent is called by the connection for every event.
 func (z *ZooKeeper) sessionEvent(e zk.Event) {
 	if e.Type != zk.EventSession {
 		return
@@ -120,7 +119,6 @@ func (z *ZooKeeper) sessionEvent(e zk.Event) {
 	}
 }
 
-// confirm notes that the leader has answered a request that was sent at that time.
 func (z *ZooKeeper) confirm(sent time.Time) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -145,7 +143,6 @@ func (z *ZooKeeper) confirmLocked(id int64, sent time.Time) {
 	z.newSession(id, sent)
 }
 
-// connected waits for a session that is alive and connected to a server.
 func (z *ZooKeeper) connected(ctx context.Context) error {
 	for {
 		z.mu.Lock()
