@@ -149,7 +149,6 @@ type redeemerOut struct {
 	Phone string `json:"phone"`
 }
 
-// previewCode shows what a redeem code stands for, before or after it was redeemed. It changes nothing.
 func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	var in struct {
 		Code string `json:"code"`
@@ -189,7 +188,6 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// redeemer returns the user who has redeemed an order, or nil if the audit log does not say.
 func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
 	log, err := h.Store.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
 	if err != nil {
@@ -239,7 +237,6 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 	return writeJSON(c, http.StatusOK, newAdminPaymentOut(&p))
 }
 
-// refundable returns the number and the sum of the orders that refundAll would refund.
 func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
 	v, err := h.Vouchers.Get(c.Request.Context(), id)
 	if err != nil {

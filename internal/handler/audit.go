@@ -24,7 +24,6 @@ type changeOut struct {
 	actorPhone
 }
 
-// parseActor parses a kind of actors by which changes can be filtered.
 func parseActor(word string) (domain.ActorKind, bool) {
 	switch kind := domain.ActorKind(word); kind {
 	case domain.ActorAdmin, domain.ActorBuyer, domain.ActorProvider, domain.ActorSystem:
@@ -76,7 +75,6 @@ func (h *auditHandler) changes(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, newList(page, entries, out, changeID))
 }
 
-// phonesOf returns the masked numbers of the users of entries.
 func phonesOf[T any](ctx context.Context, finder *service.Search, entries []T, userID func(*T) int64) (map[int64]actorPhone, error) {
 	var users []int64
 	for i := range entries {

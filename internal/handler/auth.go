@@ -18,7 +18,6 @@ type authHandler struct{ *api }
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
-// require rejects requests without a valid access token.
 func (a *api) require(c *gin.Context) error {
 	id, err := a.Auth.Authenticate(bearer(c))
 	if err != nil {
@@ -40,7 +39,6 @@ func bearer(c *gin.Context) string {
 // caller returns the identity that require stored. It panics on a route without require.
 func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
-// identityOf returns the caller's identity, if the request has a valid one.
 func identityOf(c *gin.Context) (auth.Identity, bool) {
 	id, ok := c.Get(identityKey)
 	if !ok {
@@ -226,7 +224,6 @@ func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth
 	return h.writeLoggedOut(c)
 }
 
-// writeLoggedOut answers a request that has ended the session of the browser.
 func (a *api) writeLoggedOut(c *gin.Context) error {
 	if wantsCookie(c) {
 		a.setCookie(c, refreshCookie, "", -1)

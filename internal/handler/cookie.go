@@ -83,7 +83,6 @@ type cookies struct {
 	proxies []netip.Prefix
 }
 
-// cookieName returns the name of a cookie on the caller's connection.
 func (k cookies) cookieName(c *gin.Context, name string) string {
 	if k.overTLS(c) {
 		return hostPrefix + name

@@ -72,7 +72,6 @@ func appendOrder(b []byte, o *domain.Order) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a field after another one.
 func appendText(b []byte, name, s string) []byte {
 	b = append(b, `,"`...)
 	b = append(b, name...)
@@ -80,7 +79,6 @@ func appendText(b []byte, name, s string) []byte {
 	return appendString(b, s)
 }
 
-// appendOptional appends a text field, or nothing if it is empty.
 func appendOptional(b []byte, name, s string) []byte {
 	if s == "" {
 		return b
@@ -88,7 +86,6 @@ func appendOptional(b []byte, name, s string) []byte {
 	return appendText(b, name, s)
 }
 
-// appendTime appends a time field, or nothing if t is nil.
 func appendTime(b []byte, name string, t *time.Time) []byte {
 	if t == nil {
 		return b

@@ -230,7 +230,6 @@ func (e *errorWriter) wrap(h func(*gin.Context) error) gin.HandlerFunc {
 	}
 }
 
-// write writes the answer to an error, unless the client has disconnected.
 func (e *errorWriter) write(c *gin.Context, err error) {
 	if p, retryAfter, ok := e.classify(c, err); ok {
 		respond(c, p, retryAfter)

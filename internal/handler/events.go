@@ -69,7 +69,6 @@ type orderStream struct {
 	lost time.Time
 }
 
-// run writes events until the order is in a final state, the client disconnects, or the process stops.
 func (s *orderStream) run(o domain.Order) {
 	poll := time.NewTimer(pollInterval)
 	defer poll.Stop()

@@ -85,13 +85,11 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 	return nil
 }
 
-// flush sends all rows, and returns the first error since the file began.
 func flush(file *csv.Writer) error {
 	file.Flush()
 	return file.Error()
 }
 
-// request reads the filter of a file, 0 for all vouchers, and its format.
 func (h *exportHandler) request(c *gin.Context) (int64, sheetFormat, error) {
 	q := &query{c: c}
 	voucherID := q.id("voucher_id")
@@ -241,7 +239,6 @@ func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error 
 	}, rows)
 }
 
-// number returns a cell with a number, or an empty cell for 0, which stands for an absent one.
 func number(n int64) string {
 	if n == 0 {
 		return ""

@@ -66,7 +66,6 @@ func readForwarded(next http.Handler, trusted []netip.Prefix, log *slog.Logger) 
 	})
 }
 
-// contains reports whether an address is in one of the networks.
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
 }

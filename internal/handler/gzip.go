@@ -35,7 +35,6 @@ type piece struct {
 // newPiece returns the first piece of answers with some JSON, which must not change afterwards.
 func newPiece(json []byte) *piece { return &piece{json: json, hash: sha256.Sum256(json)} }
 
-// following returns the piece with the same JSON after another piece.
 func (p *piece) following(before *piece) *piece {
 	return &piece{
 		json:  p.json,
@@ -117,7 +116,6 @@ const (
 	maxBlock               = 1<<16 - 1
 )
 
-// appendGzip appends the snapshot as of now, as gzip.
 func (d *snapshot) appendGzip(b []byte, now time.Time) []byte {
 	clock := now.AppendFormat(nil, time.RFC3339Nano)
 
@@ -178,7 +176,6 @@ func appendStored(b, content []byte) []byte {
 	return appendBlock(b, content)
 }
 
-// appendBlock appends length and content of an uncompressed block.
 func appendBlock(b, content []byte) []byte {
 	n := uint16(len(content)) //nolint:gosec // at most maxBlock
 	b = binary.LittleEndian.AppendUint16(b, n)

@@ -43,7 +43,6 @@ func (e *notReadyError) detail() string {
 	return "not ready: " + strings.Join(slices.Sorted(maps.Keys(e.reasons)), ", ")
 }
 
-// ready returns a handler that answers 200 if all checks succeed within readyTimeout.
 func ready(checks map[string]Check) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)

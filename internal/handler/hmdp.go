@@ -104,7 +104,6 @@ var hmdpMessages = map[string]string{
 	"internal":          "服务器异常",
 }
 
-// wrap adapts a handler or a middleware: it writes the answer to an error and ends the chain.
 func (h *hmdpHandler) wrap(f func(*gin.Context) error) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if err := f(c); err != nil {
@@ -152,7 +151,6 @@ func writeFailure(c *gin.Context, status int, message string) {
 	_ = writeJSON(c, status, hmdpOut{ErrorMsg: message})
 }
 
-// hmdpMessage returns the message for a problem of the API. A code that is not in hmdpMessages gets the problem's title.
 func hmdpMessage(p *problem) string { return cmp.Or(hmdpMessages[p.Code], p.Title) }
 
 // hmdpFields maps field names of the API to the different names in the bodies of these routes.
@@ -165,7 +163,6 @@ var hmdpFields = map[string]string{
 	"end_at":       "endTime",
 }
 
-// invalidMessage returns the message for an invalid request: it names the wrong fields.
 func invalidMessage(e *domain.InvalidError) string {
 	names := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
@@ -224,5 +221,4 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
-// bindLenient is bind for these pages: it ignores unknown fields.
 func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }

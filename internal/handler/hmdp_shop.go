@@ -100,7 +100,6 @@ func encodeHmdp(data any) (*snapshot, error) {
 	return encodeSnapshot(hmdpOut{Success: true, Data: data})
 }
 
-// shopsOfType returns a page of the shops of a type, the nearest first if the query has a position.
 func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	f := domain.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
@@ -159,7 +158,6 @@ func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmd
 	return out, nil
 }
 
-// position reads the position of the client from the query; nil if it is absent.
 func position(c *gin.Context) (*domain.Place, error) {
 	if c.Query("x") == "" || c.Query("y") == "" {
 		return nil, nil

@@ -100,7 +100,6 @@ func fingerprint(method, path string, body []byte) [32]byte {
 	return sum
 }
 
-// capture runs a handler under ctx and returns its answer without sending it.
 func capture(ctx context.Context, c *gin.Context, body []byte, handle gin.HandlerFunc) domain.Answer {
 	rec := &recorder{ResponseWriter: c.Writer, status: http.StatusOK}
 	req := c.Request

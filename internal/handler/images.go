@@ -56,7 +56,6 @@ func (h *imageHandler) upload(c *gin.Context) error {
 	}{p.ID, ImageURL(p.ID), p.Width, p.Height})
 }
 
-// uploadedFile reads the body, which must be multipart/form-data with one file.
 func uploadedFile(c *gin.Context) ([]byte, error) {
 	tooLarge := domain.Invalid("image", "must have at most %d MB", picture.MaxUpload>>20)
 	if c.Request.ContentLength > maxUploadBody {

@@ -49,7 +49,6 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// parseID parses a positive decimal id without sign or leading zeros.
 func parseID(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
@@ -101,7 +100,6 @@ func (o *optional) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, o.value)
 }
 
-// typeDetail describes the JSON values that a Go type accepts, for the detail of a field error.
 func typeDetail(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[ID]():
@@ -137,7 +135,6 @@ func bind(c *gin.Context, dst any) error {
 	return decode(c, dst, (*json.Decoder).DisallowUnknownFields)
 }
 
-// bindOptional is bind for requests whose body may be absent.
 func bindOptional(c *gin.Context, dst any) error {
 	if c.Request.ContentLength == 0 {
 		return nil
@@ -145,7 +142,6 @@ func bindOptional(c *gin.Context, dst any) error {
 	return bind(c, dst)
 }
 
-// decode decodes the body into dst, with an option of the decoder.
 func decode(c *gin.Context, dst any, option func(*json.Decoder)) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
@@ -208,7 +204,6 @@ func pathID(c *gin.Context) (int64, error) {
 	return id, nil
 }
 
-// byID adapts a handler of requests with an id in the path.
 func byID(handle func(c *gin.Context, id int64) error) func(*gin.Context) error {
 	return func(c *gin.Context) error {
 		id, err := pathID(c)
@@ -219,7 +214,6 @@ func byID(handle func(c *gin.Context, id int64) error) func(*gin.Context) error 
 	}
 }
 
-// keyedByID is byID for requests that may have an Idempotency-Key.
 func keyedByID(handle func(c *gin.Context, claim *domain.Claim, id int64) error) func(*gin.Context, *domain.Claim) error {
 	return func(c *gin.Context, claim *domain.Claim) error {
 		return byID(func(c *gin.Context, id int64) error { return handle(c, claim, id) })(c)
@@ -232,7 +226,6 @@ type list[T any] struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
-// itself converts an item whose JSON form is that of its type.
 func itself[T any](item *T) T { return *item }
 
 // newList converts a page of items. A full page gets the cursor after its last item as next_cursor; any other page is

@@ -185,18 +185,15 @@ func (l *limits) tokens(n int, authenticate func(*gin.Context) error) func(*gin.
 	}
 }
 
-// row counts a request that stores rows. Error: *domain.RateLimitedError.
 func (l *limits) row(c *gin.Context) error { return take(c, l.rows, byUser(c)+" "+c.FullPath(), 1) }
 
 // visit takes a token of the client's address, for a read of the database or a made-up cursor. Error: *domain.RateLimitedError.
 func (l *limits) visit(c *gin.Context) error { return l.takeSlowly(c, l.addresses, byAddress(c), 1) }
 
-// perUser returns a middleware that counts the requests of each user.
 func perUser(limit *ratelimit.Limit) func(*gin.Context) error {
 	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }
 
-// take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
 func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	if limit == nil {
 		return nil

@@ -176,7 +176,6 @@ func pages[S, T, K any](
 	}
 }
 
-// pageBefore is the page of a list, newest first, before an id.
 func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: domain.MaxPageSize} }
 
 // writeAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
@@ -244,7 +243,6 @@ func idsOf[T any](items []T, id func(*T) int64) []int64 {
 	return ids
 }
 
-// writeActions writes what the user did, as a buyer and as staff, and the keys of the user's requests.
 func (h *meHandler) writeActions(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 

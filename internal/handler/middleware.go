@@ -30,7 +30,6 @@ const requestIDHeader = "X-Request-Id"
 // validRequestID keeps line breaks and long texts from clients out of the log.
 var validRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// requestID sets the answer's request id to the client's, if it is valid, or to a new one.
 func requestID(c *gin.Context) {
 	id := c.GetHeader(requestIDHeader)
 	if !validRequestID.MatchString(id) {
@@ -129,7 +128,6 @@ func statusText(status int) string {
 	return strconv.Itoa(status)
 }
 
-// observe returns a middleware that counts and times each request and logs it at debug level.
 func (e *errorWriter) observe(m *metrics) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
@@ -169,7 +167,6 @@ func answerHead(next http.Handler) http.Handler {
 	})
 }
 
-// isHead reports whether the client wants the header of an answer only.
 func isHead(c *gin.Context) bool {
 	return c.Request.Context().Value(headKey{}) != nil
 }

@@ -33,7 +33,6 @@ func (h *alertHandler) list(c *gin.Context) error {
 
 type reconcileHandler struct{ *api }
 
-// report returns the differences of all checked vouchers, or of the one in ?voucher_id=.
 func (h *reconcileHandler) report(c *gin.Context) error {
 	q := &query{c: c}
 	voucherID := q.id("voucher_id")
@@ -43,7 +42,6 @@ func (h *reconcileHandler) report(c *gin.Context) error {
 	return h.run(c, voucherID, false)
 }
 
-// apply repairs the gates and returns what was found, with a mark on each finding that is repaired.
 func (h *reconcileHandler) apply(c *gin.Context) error {
 	var in struct {
 		VoucherID ID `json:"voucher_id"`

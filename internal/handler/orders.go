@@ -94,7 +94,6 @@ func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) err
 	return writeMoved(c, o, err)
 }
 
-// redeem marks a paid order as used. The body with the buyer's code is optional.
 func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Code string `json:"code"`
@@ -147,7 +146,6 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 	return writeMoved(c, o, err)
 }
 
-// writeMoved writes the order that an action returned, or returns its error.
 func writeMoved(c *gin.Context, o domain.Order, err error) error {
 	if err != nil {
 		return err

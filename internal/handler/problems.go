@@ -103,7 +103,6 @@ type openAPIDocument struct {
 	Components map[string]map[string]any
 }
 
-// routesByCode lists the operations that return each code, ordered by path.
 func routesByCode(text []byte) (map[string][]string, error) {
 	var doc openAPIDocument
 	if err := json.Unmarshal(text, &doc); err != nil {

@@ -63,7 +63,6 @@ func (q *query) text(name string) string {
 	return s
 }
 
-// word reads a parameter with one of the words that parse knows.
 func word[T any](q *query, name string, parse func(string) (T, bool), detail string) T {
 	var none T
 	s := q.c.Query(name)
@@ -82,7 +81,6 @@ func (q *query) orderStatus() domain.OrderStatus {
 	return word(q, "status", domain.ParseOrderStatus, "is not a status of an order")
 }
 
-// page reads the cursor and the limit of a list.
 func (q *query) page(k cursors) pageRequest {
 	p := pageRequest{list: q.c.FullPath(), cursors: k}
 	p.Limit = domain.DefaultPageSize
@@ -138,7 +136,6 @@ func (k cursors) seal(list, position string) string {
 	return cursorText.EncodeToString(append(cursorMAC(k.keys.Signer(), list, position), position...))
 }
 
-// open returns the position of a cursor of the list.
 func (k cursors) open(list, cursor string) (string, bool) {
 	raw, err := cursorText.DecodeString(cursor)
 	if err != nil || len(raw) <= cursorTag {
@@ -160,7 +157,6 @@ type pageRequest struct {
 	cursors cursors
 }
 
-// next returns the cursor after an item, or nil if a page with n items is the last one.
 func (p *pageRequest) next(n int, position string) *string {
 	if n < p.Limit {
 		return nil

@@ -253,7 +253,6 @@ func newRoutes(engine *gin.Engine, a *api) *routes {
 // tokens is user for larger requests: five tokens for a list of up to a hundred rows, and twenty for a whole sale or table.
 func (r *routes) tokens(n int) gin.HandlerFunc { return r.errors.wrap(r.limits.tokens(n, r.require)) }
 
-// pages registers the pages, the checks, and the answers to unknown addresses and methods.
 func (r *routes) pages() {
 	wrap := r.errors.wrap
 
@@ -315,7 +314,6 @@ func (r *routes) streams() {
 	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(stats.events)))
 }
 
-// files registers what is larger or slower than other requests and answers.
 func (r *routes) files() {
 	wrap := r.errors.wrap
 	me := &meHandler{r.api, make(slots, maxExports)}
@@ -332,7 +330,6 @@ func (r *routes) files() {
 	files.GET("/audit.csv", wrap(exports.auditFile))
 }
 
-// accounts registers logins, the caller's account, pictures and shops.
 func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	auth := &authHandler{r.api}
@@ -357,7 +354,6 @@ func (r *routes) accounts(v1 *gin.RouterGroup) {
 	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(shops.change)))
 }
 
-// orders registers the orders and payments of a buyer.
 func (r *routes) orders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	orders := &orderHandler{r.api}
@@ -372,7 +368,6 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 	v1.POST("/payments/webhook/:provider", wrap(payments.webhook))
 }
 
-// adminVouchers registers the vouchers and sales of the merchant.
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	vouchers := &adminVoucherHandler{r.api}
@@ -392,7 +387,6 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(adminOrders.refundable)))
 }
 
-// adminOrders registers the orders of all users.
 func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	all := &adminOrderHandler{r.api}
@@ -413,7 +407,6 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	v1.POST("/admin/redeem/undo", r.redeem, r.once(orders.undoRedeemCode))
 }
 
-// operations registers what operators see and repair.
 func (r *routes) operations(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	auditLog := &auditHandler{r.api}
@@ -454,7 +447,6 @@ func refuseMethod(c *gin.Context) error {
 	return errMethodNotAllowed
 }
 
-// wantsPage reports whether a browser requests a page: by GET, outside the API, and accepting HTML.
 func wantsPage(r *http.Request) bool {
 	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")

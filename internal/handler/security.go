@@ -118,7 +118,6 @@ func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, 
 	return s, reg.Register(s.counts)
 }
 
-// observe records the security event of a refused request, if it is one.
 func (s *securityLog) observe(c *gin.Context, err error) {
 	if e := eventOf(c, err); e != "" {
 		s.record(c, e)
@@ -168,7 +167,6 @@ func securityTxt(contact string, now func() time.Time) gin.HandlerFunc {
 	}
 }
 
-// isRefusal reports whether a status may belong to a security event.
 func isRefusal(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:

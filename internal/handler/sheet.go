@@ -95,7 +95,6 @@ func (f *sheetFormat) columns(names []string) []string {
 	return names
 }
 
-// state returns a cell with a state of an order or a payment.
 func (f *sheetFormat) state(of, word string) string {
 	if text, ok := f.texts[of+"."+word]; ok {
 		return text
@@ -103,7 +102,6 @@ func (f *sheetFormat) state(of, word string) string {
 	return word
 }
 
-// id returns a cell with an id, or an empty cell for 0, which stands for an absent one.
 func (f *sheetFormat) id(n int64) string { return f.text(number(n)) }
 
 // text returns a cell with a text. A tab behind it makes spreadsheet programs keep the digits of a long number and a
@@ -125,7 +123,6 @@ var (
 	truthLike = regexp.MustCompile(`(?i)^\s*(?:true|false)\s*$`)
 )
 
-// time returns a cell with a time in the form that spreadsheet programs read as one, or an empty cell without a time.
 func (f *sheetFormat) time(t *time.Time) string {
 	if t == nil {
 		return ""
@@ -137,7 +134,6 @@ func (f *sheetFormat) amount(amount int64, currency string) string {
 	return strings.Replace(domain.FormatAmount(amount, currency), ".", f.decimal, 1)
 }
 
-// newCSV begins a CSV file (RFC 4180) for spreadsheet programs with the names of its columns.
 func newCSV(w io.Writer, separator rune, columns []string) *csv.Writer {
 	out := csv.NewWriter(w)
 	out.Comma = separator

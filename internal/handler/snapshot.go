@@ -80,7 +80,6 @@ func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/2) } //nolint
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// write writes the snapshot as of now, or 304 if the client has it.
 func (d *snapshot) write(c *gin.Context, now time.Time) {
 	h := c.Writer.Header()
 	h["Etag"] = d.etag
@@ -141,7 +140,6 @@ func (d *snapshot) compress(now time.Time) ([]byte, []string) {
 	return d.compressed, d.length
 }
 
-// matches reports whether the values of If-None-Match contain the snapshot's ETag.
 func (d *snapshot) matches(tags []string) bool {
 	for _, list := range tags {
 		for tag := range strings.SplitSeq(list, ",") {

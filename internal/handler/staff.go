@@ -158,7 +158,6 @@ func (s *staff) request(c *gin.Context, user int64, role domain.Role) domain.Adm
 	}
 }
 
-// recordRead records an answered request, unless an equal one was recorded in this minute.
 func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 	r.Status = c.Writer.Status()
 	if s.reads.first(r) {
@@ -197,7 +196,6 @@ type recentReads struct {
 	seen   map[readKey]bool
 }
 
-// first reports whether a is the first request of its kind in its minute.
 func (r *recentReads) first(a domain.AdminRequest) bool {
 	k := readKey{a.UserID, a.Method, a.Route, a.Target, a.Status}
 	r.mu.Lock()

@@ -49,7 +49,6 @@ func (h *statsHandler) show(c *gin.Context, id int64) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-// read returns the statistics of a sale, with the seconds later than after, and with the last hour if hour is set.
 func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour bool) (statsOut, error) {
 	s, err := h.Monitor.Stats(ctx, id, after)
 	if err != nil {
@@ -142,7 +141,6 @@ func (s *statsStream) run(stats statsOut) {
 	}
 }
 
-// send writes an event whose id is the Unix time of its last second. It returns false if the write fails.
 func (s *statsStream) send(stats *statsOut) bool {
 	// A second that is certainly over.
 	at := stats.At.Unix() - 2

@@ -177,14 +177,12 @@ func (s *stream) wait(poll <-chan time.Time) bool {
 	}
 }
 
-// write sends b within writeTimeout and reports whether it succeeded.
 func (s *stream) write(b []byte) bool {
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_, err := s.conn.Write(b)
 	return err == nil
 }
 
-// send writes an event with JSON data, and an id unless it is empty. It returns false if the write fails.
 func (s *stream) send(event, id string, data []byte) bool {
 	b := append(make([]byte, 0, len(data)+64), "event: "+event+"\n"...)
 	if id != "" {

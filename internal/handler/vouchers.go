@@ -82,7 +82,6 @@ func newEntryOut(s *domain.Sale) *entryOut {
 	return o
 }
 
-// voucher returns the JSON form of a voucher in its present state.
 func (a *api) voucher(v *domain.Voucher) voucherOut {
 	return newVoucherOut(v, domain.Moment(a.Now()))
 }
@@ -285,7 +284,6 @@ func (l *voucherLists) write(
 	return nil
 }
 
-// page returns the snapshot of a page, with the JSON form of list[voucherOut].
 func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
 	parts := make([]part, 0, len(vouchers)+1)
 	lead := `{"items":[`
@@ -329,7 +327,6 @@ func parseTab(word string) (domain.SaleTab, bool) {
 	return tab, slices.Contains(domain.SaleTabs, tab)
 }
 
-// browse returns the newest vouchers to staff, drafts among them.
 func (h *adminVoucherHandler) browse(c *gin.Context) error {
 	q := &query{c: c}
 	page := q.page(h.cursors)

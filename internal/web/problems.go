@@ -97,7 +97,6 @@ func (s *site) inLanguages(t *template.Template, policy string, view problemView
 	}), nil
 }
 
-// codeIn escapes text and turns the parts between backquotes into code elements.
 func codeIn(text string) template.HTML {
 	var b strings.Builder
 	for i, part := range strings.Split(text, "`") {

@@ -20,7 +20,6 @@ type Shop struct {
 	Privacy string `json:"privacy,omitempty"`
 }
 
-// title returns the name in the titles of pages.
 func (s Shop) title() string { return cmp.Or(s.Name, "Seckill") }
 
 // data returns the shop for the scripts of the pages, as JSON; empty if nothing is set.
@@ -33,7 +32,6 @@ func (s Shop) data() string {
 	return string(text)
 }
 
-// allow returns a Content-Security-Policy of a page that shows the logo.
 func (s Shop) allow(policy string) string {
 	logo, err := url.Parse(s.Logo)
 	if err != nil || logo.Host == "" {
@@ -43,7 +41,6 @@ func (s Shop) allow(policy string) string {
 	return strings.Replace(policy, images, images+" "+logo.Scheme+"://"+logo.Host, 1)
 }
 
-// manifest returns the web app manifest with the name and the colour of the shop.
 func (s Shop) manifest(root fs.FS) (*file, error) {
 	const name = "manifest.webmanifest"
 	text, err := fs.ReadFile(root, name)

@@ -348,7 +348,6 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
 }
 
-// head sets the headers that do not depend on the request.
 func (f *file) head(h http.Header) {
 	h.Set("Content-Type", f.kind)
 	h.Set("Content-Security-Policy", f.policy)
