@@ -12,7 +12,6 @@ import (
 
 const auditTable = "audit_log"
 
-// writeAudit writes log entries in the same transaction as the changes that they record.
 func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	// Create sets the ids, and the transaction may run again.
 	rows := slices.Clone(entries)
@@ -24,7 +23,6 @@ func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
 	return s.db.Translate(writeAudit(s.db.Writer(ctx), e))
 }
 
-// writeOrderAudit is writeAudit for an action on an order.
 func writeOrderAudit(tx *gorm.DB, order *orderRow, action string, by domain.Actor, at time.Time, detail string) error {
 	return writeAudit(tx, domain.AuditEntry{
 		At:        at,

@@ -22,7 +22,6 @@ type saleRow struct {
 	CreatedAt time.Time
 }
 
-// newSaleRow returns the row of a sale, which has at least one segment.
 func newSaleRow(voucherID int64, s *domain.Sale) saleRow {
 	row := saleRow{VoucherID: voucherID, Sale: *s}
 	row.Segments = max(1, s.Segments)

@@ -53,7 +53,6 @@ func whereKeys(db *gorm.DB, keys ...keyID) *gorm.DB {
 	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(keys)-1), args...)
 }
 
-// readKeyRow returns the row of a key, or nil if there is none.
 func (s *Store) readKeyRow(db *gorm.DB, key keyID) (*keyRow, error) {
 	k := s.db.Syntax()
 	var row keyRow
@@ -117,14 +116,12 @@ func (s *Store) claimKey(ctx context.Context, c *domain.Claim) (domain.KeyState,
 	return s.refuseKeyOfOrder(ctx, c, row.leaseState(c))
 }
 
-// atKeyLimit reports whether the user has domain.MaxKeys keys, and can lease only those.
 func (s *Store) atKeyLimit(ctx context.Context, userID int64) (bool, error) {
 	var n int64
 	err := s.db.Writer(ctx).Model(&keyRow{}).Where("user_id = ? AND expires_at > "+s.db.Syntax().Now, userID).Count(&n).Error
 	return n >= domain.MaxKeys, err
 }
 
-// insertKey leases a new key. It returns false if the key exists.
 func (s *Store) insertKey(db *gorm.DB, c *domain.Claim) (bool, error) {
 	k := s.db.Syntax()
 	query := "INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, content_type, body, " +
@@ -141,7 +138,6 @@ func (r *keyRow) canTakeOver(c *domain.Claim) bool {
 	return r.Claim != c.Token && (r.Expired || r.Status == 0 && !r.Locked && bytes.Equal(r.Fingerprint, c.Fingerprint[:]))
 }
 
-// leaseState returns the outcome of a claim, given its row.
 func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 	switch {
 	case r == nil:

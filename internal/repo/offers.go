@@ -41,7 +41,6 @@ func (s *Store) AddOffers(ctx context.Context, orders []domain.Order) error {
 	return s.db.Translate(s.addOffers(s.db.Reader(ctx), column(orders, func(o *domain.Order) *domain.Order { return o })...))
 }
 
-// addOffers sets the offers of orders that have none yet.
 func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	var open []*domain.Order
 	var ids [][]byte

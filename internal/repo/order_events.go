@@ -17,7 +17,6 @@ type eventRow struct {
 	OrderID int64
 }
 
-// newEventRow returns the row of an event that is to be delivered.
 func newEventRow(orderID int64, of domain.EventType, at time.Time) eventRow {
 	return eventRow{OrderID: orderID, OrderEvent: domain.OrderEvent{Type: of, CreatedAt: at}}
 }
@@ -30,7 +29,6 @@ func (r *eventRow) order() int64 { return r.OrderID }
 // must be called before the store is used.
 func (s *Store) RecordEvents() { s.events = true }
 
-// recordMove writes the events of a move in its transaction, if the store records events.
 func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ...int64) error {
 	if !s.events {
 		return nil
@@ -44,7 +42,6 @@ func (s *Store) recordMove(tx *gorm.DB, m domain.Move, at time.Time, orderIDs ..
 	return insertEvents(tx, rows)
 }
 
-// recordPlaced writes the events of new orders in their transaction, if the store records events.
 func (s *Store) recordPlaced(tx *gorm.DB, placed []*pendingInsert) error {
 	if !s.events {
 		return nil
@@ -72,7 +69,6 @@ func insertEvents(tx *gorm.DB, rows []eventRow) error {
 	return err
 }
 
-// dropPlaced deletes the events of orders that this transaction has inserted and deletes again.
 func (s *Store) dropPlaced(tx *gorm.DB, dropped []*pendingInsert) error {
 	if !s.events || len(dropped) == 0 {
 		return nil

@@ -39,7 +39,6 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 	return orders, s.AddOffers(ctx, orders)
 }
 
-// find returns the newest orders of tx that match q.
 func find(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
 	tx = newest(within(tx, q), q.Page)
 	if q.ID != 0 {
@@ -115,7 +114,6 @@ func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]domain.Orde
 	return rows, nil
 }
 
-// indexName returns the name of an index, which begins with the table in SQLite.
 func (s *Store) indexName(name string) string {
 	if s.Dialect() == "mysql" {
 		return "idx_" + name

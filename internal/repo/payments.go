@@ -266,7 +266,6 @@ func (s *Store) reversePayment(tx *gorm.DB, order *orderRow, p *paymentRow, resu
 	return err
 }
 
-// dispute marks the order of a disputed payment, if it exists.
 func dispute(tx *gorm.DB, order *orderRow, p *paymentRow, at time.Time) error {
 	order.Disputed = true
 	err := tx.Model(&orderRow{}).Where("id = ?", order.ID).Updates(map[string]any{"disputed": true, "updated_at": at}).Error
@@ -661,7 +660,6 @@ func (s *Store) Backlog(ctx context.Context) (Backlog, error) {
 	return b, err
 }
 
-// backlogOf returns the number of rows, and the age of the oldest by a column of times.
 func backlogOf(rows *gorm.DB, column string, now time.Time) (int64, time.Duration, error) {
 	var n int64
 	if err := rows.Session(&gorm.Session{}).Count(&n).Error; err != nil || n == 0 {

@@ -81,13 +81,11 @@ func (b *batch) splitInserts(tx *gorm.DB, count int64) (inserted, missing []*pen
 	return inserted, missing, nil
 }
 
-// retryWithPrecheck makes the transaction run again, reading the existing orders before the insert.
 func (b *batch) retryWithPrecheck() error {
 	b.precheck = true
 	return errRetryBatch
 }
 
-// answerMissing answers the missing rows from the other orders of their users.
 func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, elsewhere map[keyID]bool) error {
 	others := knownOrders{}
 	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
@@ -130,7 +128,6 @@ func (of userOrders) has(id int64) bool {
 	return slices.ContainsFunc(of, func(r orderRow) bool { return r.ID == id })
 }
 
-// withKeyOf returns the order that has the Idempotency-Key of o, or nil.
 func (of userOrders) withKeyOf(o *orderRow) *orderRow {
 	i := slices.IndexFunc(of, func(r orderRow) bool { return r.IdemKey != nil && bytes.Equal(r.IdemKey, o.IdemKey) })
 	if i < 0 {
@@ -166,12 +163,10 @@ func (of userOrders) withPassOf(o *orderRow) *orderRow {
 	return &of[i]
 }
 
-// newest returns the largest id.
 func (of userOrders) newest() int64 {
 	return slices.MaxFunc(of, func(a, b orderRow) int { return cmp.Compare(a.ID, b.ID) }).ID
 }
 
-// freeSlot returns the lowest slot that no order in held occupies.
 func freeSlot(held userOrders) int {
 	for slot := 1; ; slot++ {
 		if !slices.ContainsFunc(held, func(r orderRow) bool { return r.Slot == slot }) {
@@ -200,7 +195,6 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known 
 	return known.read(tx, q)
 }
 
-// addKeyedOrders adds to known the orders that were placed under the keys of the rows.
 func (s *Store) addKeyedOrders(tx *gorm.DB, of []*pendingInsert, known knownOrders) error {
 	q := &sqldb.Statement{}
 	q.Add("SELECT * FROM voucher_orders" + s.db.Syntax().ForceIndex("uk_user_idem_key") + " WHERE ")

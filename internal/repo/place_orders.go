@@ -262,7 +262,6 @@ func (b *batch) follow(p *pendingInsert, blocking userOrders) {
 	}
 }
 
-// forgetKeys frees the Idempotency-Keys of orders for new ones.
 func forgetKeys(tx *gorm.DB, ids []int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -309,7 +308,6 @@ func sameOrder(stored, o *orderRow) bool {
 // identityColumns lists the id and the columns that sameOrder compares.
 var identityColumns = []string{"id", "user_id", "voucher_id", "created_at"}
 
-// ordersByID reads the stored orders with the ids of the rows: the given columns, or all of them if none is given.
 func ordersByID(tx *gorm.DB, of []*pendingInsert, columns ...string) (map[int64]orderRow, error) {
 	q := tx.Where("id IN ?", idsOf(of))
 	if len(columns) > 0 {
@@ -399,7 +397,6 @@ func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
 }
 
-// allStored returns nil if all rows are stored and gorm.ErrRecordNotFound otherwise.
 func (b *batch) allStored(tx *gorm.DB) error {
 	stored, err := ordersByID(tx, b.inserts, identityColumns...)
 	if err != nil {

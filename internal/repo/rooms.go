@@ -409,7 +409,6 @@ func (s *Store) Rooms(ctx context.Context, after map[int64]domain.RoomCursor) ([
 	return rooms, now, nil
 }
 
-// readBought returns the purchases of each room by admission, from the cursor's on.
 func readBought(db *gorm.DB, after map[int64]domain.RoomCursor) (map[int64]map[uint32]int, error) {
 	all := make(map[int64]map[uint32]int, len(after))
 	for id, cursor := range after {

@@ -54,7 +54,6 @@ func ofVoucher(tx *gorm.DB, voucherID int64) *gorm.DB {
 	return tx.Session(&gorm.Session{}).Table("voucher_orders").Where("voucher_id = ?", voucherID)
 }
 
-// readActiveOrders reads the active orders, unless there are more than most.
 func readActiveOrders(tx *gorm.DB, f *domain.SaleFacts, most int) error {
 	if f.Active > int64(most) {
 		f.TooMany = true
@@ -97,7 +96,6 @@ func storedIDs(tx *gorm.DB, voucherID int64, ids []int64) ([]int64, error) {
 	return found, nil
 }
 
-// readNamed reads the orders that need attention, and the last ones that returned their unit.
 func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) error {
 	inactive := ofVoucher(tx, f.VoucherID).Where("status NOT IN ?", domain.ActiveStatuses())
 	queries := []struct {
@@ -137,7 +135,6 @@ func readNamed(tx *gorm.DB, f *domain.SaleFacts, since domain.OverdueSince) erro
 	return nil
 }
 
-// overdue returns the orders in a status since a time, or nil if the time is zero.
 func overdue(tx *gorm.DB, voucherID int64, status domain.OrderStatus, column string, since time.Time) *gorm.DB {
 	if since.IsZero() {
 		return nil

@@ -76,7 +76,6 @@ func (s *Store) Enroll(
 	})
 }
 
-// requireShops returns a *domain.InvalidError if one of the shops does not exist.
 func requireShops(tx *gorm.DB, ids []int64) error {
 	for _, id := range ids {
 		var n int64
@@ -102,7 +101,6 @@ func (s *Store) RemoveAdmin(ctx context.Context, phone string, now, keepUntil ti
 	})
 }
 
-// setRole stores the shops of a user, changes the role, deletes their second factor and ends their sessions.
 func setRole(tx *gorm.DB, u *userRow, role domain.Role, now, keepUntil time.Time) error {
 	u.Role = role
 	u.UpdatedAt = now

@@ -101,7 +101,6 @@ func (s *Store) OpenSession(
 	return u.User, err
 }
 
-// revokeOldest ends the oldest sessions of the user of latest beyond auth.MaxSessions.
 func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
 	var ids []string
 	err := tx.Model(&sessionRow{}).
@@ -229,7 +228,6 @@ func (s *Store) RevokeSessions(ctx context.Context, userID int64, now, keepUntil
 	})
 }
 
-// revokeOfUser ends the sessions of a user, and returns them.
 func revokeOfUser(tx *gorm.DB, userID int64, now, keepUntil time.Time) ([]string, error) {
 	var ids []string
 	err := tx.Model(&sessionRow{}).Clauses(sqldb.ForUpdate).

@@ -28,7 +28,6 @@ func (s saleGroup) compare(other saleGroup) int {
 	return cmp.Or(cmp.Compare(s.voucherID, other.voucherID), cmp.Compare(s.generation, other.generation))
 }
 
-// having is the condition under which the group gets its units: enough are left, and the gate was not replaced.
 func (s saleGroup) having(units int) (string, []any) {
 	if s.generation == anyGeneration {
 		return "voucher_id = ? AND stock >= ?", []any{s.voucherID, units}
@@ -159,7 +158,6 @@ func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
 	}
 }
 
-// takeUnits takes n units of a sale, or none and returns false.
 func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
 	where, args := sale.having(n)
 	res := tx.Table("seckill_vouchers").Where(where, args...).

@@ -77,7 +77,6 @@ func list[T any](s *Store, q *gorm.DB) ([]T, error) {
 	return rows, s.db.Translate(err)
 }
 
-// column returns a value of each row.
 func column[R, V any](rows []R, of func(r *R) V) []V {
 	values := make([]V, len(rows))
 	for i := range rows {
@@ -95,7 +94,6 @@ func byKey[R any, K comparable](rows []R, of func(r *R) K) map[K]R {
 	return keyed
 }
 
-// grouped returns the rows by a value of each, in their order.
 func grouped[R any, K comparable](rows []R, of func(r *R) K) map[K][]R {
 	groups := map[K][]R{}
 	for i := range rows {
@@ -105,7 +103,6 @@ func grouped[R any, K comparable](rows []R, of func(r *R) K) map[K][]R {
 	return groups
 }
 
-// newest selects a page of rows, newest first.
 func newest(q *gorm.DB, p domain.Page) *gorm.DB {
 	if p.Before > 0 {
 		q = q.Where("id < ?", p.Before)

@@ -60,7 +60,6 @@ func (r *noticeRow) notice() domain.UnreadNotice {
 // maxNote bounds a stored reason, in characters.
 const maxNote = 255
 
-// cut returns the beginning of a text, as valid UTF-8.
 func cut(text string) string {
 	runes := []rune(strings.ToValidUTF8(text, "?"))
 	return string(runes[:min(len(runes), maxNote)])

@@ -33,7 +33,6 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 	})
 }
 
-// readVoucherAgain returns the again of writeOnce for a voucher.
 func (s *Store) readVoucherAgain(ctx context.Context, v *domain.Voucher) func(id int64) error {
 	return func(id int64) error {
 		var err error
@@ -42,7 +41,6 @@ func (s *Store) readVoucherAgain(ctx context.Context, v *domain.Voucher) func(id
 	}
 }
 
-// insertVoucher stores the voucher and its sale, and sets v.ID and v.Sale.ChangedAt.
 func insertVoucher(tx *gorm.DB, v *domain.Voucher) error {
 	row := voucherRow{Voucher: *v}
 	if err := tx.Create(&row).Error; err != nil {
@@ -272,13 +270,11 @@ func (s *Store) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, er
 	})
 }
 
-// withShops selects vouchers with the names of their shops, of which their offers consist.
 func withShops(tx *gorm.DB, ids []int64) *gorm.DB {
 	return tx.Model(&voucherRow{}).Select("vouchers.*, COALESCE(shops.name, '') AS shop_name").
 		Joins("LEFT JOIN shops ON shops.id = vouchers.shop_id").Where("vouchers.id IN ?", ids)
 }
 
-// presentOffers returns the offers of vouchers as they are now, by voucher id.
 func presentOffers(db *gorm.DB, vouchers []int64) (map[int64]*domain.Offer, error) {
 	var rows []voucherRow
 	err := withShops(db.Session(&gorm.Session{}), vouchers).Find(&rows).Error

@@ -41,7 +41,6 @@ func (a Access) Translate(err error) error {
 	}
 }
 
-// unreachable reports whether err comes from the network, the connection pool or an ended context.
 func unreachable(err error) bool {
 	var netErr net.Error
 	return errors.As(err, &netErr) ||
