@@ -27,7 +27,6 @@ type deadLetterID struct {
 
 func (id deadLetterID) String() string { return fmt.Sprintf("%d-%s", id.shard, id.entry) }
 
-// compare orders dead letters of all shards by time.
 func (id deadLetterID) compare(other deadLetterID) int {
 	return cmp.Or(compareEntries(id.entry, other.entry), cmp.Compare(id.shard, other.shard))
 }
@@ -127,7 +126,6 @@ func pageStart(end *deadLetterID, s Shard) string {
 	}
 }
 
-// mergeDeadLetters returns the newest dead letters of all shards, at most limit.
 func mergeDeadLetters(cmds []*redis.XMessageSliceCmd, limit int) []domain.DeadLetter {
 	type found struct {
 		id      deadLetterID

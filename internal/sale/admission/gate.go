@@ -104,10 +104,8 @@ func lua(name string) string {
 	return string(text)
 }
 
-// script returns the script in a file, after common.lua.
 func script(name string) *redis.Script { return redis.NewScript(lua("common") + lua(name)) }
 
-// unavailable wraps an error of Redis in domain.ErrUnavailable.
 func unavailable(err error, format string, args ...any) error {
 	return fmt.Errorf("%w: gate: %s: %w", domain.ErrUnavailable, fmt.Sprintf(format, args...), err)
 }

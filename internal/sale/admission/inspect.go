@@ -200,7 +200,6 @@ func (g *Gate) entries(ctx context.Context, s Shard, last string, visit func(red
 	}
 }
 
-// after returns the start of the range of entries after one, or of all entries if it is empty.
 func after(entry string) string {
 	if entry == "" {
 		return "-"

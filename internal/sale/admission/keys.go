@@ -60,7 +60,6 @@ func keysIn(s Shard, voucherID int64) gateKeys {
 	}
 }
 
-// table is the key under which the load with this token builds the buyers.
 func (k gateKeys) table(token string) string { return k.buyers + ":" + token }
 
 // list returns the keys of common.lua in its order, followed by a script's own keys.
@@ -94,7 +93,6 @@ var streamShards = func() map[string]Shard {
 	return all
 }()
 
-// shardOfStream returns the shard of one of the Streams.
 func shardOfStream(stream string) (Shard, error) {
 	if s, ok := streamShards[stream]; ok {
 		return s, nil

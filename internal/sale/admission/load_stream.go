@@ -59,7 +59,6 @@ func (l *segmentLoad) readFrom(ctx context.Context, queue queuedEntries, last st
 	return last, nil
 }
 
-// add adds an entry to queue if it is one of the voucher.
 func (l *segmentLoad) add(queue queuedEntries, entry redis.XMessage) {
 	p, err := l.gate.Parse(l.keys.shard.Stream(), entry.ID, entry.Values)
 	if err == nil && p.Admissions[0].VoucherID == l.voucherID {

@@ -92,7 +92,6 @@ func (t *table) pages(yield func([]any) bool) {
 	}
 }
 
-// joinIDs returns the orders of one user in the format of the scripts.
 func joinIDs(hs []domain.Holder) string {
 	text := strconv.AppendInt(make([]byte, 0, 20), hs[0].OrderID, 10)
 	for _, h := range hs[1:] {
@@ -101,7 +100,6 @@ func joinIDs(hs []domain.Holder) string {
 	return string(text)
 }
 
-// write stores the buyers under the load's own key.
 func (l *segmentLoad) write(ctx context.Context, t *table) error {
 	key := l.keys.table(l.token)
 	writers, ctx := errgroup.WithContext(ctx)

@@ -117,7 +117,6 @@ func (l *load) compareBuilt(ctx context.Context) (bool, error) {
 	return needless, nil
 }
 
-// run does the work of a load, and renews its lease meanwhile.
 func (l *load) run(ctx context.Context) error {
 	start := time.Now()
 	working, stop := context.WithCancelCause(ctx)

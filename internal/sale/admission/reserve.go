@@ -58,7 +58,6 @@ func (g *Gate) Reserve(
 	return results, g.reserveSegment(ctx, voucherID, segments[0], w, as, results)
 }
 
-// reserveSegment is Reserve for buyers of one segment.
 func (g *Gate) reserveSegment(
 	ctx context.Context, voucherID int64, k gateKeys, w domain.Window, as []domain.Admission, results []error,
 ) error {
@@ -83,7 +82,6 @@ func (g *Gate) reserveSegment(
 	return nil
 }
 
-// admittedOrders returns the orders of the admissions whose result is nil.
 func admittedOrders(as []domain.Admission, results []error) []domain.Holder {
 	hs := make([]domain.Holder, 0, len(as))
 	for i := range as {
@@ -152,14 +150,12 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
-// notExecuted reports whether err proves that the server did not receive the command.
 func notExecuted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrClosed)
 }
 
-// refusal converts one answer of reserve.lua or replay.lua to an error.
 func refusal(answer string) error {
 	if err, ok := refusals[answer]; ok {
 		return err
@@ -176,7 +172,6 @@ func refusal(answer string) error {
 	return duplicateError(answer)
 }
 
-// duplicateError returns the error for a user that already holds order, an id in decimal digits.
 func duplicateError(order string) error {
 	id, err := strconv.ParseInt(order, 10, 64)
 	if err != nil {

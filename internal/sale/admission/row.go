@@ -133,7 +133,6 @@ func parseRow(row string) (domain.Admission, error) {
 	return a, nil
 }
 
-// cutNumber cuts off the number after separator. It returns 0 if text has no separator.
 func cutNumber(text, separator string) (string, int64, error) {
 	rest, number, found := strings.Cut(text, separator)
 	if !found {
@@ -144,7 +143,6 @@ func cutNumber(text, separator string) (string, int64, error) {
 	return rest, n, err
 }
 
-// cutKey cuts off the request key. It returns nil if text has none.
 func cutKey(text string) (string, *domain.RequestKey, error) {
 	const half = hashLength
 	rest, hashes, found := strings.Cut(text, "#")
@@ -164,7 +162,6 @@ func cutKey(text string) (string, *domain.RequestKey, error) {
 // hashLength is the number of characters of a hash.
 const hashLength = 22
 
-// cutOffer cuts off the id of the offer. It returns the zero id if text has none.
 func cutOffer(text string) (string, domain.OfferID, error) {
 	rest, hash, found := strings.Cut(text, "!")
 	var id domain.OfferID

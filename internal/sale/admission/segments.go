@@ -240,7 +240,6 @@ func overpaid(lenders, borrowers []segment) bool {
 	return false
 }
 
-// completeLoans credits the borrowers with the loans that they have not received.
 func (g *Gate) completeLoans(ctx context.Context, all []segment) error {
 	for i := range all {
 		for j := range all {
@@ -297,7 +296,6 @@ func (g *Gate) borrow(ctx context.Context, all []segment, borrower int, missing 
 	return nil
 }
 
-// credit gives the borrower the total that the lender has lent to it.
 func (g *Gate) credit(ctx context.Context, borrower, lender *segment, total int64) error {
 	err := g.run(ctx, borrowScript, borrower.keys.list(borrower.keys.loans), lender.epoch, int(lender.keys.shard), total).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -338,7 +336,6 @@ func (g *Gate) reserveSegments(
 	}
 }
 
-// isShortage reports whether a home has refused a buyer because it has no unit.
 func isShortage(err error) bool {
 	return errors.Is(err, domain.ErrSoldOut) || errors.Is(err, domain.ErrGateLacking)
 }

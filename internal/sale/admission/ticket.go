@@ -26,7 +26,6 @@ func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket
 	return r.ticket, r.err
 }
 
-// first returns the value of an HMGET of one field, or the empty string.
 func first(cmd *redis.SliceCmd) string {
 	text, _ := cmd.Val()[0].(string)
 	return text
@@ -132,7 +131,6 @@ func (g *Gate) setAhead(ctx context.Context, tickets []*domain.Ticket, places []
 	}
 }
 
-// queuedTickets parses the rows of a user.
 func queuedTickets(rows string) ([]domain.Ticket, error) {
 	if rows == "" {
 		return nil, nil

@@ -40,7 +40,6 @@ type ticketPlaces struct {
 	old map[domain.Holder]ticketPlace
 }
 
-// get returns the place of a ticket, or the zero place.
 func (p *ticketPlaces) get(h domain.Holder) ticketPlace {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +105,6 @@ func (g *Gate) readTickets(ctx context.Context, of []domain.Holder) []ticketRead
 	return reads
 }
 
-// shards returns the shards that may have the ticket.
 func (r *ticketRead) shards() []Shard {
 	if r.place != (ticketPlace{}) {
 		return []Shard{r.place.shard}
@@ -122,7 +120,6 @@ var allShards = func() []Shard {
 	return all
 }()
 
-// readQueued sets the tickets of queued admissions.
 func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 	type page struct {
 		reads []*ticketRead
@@ -180,7 +177,6 @@ func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 	return nil
 }
 
-// find sets the ticket if the rows of its user in a shard contain the order.
 func (g *Gate) find(r *ticketRead, s Shard, rows string) {
 	tickets, err := queuedTickets(rows)
 	if err != nil {

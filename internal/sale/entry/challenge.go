@@ -163,7 +163,6 @@ func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.Raw
 	}
 }
 
-// unsolved returns the challenge that a user has been given lately and has not solved, if there is one.
 func (w *Work) unsolved(to domain.SaleUser) (givenChallenge, bool) {
 	c, ok := w.given.Get(to)
 	return c, ok && w.now().Before(c.until)
@@ -332,7 +331,6 @@ func signedText(p *parameters) ([]byte, error) {
 	return text, nil
 }
 
-// keyMAC returns the HMAC of a counter and its key.
 func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
 	return sign(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
 }

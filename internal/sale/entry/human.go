@@ -63,7 +63,6 @@ func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, so
 	return p, p.refuse(ctx, err)
 }
 
-// useUp uses up the solution. Errors: those of prove.
 func (p proof) useUp(ctx context.Context) error {
 	if p.id == "" {
 		return nil
@@ -85,7 +84,6 @@ func (p proof) giveBack(ctx context.Context) {
 	_ = p.service.Solutions.GiveBack(ctx, p.id)
 }
 
-// refuse returns the error that demands another solution.
 func (p proof) refuse(ctx context.Context, reason error) error {
 	c, err := p.service.Human.Challenge(ctx, p.userID, p.voucherID)
 	if err != nil {

@@ -23,7 +23,6 @@ const (
 	maxSealHead = sealNumbers + maxNumbers*sealNumber + sealExpiry
 )
 
-// sealHead returns the length of a seal before its HMAC.
 func sealHead(numbers int) int { return sealNumbers + numbers*sealNumber + sealExpiry }
 
 var sealEncoding = base64.RawURLEncoding.Strict()

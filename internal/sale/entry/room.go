@@ -91,7 +91,6 @@ func (l *line) indexOf(number uint32) uint32 {
 	return number
 }
 
-// numberAt is the inverse of indexOf.
 func (l *line) numberAt(index uint32) uint32 {
 	if int(index) < len(l.order) {
 		return l.order[index]
@@ -162,7 +161,6 @@ func (l *line) count() {
 	l.behind.count()
 }
 
-// expire forgets the passes that are not valid any more.
 func (l *line) expire(now time.Time) {
 	at := l.passTime(now)
 	valid := len(l.rounds)
@@ -192,7 +190,6 @@ func (l *line) resume(e *domain.RoomEvent) {
 	}
 }
 
-// round returns the round with a sequence number, or nil if its passes have expired.
 func (l *line) round(seq uint32) *round {
 	i, found := slices.BinarySearchFunc(l.rounds, seq, func(r round, seq uint32) int { return cmp.Compare(r.seq, seq) })
 	if !found {
@@ -201,7 +198,6 @@ func (l *line) round(seq uint32) *round {
 	return &l.rounds[i]
 }
 
-// start changes the indexes from numbers to positions.
 func (l *line) start(order []uint32) {
 	l.order = order
 	l.index = make([]uint32, len(order))
@@ -273,7 +269,6 @@ func (l *line) admit(e *domain.RoomEvent) {
 	}
 }
 
-// end takes an index out of those that wait.
 func (l *line) end(i uint32) {
 	l.over.set(i)
 	l.behind.clear(i)
@@ -322,7 +317,6 @@ type turn struct {
 	seed [32]byte
 }
 
-// ask returns the state of a place and marks its buyer as present.
 func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -374,10 +368,8 @@ func (l *line) ahead(i uint32) int {
 	return max(n, 0)
 }
 
-// waiting returns how many buyers are neither admitted nor have left.
 func (l *line) waiting() int { return int(l.room.Joined) - l.over.all() }
 
-// note makes a place present until a time.
 func (l *line) note(i uint32, until time.Time) {
 	if int(i) >= len(l.seen) {
 		l.seen = slices.Grow(l.seen, int(i)+1-len(l.seen))[:i+1]
@@ -403,7 +395,6 @@ type report struct {
 	Next []uint32 `json:"next"`
 }
 
-// report returns at most so many of the buyers that are next.
 func (l *line) report(most int, now time.Time) report {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -496,7 +487,6 @@ func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.T
 	return e
 }
 
-// compare compares indexes in the order of admission.
 func (l *line) compare(a, b uint32) int {
 	switch {
 	case l.behind.has(a) == l.behind.has(b):
@@ -507,7 +497,6 @@ func (l *line) compare(a, b uint32) int {
 	return -1
 }
 
-// outstanding returns how many valid passes have not bought.
 func (l *line) outstanding() int64 {
 	n := int64(0)
 	for _, round := range l.rounds {
@@ -556,7 +545,6 @@ func (b *bitmap) count() {
 	b.sums = append(b.sums, sum)
 }
 
-// all returns the number of members.
 func (b *bitmap) all() int {
 	if len(b.sums) == 0 {
 		return 0

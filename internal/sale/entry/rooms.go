@@ -261,7 +261,6 @@ func (r *Rooms) sells(ctx context.Context) error {
 	return r.cfg.Sells(ctx)
 }
 
-// inUse returns the lines that were read and forgets those without requests and passes.
 func (r *Rooms) inUse() map[int64]*line {
 	r.mu.Lock()
 	defer r.mu.Unlock()

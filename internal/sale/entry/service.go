@@ -126,7 +126,6 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	}, nil
 }
 
-// join gives a user a place in the room of a sale.
 func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, solution string) (Admission, error) {
 	l, err := s.Rooms.open(ctx, v.ID)
 	if err != nil {
@@ -205,7 +204,6 @@ func (s *Service) queued(ctx context.Context, userID, voucherID int64) []domain.
 // joinTimeout bounds the time that a user waits for a place.
 const joinTimeout = 3 * time.Second
 
-// checkRoom returns the reason why no buyer waits for a sale now.
 func (s *Service) checkRoom(v *domain.Voucher) error {
 	if v.Unpublished() {
 		return domain.ErrNotFound

@@ -56,14 +56,12 @@ func (r *Rooms) Totals() Stats {
 	return sum
 }
 
-// mayAdmit reports whether the sale has a room and units, and has not ended.
 func (l *line) mayAdmit() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.sale.entry.Mode == domain.EntryRoom && (l.sale.state == domain.StateUpcoming || l.sale.state == domain.StateOnSale)
 }
 
-// holdsUnits reports whether valid passes of a sale that goes on have not bought.
 func (l *line) holdsUnits() bool {
 	if !l.mayAdmit() {
 		return false
@@ -73,7 +71,6 @@ func (l *line) holdsUnits() bool {
 	return l.outstanding() > 0
 }
 
-// keep stores the reports of all servers for the figures.
 func (l *line) keep(reports []report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

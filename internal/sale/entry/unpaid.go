@@ -135,7 +135,6 @@ func (u *Unpaid) mayOrderOf(p *domain.Purchase, v *domain.Voucher) error {
 	return nil
 }
 
-// tooMany returns the error for a user with so many unpaid orders, if they reach the limit.
 func tooMany(n lookup[int], limit int) error {
 	if n.err == nil && n.value >= limit {
 		return domain.ErrUnpaidElsewhere

@@ -54,7 +54,6 @@ func (l *Lock) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool
 	}
 }
 
-// try places the purchase if the lock is free.
 func (l *Lock) try(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
 	var (
 		ran      bool

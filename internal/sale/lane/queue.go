@@ -169,7 +169,6 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	return reservation{err: fmt.Errorf("%w: the gate cannot decide after %d loads", domain.ErrUnavailable, maxLoads)}
 }
 
-// findOutcome reads the outcome of an admission from its ticket or, without a ticket, from the database.
 func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
 	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
 	switch {

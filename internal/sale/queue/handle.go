@@ -66,7 +66,6 @@ func admissions(entries []entry) int {
 	return n
 }
 
-// countWithin returns how many of the first entries have at most most admissions together, but at least one.
 func countWithin(entries []entry, most int) int {
 	for i := range entries {
 		most -= len(entries[i].Admissions)

@@ -67,7 +67,6 @@ func sum(cmds []*redis.IntCmd) int64 {
 	return n
 }
 
-// addedAt returns the time in an entry's id, "<ms>-<seq>".
 func addedAt(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	// Ids of Redis are well-formed.
