@@ -29,7 +29,6 @@ type sample[T any] struct {
 	value func(T) float64
 }
 
-// gauge returns a metric without labels.
 func gauge[T any](name, help string, value func(T) float64) sample[T] {
 	return sample[T]{
 		desc:  prometheus.NewDesc(name, help, nil, nil),

@@ -15,7 +15,6 @@ var errDraining = errors.New("the server is shutting down")
 // serving meanwhile, and asks its clients to close their connections. The zero value serves. It is safe for concurrent use.
 type drain struct{ begun atomic.Bool }
 
-// check is a readiness check: it returns errDraining once the drain has begun.
 func (d *drain) check(context.Context) error {
 	if d.begun.Load() {
 		return errDraining

@@ -86,7 +86,6 @@ func (p salePreviews) find(ctx context.Context, id int64) (web.Sale, bool, error
 	return s, true, nil
 }
 
-// price formats an amount with the code of its currency, such as CNY 80.00.
 func price(amount int64, code string) string {
 	return code + " " + domain.FormatAmount(amount, code)
 }

@@ -110,7 +110,6 @@ func (c Config) SharedRedisOptions() (*redis.UniversalOptions, error) {
 	return opts, nil
 }
 
-// redisServers returns the addresses of a valid configuration as host:port.
 func (c Config) redisServers() []string {
 	servers := make([]string, len(c.RedisAddrs))
 	for i, addr := range c.RedisAddrs {

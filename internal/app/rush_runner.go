@@ -51,7 +51,6 @@ var (
 	errShutdown    = errors.New("the server is shutting down")
 )
 
-// reasonOf returns the code of what ended a rush early; empty if that has none.
 func reasonOf(err error) domain.RushReason {
 	switch {
 	case errors.Is(err, errRushStopped):
@@ -163,7 +162,6 @@ func (r *rushRunner) finish(change func(*domain.Rush)) {
 	close(r.done)
 }
 
-// createSale publishes the sale of the rush and returns the voucher's id.
 func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
 	now := time.Now().UTC()
 	shop := int64(1)
@@ -197,7 +195,6 @@ func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 	return err
 }
 
-// run seeds the buyers, sends their purchases and stores the verdicts.
 func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushPlan) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
 	defer cancel()
@@ -274,7 +271,6 @@ func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	return v
 }
 
-// causeOr returns the cause of ctx's end, which explains every error after it, or err if ctx has not ended.
 func causeOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
@@ -314,7 +310,6 @@ func (r *rushRunner) stop(ctx context.Context, cause error) {
 	}
 }
 
-// cancelRunning cancels a running rush and returns the channel that its end closes, or nil if none is running.
 func (r *rushRunner) cancelRunning(cause error) <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,12 +39,10 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers, wo
 	return salestats.NewMonitor(cfg)
 }
 
-// batch counts the orders that one batch of lane batch or lock stored.
 func (s saleStats) batch(purchases []domain.Purchase, placed []domain.Placed) {
 	s.transaction(len(purchases), func(i int) (int64, error) { return purchases[i].VoucherID, placed[i].Err })
 }
 
-// commit wraps the commit of the queue's workers and counts the orders that it stores.
 func (s saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
 	return func(ctx context.Context, as []domain.Admission) []error {
 		errs := commit(ctx, as)
@@ -53,7 +51,6 @@ func (s saleStats) commit(commit queue.CommitFunc) queue.CommitFunc {
 	}
 }
 
-// transaction counts the orders per voucher that one transaction of n purchases stored.
 func (s saleStats) transaction(n int, outcome func(i int) (voucherID int64, err error)) {
 	rows := map[int64]int{}
 	for i := range n {

@@ -269,7 +269,6 @@ func readyChecks(cfg Config, b backends, d *drain) map[string]handler.Check {
 	return checks
 }
 
-// besidesDatabase returns the checks of what a purchase needs besides the database.
 func besidesDatabase(cfg Config, b backends) map[string]handler.Check {
 	checks := map[string]handler.Check{
 		"redis": func(ctx context.Context) error { return redisReady(ctx, b.rdb) },

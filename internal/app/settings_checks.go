@@ -71,7 +71,6 @@ func unsafeNames() []string {
 	return names
 }
 
-// onThisMachine returns c with the facts about this machine.
 func (c settings) onThisMachine() settings {
 	c.lookup = net.DefaultResolver.LookupNetIP
 
@@ -93,7 +92,6 @@ func (c settings) onThisMachine() settings {
 	return c
 }
 
-// checks returns the checks without the facts about this machine.
 func (c settings) checks() doctor.Group {
 	checks := []doctor.Check{
 		{Name: "config.jwt_secret", Run: c.checkSecret},
@@ -120,7 +118,6 @@ func (c settings) checks() doctor.Group {
 	return doctor.Group{Checks: checks}
 }
 
-// accepted returns a check whose failure is a warning.
 func accepted(run func(context.Context) doctor.Result) func(context.Context) doctor.Result {
 	return func(ctx context.Context) doctor.Result {
 		r := run(ctx)
@@ -239,7 +236,6 @@ func (c settings) checkPaymentSecret(context.Context) doctor.Result {
 	return c.checkSharedSecret("SECKILL_PAYMENT_SECRET", domain.ParseKeyring(c.PaymentSecret), "a payment provider", "payments")
 }
 
-// checkSharedSecret checks the secrets of a setting that another party knows, too.
 func (c settings) checkSharedSecret(setting string, secrets domain.Keyring, party, forged string) doctor.Result {
 	isTokenSecret := func(k domain.Key) bool {
 		return c.secrets.Any(func(s []byte) bool { return bytes.Equal(s, k.Secret) })

@@ -454,7 +454,6 @@ func (w *wiring) newAPI(
 	return a, err
 }
 
-// background returns what runs while the server does.
 func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) []func(context.Context) {
 	purgeNotices := loop.Task{
 		Name:  "purge payment notices",
@@ -510,7 +509,6 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 	return all
 }
 
-// newReporter returns what posts the alerts of the console to the receiver of SECKILL_ALERT_URL.
 func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
 	present := alerts.Collector{
 		Reconciler:  m.reconciler,
@@ -529,7 +527,6 @@ func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
 	}
 }
 
-// renewal moves the sales of the demo when they have ended.
 func (w *wiring) renewal(s *shop) func(context.Context) {
 	renewal := demo.Renewal{
 		Store:   w.store,
@@ -621,7 +618,6 @@ type provider struct {
 	remote  *payment.HTTP
 }
 
-// newProvider returns the provider at SECKILL_PAYMENT_URL, or the sandbox.
 func (w *wiring) newProvider() provider {
 	secrets := w.secrets.Derive("payment notices")
 	if w.cfg.PaymentSecret != "" {
@@ -647,7 +643,6 @@ func (w *wiring) newProvider() provider {
 	return provider{sandbox, payment.SandboxName, sandbox, nil}
 }
 
-// newIdempotency returns the service that stores the answers to requests with an Idempotency-Key.
 func (w *wiring) newIdempotency() *service.Idempotency {
 	var store service.KeyStore = w.store
 	if w.env.Parts.Keys != nil {

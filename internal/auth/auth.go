@@ -188,7 +188,6 @@ func deviceHash(device string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// role returns the role of a user in a session with or without a second factor.
 func (a *Service) role(u domain.User, secondFactor bool) domain.Role {
 	role := a.configuredRole(u)
 	if a.cfg.SecondFactors != nil && role.NeedsSecondFactor() && !secondFactor {
@@ -197,7 +196,6 @@ func (a *Service) role(u domain.User, secondFactor bool) domain.Role {
 	return role
 }
 
-// configuredRole returns the user's role by configuration or, without one, by database.
 func (a *Service) configuredRole(u domain.User) domain.Role {
 	for _, p := range a.cfg.AdminPhones {
 		if p == u.Phone {

@@ -182,7 +182,6 @@ func (a *Service) warnOnce(message string, userID int64, role domain.Role) {
 	}
 }
 
-// openSession exchanges a login code for a session with the lifetime ttl.
 func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Duration, confirm ConfirmFunc) (domain.User, Session, error) {
 	phone, _, err := a.cfg.Phones.Parse(c.Phone)
 	if err != nil {

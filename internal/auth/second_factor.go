@@ -57,7 +57,6 @@ func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
 	return f, nil
 }
 
-// newKey returns a key that an authenticator app shows under the name of the issuer.
 func newKey(issuer, phone string) (*otp.Key, error) {
 	return totp.Generate(totp.GenerateOpts{
 		Issuer:      cmp.Or(issuer, tokenParty),

@@ -52,7 +52,6 @@ func (r enrollAdminCmd) Run(e *app.Env) error {
 	})
 }
 
-// printKey prints a key as a QR code, an address and a text, for the different authenticator apps.
 func printKey(out io.Writer, key *otp.Key) error {
 	picture, err := terminalQR(key.URL())
 	if err != nil {
@@ -63,7 +62,6 @@ func printKey(out io.Writer, key *otp.Key) error {
 	return nil
 }
 
-// terminalQR draws a QR code with one character for two modules, light on dark as most terminals are.
 func terminalQR(text string) (string, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

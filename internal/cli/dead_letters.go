@@ -112,7 +112,6 @@ func explain(err error) error {
 	return err
 }
 
-// withDeadLetters calls do with the dead letters of the servers with this configuration.
 func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.DeadLetters) error) (err error) {
 	rdb, err := app.SharedRedis(e.Config)
 	if err != nil {

@@ -212,7 +212,6 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	return groups
 }
 
-// badRedisSetting returns a check that fails because the options of a client cannot be built.
 func badRedisSetting(err error) doctor.Group {
 	return doctor.Group{Reach: doctor.Check{Name: "redis.reachable", Run: func(context.Context) doctor.Result {
 		return doctor.FromError(doctor.Fail, "see SECKILL_REDIS_ADDRS, SECKILL_LOCK_NODES and SECKILL_REDIS_CA", "", err)
@@ -342,7 +341,6 @@ func knownMigrations(dialect string) []int64 {
 	return versions
 }
 
-// secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
 	secrets := cfg.RedisSecrets()
 	for _, text := range []string{cfg.JWTSecret, cfg.PaymentSecret, cfg.EventsSecret} {
@@ -413,7 +411,6 @@ func (r doctorReport) print(out io.Writer) error {
 	return err
 }
 
-// verdict returns an error with the exit code, or nil for code 0.
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:

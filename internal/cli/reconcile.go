@@ -80,7 +80,6 @@ func (r reconcileCmd) Run(e *app.Env) (err error) {
 	return printReports(e.Out, reports)
 }
 
-// target returns the voucher for the audit log, or "" for all vouchers.
 func (r reconcileCmd) target() string {
 	if r.Voucher == 0 {
 		return ""
@@ -133,7 +132,6 @@ func existingStore(e *app.Env) (*repo.Store, error) {
 	return app.OpenStore(e.Config)
 }
 
-// printReports prints the table. It returns an exitError if findings are left.
 func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	left := 0

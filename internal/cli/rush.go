@@ -171,7 +171,6 @@ func localURL(addr string) string {
 	return "http://" + addr
 }
 
-// runOnServer has the server simulate the buyers, which needs none of their tokens, and prints the progress.
 func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) error {
 	fmt.Fprintf(e.Out, "the server simulates %d buyers of %d units, because this command cannot reach its database\n", r.Buyers, r.Stock)
 	plan := domain.RushPlan{

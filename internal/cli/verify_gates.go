@@ -91,7 +91,6 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	return nil
 }
 
-// ordersOfGate lists the orders in which the gate differs from the database. If they cannot be determined, it notes why.
 func ordersOfGate(e *app.Env, reconciler *reconcile.Reconciler, voucherID int64, r *report) string {
 	reports, err := reconciler.ReconcileAll(e.Ctx, []int64{voucherID}, false)
 	if err != nil {

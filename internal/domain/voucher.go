@@ -411,7 +411,6 @@ func (ch VoucherChange) Apply(v *Voucher, now time.Time) error {
 	return bad.Err()
 }
 
-// apply validates the present fields and sets them on v.
 func (f VoucherFields) apply(v *Voucher, now time.Time, bad *InvalidError) {
 	if f.ShopID != nil {
 		v.ShopID = *f.ShopID

@@ -45,7 +45,6 @@ func (v *Voucher) Changes(after *Voucher) string {
 	return strings.Join(all, "; ")
 }
 
-// orDefault returns the text of a setting whose default applies if it is nil.
 func orDefault(n *int) string {
 	if n == nil {
 		return "default"
@@ -53,7 +52,6 @@ func orDefault(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// timeout is orDefault for the time to pay.
 func timeout(d time.Duration) string {
 	if d == 0 {
 		return "default"
@@ -61,7 +59,6 @@ func timeout(d time.Duration) string {
 	return d.String()
 }
 
-// orNone returns the text of a time that may be absent.
 func orNone(t *time.Time) string {
 	if t == nil {
 		return "none"

@@ -49,7 +49,6 @@ func (g *Generator) Reserve(ctx context.Context) error {
 	return g.reserve(ctx, next, now.Add(reserveAhead))
 }
 
-// reserve ensures that there is a block of the day of t, whose counter is key.
 func (g *Generator) reserve(ctx context.Context, key string, t time.Time) error {
 	count, err := g.rdb.Get(ctx, key).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {

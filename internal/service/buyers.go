@@ -156,7 +156,6 @@ func (l *buyerList) find(
 	return bought, bought || current, nil
 }
 
-// awaitFor reports whether done is closed within d and before ctx ends.
 func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -169,7 +168,6 @@ func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
 	return false
 }
 
-// changedAt returns when a unit of the sale last moved.
 func changedAt(v *domain.Voucher) time.Time {
 	if v == nil || v.Sale == nil {
 		return time.Time{}
@@ -218,7 +216,6 @@ func (l *buyerList) unitReturned() {
 	}
 }
 
-// addBuyer adds the user of a purchase of this process to the voucher's list.
 func (s *Sales) addBuyer(voucherID, userID int64) {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {

@@ -142,7 +142,6 @@ func (s *Sales) readCatalog(ctx context.Context) (*Catalog, error) {
 	return c, nil
 }
 
-// soldOut returns the catalog with a voucher without stock.
 func (c *Catalog) soldOut(id int64) *Catalog {
 	i := slices.IndexFunc(c.vouchers, func(v *domain.Voucher) bool { return v.ID == id })
 	if i < 0 || c.vouchers[i].Sale == nil || c.vouchers[i].Sale.Stock == 0 {

@@ -162,7 +162,6 @@ func (i *Idempotency) observe(err error) {
 	}
 }
 
-// saveAnswer stores the answer, or releases the key if the answer is transient.
 func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()

@@ -120,7 +120,6 @@ func (s *Orders) UndoRedeem(ctx context.Context, claim *domain.Claim, admin, id 
 	}, (*domain.Order).CheckUndo)
 }
 
-// moveAtCounter makes a move of an order by staff of its shop, if check allows it now.
 func (s *Orders) moveAtCounter(ctx context.Context, m domain.OrderMove, check func(*domain.Order, time.Time) error) (domain.Order, error) {
 	shops, err := s.cfg.Store.ShopsOf(ctx, m.By.ID)
 	if err != nil {
@@ -162,7 +161,6 @@ func (s *Orders) RedeemCode(ctx context.Context, claim *domain.Claim, admin int6
 	return s.Redeem(ctx, claim, admin, id, code)
 }
 
-// withRedeemCode adds the redeem code of a paid order, for an answer to its owner.
 func (s *Orders) withRedeemCode(o domain.Order) domain.Order {
 	if o.Status == domain.OrderPaid {
 		o.RedeemCode = s.cfg.Codes.Of(o.ID)

@@ -290,7 +290,6 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	return s.place(ctx, p, &v)
 }
 
-// saleTime returns the time by which the sale of a voucher begins and ends.
 func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, error) {
 	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
 		return s.cfg.Passes.RoomTime(ctx, v.ID)
@@ -399,12 +398,10 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	return s.answerUnsure(ctx, p, v, may)
 }
 
-// limited reports whether a sale refuses buyers because of their passes or their earlier orders.
 func limited(sale *domain.Sale) bool {
 	return sale.Entry.Mode != domain.EntryOpen || sale.MaxUnpaid() > 0
 }
 
-// answerListed is answerSoldOut for a user on the list of buyers.
 func (s *Orders) answerListed(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
 	if !errors.Is(err, domain.ErrSoldOut) {
@@ -487,7 +484,6 @@ func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error
 	return o, err == nil, err
 }
 
-// startLookup takes a slot of the lookup semaphore and reports whether one was free within wait.
 func (s *Orders) startLookup(wait time.Duration) bool {
 	select {
 	case s.lookups <- struct{}{}:

@@ -242,7 +242,6 @@ func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]domain.Pa
 	return s.cfg.Store.Payments(ctx, userID, orderID)
 }
 
-// wakeRun makes Run search for due refunds at once.
 func (s *Payments) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:

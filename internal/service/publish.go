@@ -70,7 +70,6 @@ func (p *Publishing) check(v *domain.Voucher, shopExists bool) domain.Checklist 
 	return list
 }
 
-// checkSale adds what concerns the sale of a voucher.
 func (p *Publishing) checkSale(v *domain.Voucher, list *domain.Checklist) {
 	problems := domain.InvalidError{Fields: list.Problems}
 	warnings := domain.InvalidError{Fields: list.Warnings}

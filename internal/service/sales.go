@@ -88,7 +88,6 @@ func NewSales(cfg SalesConfig) *Sales {
 	return s
 }
 
-// load returns the cache entry of a voucher, which it reads if there is none.
 func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 	// Without allocating the function below.
 	if e, cached := s.cache.Get(id); cached {
@@ -195,7 +194,6 @@ func (s *Sales) Stock(ctx context.Context, id int64) (int64, error) {
 	return v.Sale.Stock, nil
 }
 
-// reread reads the voucher of an entry again.
 func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher, error) {
 	v, err := s.read(ctx, id)
 	switch {

@@ -166,7 +166,6 @@ func mergeOrders(stored, waiting []domain.Order, limit int) []domain.Order {
 	return all[:min(len(all), limit)]
 }
 
-// matches reports whether an order of a user in q matches the rest of q.
 func (q *SearchQuery) matches(o *domain.Order) bool {
 	return (q.ID == 0 || o.ID == q.ID) && (q.Vouchers == nil || slices.Contains(q.Vouchers, o.VoucherID)) &&
 		!o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))

@@ -75,7 +75,6 @@ func (r *Renewal) Run(ctx context.Context) error {
 	return nil
 }
 
-// find stores the ids of the demo's sales.
 func (r *Renewal) find(ctx context.Context) error {
 	found := []int64{}
 	page := domain.Page{Limit: domain.MaxPageSize}
@@ -100,12 +99,10 @@ func (r *Renewal) find(ctx context.Context) error {
 	}
 }
 
-// ended reports whether the voucher is a sale of the demo that has ended.
 func (r *Renewal) ended(v *domain.Voucher) bool {
 	return isRenewed(v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.Now().Before(v.Sale.EndAt)
 }
 
-// next moves a sale by whole periods to the first window that has not ended at now.
 func next(s *domain.Sale, now time.Time) {
 	by := (now.Sub(s.EndAt)/period + 1) * period
 	s.BeginAt = s.BeginAt.Add(by)

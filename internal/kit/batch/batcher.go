@@ -190,7 +190,6 @@ func (b *Batcher[T, R]) enqueue(key int64, item T) *call[T, R] {
 	return c
 }
 
-// release returns the result of a finished call and makes the call available for reuse.
 func (b *Batcher[T, R]) release(c *call[T, R]) R {
 	result := c.result
 	*c = call[T, R]{done: c.done, timer: c.timer}
@@ -198,7 +197,6 @@ func (b *Batcher[T, R]) release(c *call[T, R]) R {
 	return result
 }
 
-// serve runs batches until the queue is empty.
 func (b *Batcher[T, R]) serve(key int64, q *queue[T, R]) {
 	last := 0
 	for {

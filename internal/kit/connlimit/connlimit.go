@@ -95,7 +95,6 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// client returns the client of an address, or "" if it is exempt.
 func (l *Listener) client(remote net.Addr) string {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
@@ -114,7 +113,6 @@ const (
 	limitClient = "client"
 )
 
-// take counts a connection of a client, or returns the limit that it has reached.
 func (l *Listener) take(client string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,6 @@ func decodeWebP(r io.Reader) (image.Image, error) {
 	return img, err
 }
 
-// widen gives samples the whole range of a byte.
 func widen(img *image.YCbCr) {
 	const black, lumaRange, neutral, chromaRange = 16, 219, 128, 224
 	var luma, chroma [256]byte
@@ -70,7 +69,6 @@ func toSRGB(img *image.RGBA, cmyk bool, profile []byte) (err error) {
 	return nil
 }
 
-// isGray reports whether a picture has no colours.
 func isGray(img *image.RGBA) bool {
 	for at := 0; at < len(img.Pix); at += 4 {
 		if img.Pix[at] != img.Pix[at+1] || img.Pix[at] != img.Pix[at+2] {

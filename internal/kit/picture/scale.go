@@ -7,7 +7,6 @@ import (
 	"golang.org/x/image/draw"
 )
 
-// within returns the size of a picture that is reduced so that neither side exceeds most.
 func within(size image.Point, most int) image.Point {
 	longer := max(size.X, size.Y)
 	if longer <= most {

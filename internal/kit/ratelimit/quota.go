@@ -98,7 +98,6 @@ func (q *Quota) Take(ctx context.Context, buckets ...Bucket) time.Duration {
 	return wait
 }
 
-// emptyLocal makes the next token of a local bucket available after wait.
 func (q *Quota) emptyLocal(b Bucket, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

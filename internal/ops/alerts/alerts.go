@@ -138,7 +138,6 @@ func (a Alert) key() string {
 	return string(a.Kind)
 }
 
-// each returns the alerts one by one.
 func (a Alerts) each() []Alert {
 	var all []Alert
 	for _, v := range a.Violations {

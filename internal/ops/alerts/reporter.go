@@ -76,7 +76,6 @@ func (r *Reporter) Run(ctx context.Context) {
 	}.Loop(ctx)
 }
 
-// report posts what has changed since the last messages.
 func (r *Reporter) report(ctx context.Context) error {
 	if r.Now().Before(r.retryAt) {
 		return r.failed
@@ -191,7 +190,6 @@ func (r *Reporter) changes(present Alerts, reported map[string]Alert) map[string
 	return changes
 }
 
-// send posts a message and then stores that.
 func (r *Reporter) send(ctx context.Context, m message) error {
 	body, err := json.Marshal(m)
 	if err != nil {

@@ -188,7 +188,6 @@ func (s *mysqlServer) checkSchema(ctx context.Context) Result {
 	return checkSchema(ctx, s.Pool, "mysql", s.Migrations, mysqlFix)
 }
 
-// checkChecks checks the CHECK constraint on the stock, the last guard against overselling.
 func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	column := "enforced"
 	if s.maria {
@@ -217,7 +216,6 @@ func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	return s.checkResult(enforced)
 }
 
-// checkResult judges the constraint by its column ENFORCED: YES, NO, or empty if the constraint is missing.
 func (s *mysqlServer) checkResult(enforced string) Result {
 	switch {
 	case enforced == "":

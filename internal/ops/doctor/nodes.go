@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ask asks all servers at the same time and returns their answers.
 func ask[S, A any](servers []S, question func(S) A) []A {
 	answers := make([]A, len(servers))
 	var wg sync.WaitGroup

@@ -97,7 +97,6 @@ func (n *redisNode) reach(ctx context.Context) Result {
 	return Good("reachable")
 }
 
-// refused reports whether err is an error reply, which means that the server answers but refuses the command.
 func refused(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)

@@ -62,7 +62,6 @@ func dumpThreads(ctx context.Context, pool *sql.DB) (int, error) {
 	return replicas, rows.Err()
 }
 
-// groupResult judges MySQL Group Replication by the number of members that are online and the global variables.
 func groupResult(online int, global map[string]string) Result {
 	consistency := global["group_replication_consistency"]
 	switch {
@@ -116,7 +115,6 @@ func replicationResult(replicas int, status, global, session map[string]string) 
 	return Good("no replica is visible to this user: orders are as safe as the disk of this server")
 }
 
-// galeraResult judges a Galera cluster by the number of its nodes, the status of this one and the program's sessions.
 func galeraResult(nodes int, status, session map[string]string) Result {
 	switch {
 	case isOff(status["wsrep_ready"]):

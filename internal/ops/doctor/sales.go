@@ -132,7 +132,6 @@ func (s *Sales) checkWindows(context.Context) Result {
 	return Good("sales with a valid window and units: %d", len(s.upcoming))
 }
 
-// shorten joins the first maxListed elements and the number of the others.
 func shorten(all []string) string {
 	if more := len(all) - maxListed; more > 0 {
 		return strings.Join(all[:maxListed], "; ") + fmt.Sprintf("; and %d more", more)

@@ -75,7 +75,6 @@ func (r *Reconciler) Checked(id int64) bool {
 	return r.checked[id]
 }
 
-// publish makes the result of a round available to Violations, and logs the violations that it found first.
 func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	var found []Violation
 	for id, state := range states {

@@ -33,7 +33,6 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 	return found
 }
 
-// gateDiffers returns the finding that counters or buyers of the gate differ from the database, or none.
 func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 	missing := intersect(a.missing, b.missing)
 	surplus := intersect(a.surplus, b.surplus)
@@ -70,7 +69,6 @@ func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 	return []Finding{f}
 }
 
-// queueDiffers returns the finding that what buyers see of the queue differs from the stream, or none.
 func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
 	var words []string
 	stray := intersect(a.stray, b.stray)

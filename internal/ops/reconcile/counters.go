@@ -26,7 +26,6 @@ func driftOf(g domain.GateLevel, sale SaleLevel, open int64) drift {
 	return d
 }
 
-// outside returns how far n lies above hi or, as a negative number, below lo.
 func outside(n, lo, hi int64) int64 { return max(n-hi, 0) + min(n-lo, 0) }
 
 // totalDrift returns the drift of units and orders together. An admission, a commit or a release changes neither side.
@@ -181,7 +180,6 @@ func (d drift) words() []string {
 	return words
 }
 
-// size returns how far the first counter is off that is.
 func (d drift) size() int64 {
 	n := cmp.Or(d.stock, d.held, d.queued, d.sum)
 	return max(n, -n)

@@ -188,7 +188,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, voucherID int64, apply bool)
 	return Reconciliation{Reports: reports, LeftOut: leftOut}, err
 }
 
-// recent returns the vouchers that this process sells, those of Watch and the newest other sales, and the number of sales left out.
 func (r *Reconciler) recent(ctx context.Context) ([]int64, int64, error) {
 	newest, all, err := r.cfg.Store.Sales(ctx, r.cfg.Now().Add(-endedFor), maxVouchers)
 	if err != nil {
@@ -247,7 +246,6 @@ func (r *Reconciler) ReconcileAll(ctx context.Context, ids []int64, apply bool) 
 	return reports, nil
 }
 
-// report takes a second snapshot if the first one contains a difference, and repairs with apply.
 func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (Report, error) {
 	last := first
 	findings := []Finding{}
@@ -301,7 +299,6 @@ func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding
 	return nil
 }
 
-// rebuild replaces the gate of the snapshot by one built from the database and the stream.
 func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	ctx, cancel := context.WithTimeout(ctx, rebuildTimeout)
 	defer cancel()

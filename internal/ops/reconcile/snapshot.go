@@ -39,7 +39,6 @@ type snapshot struct {
 	ticketless []domain.Holder
 }
 
-// suspect reports whether the snapshot contains a difference that a second snapshot must corroborate.
 func (s *snapshot) suspect() bool {
 	return s.cold || s.broken() || s.drift != drift{} ||
 		len(s.missing)+len(s.surplus)+len(s.stray)+len(s.ticketless) > 0
@@ -51,7 +50,6 @@ func (s *snapshot) hasCounters() bool { return s.serving && !s.gate.Cold && !s.g
 
 func (s *snapshot) busy() bool { return s.hasCounters() && !s.exact }
 
-// takeSnapshot reads everything about a voucher.
 func (r *Reconciler) takeSnapshot(ctx context.Context, voucherID int64) (*snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -69,7 +69,6 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-// do is doWithHeaders without further headers.
 func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
 	return c.doWithHeaders(ctx, method, path, token, nil, in, out)
 }

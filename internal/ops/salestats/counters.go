@@ -103,7 +103,6 @@ func (c *Counters) count(voucherID int64, exists bool, add func(*Counts)) {
 	add(&n.Counts)
 }
 
-// take returns the counts since the last call, by voucher.
 func (c *Counters) take(now time.Time) map[int64]Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +181,6 @@ func newCounts() Counts {
 
 func (c *Counts) empty() bool { return len(c.Answers) == 0 && len(c.Settled) == 0 && c.Batches == 0 }
 
-// refused returns the number of answers and admissions that are no orders.
 func (c *Counts) refused() int64 {
 	return sum(c.Answers) - c.Answers[OutcomeOK] - c.Answers[OutcomeReplayed] + sum(c.Settled) - c.Settled[OutcomeOK]
 }
@@ -195,7 +193,6 @@ func sum[K comparable](counts map[K]int64) int64 {
 	return all
 }
 
-// quantile returns the latency that the given part of the responses did not exceed, or 0 if there were none.
 func (c *Counts) quantile(part float64) domain.Milliseconds {
 	limit := part * float64(sum(c.latency))
 	var seen int64
@@ -217,7 +214,6 @@ const (
 	rowsName    = "rows"
 )
 
-// named returns the counts by their names in Redis.
 func (c *Counts) named() map[string]int64 {
 	all := map[string]int64{}
 	for outcome, n := range c.Answers {
@@ -240,7 +236,6 @@ func (c *Counts) named() map[string]int64 {
 	return all
 }
 
-// parseCounts returns the counts in a hash of Redis. It ignores fields that are none.
 func parseCounts(hash map[string]string) Counts {
 	c := newCounts()
 	for name, text := range hash {

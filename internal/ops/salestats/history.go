@@ -89,7 +89,6 @@ func (h *RedisHistory) add(ctx context.Context, reports map[int64]*report, now t
 	return err
 }
 
-// oldestInstance returns the time of the last report of a process that still counts as running.
 func oldestInstance(now time.Time) string {
 	return strconv.FormatInt(now.Add(-instanceTimeout).UnixMilli(), 10)
 }
@@ -184,7 +183,6 @@ func (h *RedisHistory) read(ctx context.Context, voucherID int64, after, now tim
 	return r, nil
 }
 
-// hour returns the periods of the last hour in which something was reported.
 func (h *RedisHistory) hour(ctx context.Context, voucherID int64, now time.Time) ([]Period, error) {
 	first := now.Truncate(period).Add(-time.Duration(periods-1) * period)
 	replies, err := h.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -217,7 +215,6 @@ func (h *RedisHistory) hour(ctx context.Context, voucherID int64, now time.Time)
 	return all, nil
 }
 
-// number returns a number in a hash of Redis, or nil if it has none.
 func number(hash map[string]string, name string) *int64 {
 	n, err := strconv.ParseInt(hash[name], 10, 64)
 	if err != nil {

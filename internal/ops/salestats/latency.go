@@ -23,7 +23,6 @@ func latencyBucket(took time.Duration) int {
 	return min(octave*latencyOctave+int(v>>octave), latencyBuckets-1) //nolint:gosec // v>>octave is below sixteen
 }
 
-// latencyOf returns the middle of a bucket.
 func latencyOf(bucket int) time.Duration {
 	if bucket < 2*latencyOctave {
 		return time.Duration(2*bucket+1) << (latencyUnit - 1)

@@ -121,7 +121,6 @@ type stockSnapshot struct {
 	missing int
 }
 
-// gate returns the units that the gate may admit, or nil if that is unknown.
 func (s *stockSnapshot) gate() *int64 {
 	if s.level == nil {
 		return nil
@@ -218,7 +217,6 @@ const (
 	reportAt = 3 * time.Second / 4
 )
 
-// waitForPart waits until the next second has the given part. It reports whether ctx has not ended before.
 func waitForPart(ctx context.Context, part time.Duration) bool {
 	now := time.Now()
 	next := now.Truncate(time.Second).Add(part)
@@ -280,7 +278,6 @@ func (m *Monitor) addStocks(ctx context.Context, reports map[int64]*report) {
 	}
 }
 
-// levels returns what is left of the sales that are shown, as far as it was read lately.
 func (m *Monitor) levels() map[int64]Level {
 	levels := map[int64]Level{}
 	for id, s := range m.sales.All() {
@@ -443,7 +440,6 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 	return s, nil
 }
 
-// readOrders fills in the counted orders and the invariants. With wait it waits a short time for a new count.
 func (m *Monitor) readOrders(ctx context.Context, stats *SaleStats, s *monitoredSale, wait bool) {
 	var most time.Duration
 	if wait {

@@ -119,7 +119,6 @@ func (t *Tracer) Close(ctx context.Context) error {
 // traceparent is the header of W3C trace contexts.
 const traceparent = "traceparent"
 
-// encode returns the span of ctx as a W3C traceparent.
 func encode(ctx context.Context) string {
 	header := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, header)

@@ -69,7 +69,6 @@ func (i Inquiry) query(ctx context.Context, p domain.Payment) error {
 	return nil
 }
 
-// inquiryPause returns the pause before the next query of a payment, or 0 if there is none.
 func inquiryPause(age time.Duration) time.Duration {
 	if age >= inquiryEnd {
 		return 0

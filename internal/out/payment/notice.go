@@ -24,13 +24,11 @@ var results = map[string]domain.PaymentStatus{
 // unfinished are the statuses without a result, in the answer to a query.
 var unfinished = []string{"", "pending", "refunding"}
 
-// resultOf returns the result that a status of a notice means. It returns false for any other, such as pending.
 func resultOf(status string) (domain.PaymentStatus, bool) {
 	result, known := results[word(status)]
 	return result, known
 }
 
-// word returns a status as this package writes it.
 func word(status string) string { return strings.ToLower(strings.TrimSpace(status)) }
 
 // notice is the body of a webhook call. Other fields are ignored.
@@ -108,7 +106,6 @@ func parse(body []byte) (domain.PaymentNotice, error) {
 // writtenNumber matches a number as banks write it: 8000, or 8000.00 and 8.0E3 from programs that compute with fractions.
 var writtenNumber = regexp.MustCompile(`^[+-]?[0-9]+(\.[0-9]+)?([eE]\+?[0-9]{1,2})?$`)
 
-// wholeNumber returns the value of a written number, and whether it is a whole one of 64 bits.
 func wholeNumber(text string) (int64, bool) {
 	if len(text) > maxRef || !writtenNumber.MatchString(text) {
 		return 0, false
@@ -120,7 +117,6 @@ func wholeNumber(text string) (int64, bool) {
 	return n.Num().Int64(), true
 }
 
-// unquoted returns a JSON number, or the text of a JSON string.
 func unquoted(value json.RawMessage) string {
 	text := string(value)
 	if inner, err := strconv.Unquote(text); err == nil {
