@@ -20,12 +20,10 @@ import (
 // writePool waits for readPool. SQLite allows one writer at a time: its writePool has a single connection, and readPool
 // reads the write-ahead log beside it.
 type DB struct {
+	*failover
+
 	writePool, readPool *gorm.DB
 	dialect             dialect
-	// The generation of the connections of all pools on MySQL, see leaveServer.
-	generation *atomic.Int64
-	// The generation that settle began.
-	settled atomic.Int64
 	// Without I/O timeouts, for reads of whole sales; nil on SQLite.
 	longPool *sql.DB
 }
@@ -114,31 +112,6 @@ func (db *DB) Ping(ctx context.Context) error {
 	}
 
 	return nil
-}
-
-// leaveServer ends the use of all connections, of those in use when they are returned. New ones resolve the name of the
-// server again, or follow a proxy to another server. It must be called only on MySQL.
-func (db *DB) leaveServer() { db.generation.Add(1) }
-
-// leaveSilent is leaveServer after a lost connection in a transaction of a generation, once in each. The server may be one
-// that was frozen while another took over: it refuses nothing when it goes on, and serves old data to reads without end.
-func (db *DB) leaveSilent(generation int64) { db.generation.CompareAndSwap(generation, generation+1) }
-
-func (db *DB) beganNow() int64 {
-	if db.generation == nil {
-		return 0
-	}
-	return db.generation.Load()
-}
-
-func (db *DB) unsettled(generation int64) bool { return generation != db.settled.Load() }
-
-// settle is called when a connection of a generation has led to a server that accepts writes. It leaves the connections
-// that were opened while the name or the proxy still led to the old server, which serves reads without end.
-func (db *DB) settle(generation int64) {
-	if db.unsettled(generation) && db.generation.CompareAndSwap(generation, generation+1) {
-		db.settled.Store(generation + 1)
-	}
 }
 
 // Pools returns the connection pools by name, for metrics.

@@ -95,20 +95,20 @@ func OpenMySQL(dsn string) (*DB, error) {
 	cfg.ReadTimeout = mysqlIOTimeout
 	cfg.WriteTimeout = mysqlIOTimeout
 
-	generation := &atomic.Int64{}
-	writePool, err := openMySQL(cfg, mysqlConns, generation)
+	switched := new(failover)
+	writePool, err := openMySQL(cfg, mysqlConns, switched)
 	if err != nil {
 		return nil, err
 	}
 
-	readPool, err := openMySQL(cfg, mysqlReadConns, generation)
+	readPool, err := openMySQL(cfg, mysqlReadConns, switched)
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool))
 	}
 
 	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
 
-	longPool, err := open(sessionConnector{generation: generation})
+	longPool, err := open(sessionConnector{failover: switched})
 	if err != nil {
 		return nil, errors.Join(err, closeGorm(writePool), closeGorm(readPool))
 	}
@@ -117,10 +117,10 @@ func OpenMySQL(dsn string) (*DB, error) {
 	longPool.SetConnMaxIdleTime(longLivedIdle)
 
 	return &DB{
-		writePool:  writePool,
-		readPool:   readPool,
-		longPool:   longPool,
-		generation: generation,
+		writePool: writePool,
+		readPool:  readPool,
+		longPool:  longPool,
+		failover:  switched,
 		dialect: dialect{
 			name:      "mysql",
 			sql:       mysqlSyntax,
@@ -145,8 +145,8 @@ var mysqlSyntax = Syntax{
 	ForUpdate:    " FOR UPDATE",
 }
 
-func openMySQL(cfg *mysqldriver.Config, conns int, generation *atomic.Int64) (*gorm.DB, error) {
-	pool, err := mysqlPool(cfg, conns, sessionConnector{generation: generation})
+func openMySQL(cfg *mysqldriver.Config, conns int, f *failover) (*gorm.DB, error) {
+	pool, err := mysqlPool(cfg, conns, sessionConnector{failover: f})
 	if err != nil {
 		return nil, err
 	}
@@ -254,19 +254,19 @@ const (
 const migrationSyncWait = "SET SESSION wsrep_sync_wait = 7"
 
 // sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections are for
-// schema changes, see migrationConn. If generation is not nil, they have a generation.
+// schema changes, see migrationConn. If failover is not nil, they have a generation.
 type sessionConnector struct {
 	driver.Connector
 	skipApplied *atomic.Bool
-	generation  *atomic.Int64
+	failover    *failover
 }
 
 // Connect implements driver.Connector.
 func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
-	var began int64
-	if c.generation != nil {
+	var opened int64
+	if c.failover != nil {
 		// Before it is known to which server the connection leads.
-		began = c.generation.Load()
+		opened = c.failover.beganNow()
 	}
 
 	conn, err := c.Connector.Connect(ctx)
@@ -294,32 +294,11 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return migrationConn{timed, c.skipApplied}, nil
 	}
 
-	if c.generation != nil {
-		return generationConn{timed, began, c.generation}, nil
+	if c.failover != nil {
+		return generationConn{timed, opened, c.failover}, nil
 	}
 
 	return timed, nil
-}
-
-// generationConn is a connection that its pool closes before or after its next use if the current generation is another
-// one.
-type generationConn struct {
-	mysqlConn
-	generation int64
-	current    *atomic.Int64
-}
-
-// ResetSession implements driver.SessionResetter.
-func (c generationConn) ResetSession(ctx context.Context) error {
-	if !c.IsValid() {
-		return driver.ErrBadConn
-	}
-	return c.mysqlConn.ResetSession(ctx)
-}
-
-// IsValid implements driver.Validator.
-func (c generationConn) IsValid() bool {
-	return c.generation == c.current.Load() && c.mysqlConn.IsValid()
 }
 
 // migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,7 +64,7 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := Access{&DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}}
+				a := Access{&DB{dialect: dialect{translate: mysqlFault}, failover: new(failover)}}
 				runs := 0
 				err := a.retry(t.Context(), func() error { runs++; return tc.err })
 				require.ErrorIs(t, err, domain.ErrUnavailable)
@@ -84,7 +83,7 @@ func TestUnansweredCommitStaysBelowFiveSeconds(t *testing.T) {
 
 // settle leaves the connections of before once, and only if no server was left meanwhile.
 func TestConnectionsOfSwitchAreLeft(t *testing.T) {
-	db := &DB{generation: new(atomic.Int64)}
+	db := &DB{failover: new(failover)}
 	require.False(t, db.unsettled(db.beganNow()))
 	db.leaveServer()
 	require.True(t, db.unsettled(db.beganNow()))
@@ -99,7 +98,7 @@ func TestConnectionsOfSwitchAreLeft(t *testing.T) {
 // A frozen server answers nothing, and serves reads when it goes on although another has taken over. Its connections are
 // left once, whatever number of transactions lost one.
 func TestConnectionsOfSilentServerAreLeft(t *testing.T) {
-	db := &DB{dialect: dialect{translate: mysqlFault}, generation: new(atomic.Int64)}
+	db := &DB{dialect: dialect{translate: mysqlFault}, failover: new(failover)}
 	lose := func(err error) int64 {
 		_ = Access{db}.retry(t.Context(), func() error { return err })
 		return db.generation.Load()
