@@ -87,13 +87,21 @@ type buyerList struct {
 	next time.Time
 }
 
-// mayHaveOrder reports whether the user may have an active order of the voucher. sure means that this is known: the
-// user is on the list, or no unit is known to have returned since the list was read. mayHaveOrder waits up to 300 ms
-// for the first list.
-func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, userID int64) (may, sure bool) {
+// A standing is what the list of buyers tells about a user.
+type standing int
+
+const (
+	mayBeBuyer standing = iota // there is no list yet
+	isBuyer
+	noBuyer
+	wasNoBuyer // outside an outdated list
+)
+
+// standing returns what is known of a user without a query. It waits up to 300 ms for the first list.
+func (s *Sales) standing(ctx context.Context, store HolderStore, voucherID, userID int64) standing {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {
-		return true, false
+		return mayBeBuyer
 	}
 
 	// The sale comes first, so that the list has the buyers of all moves that this read shows. The snapshot is left
@@ -108,26 +116,22 @@ func (s *Sales) mayHaveOrder(ctx context.Context, store HolderStore, voucherID, 
 	}
 
 	l := &e.buyers
-	may, sure, reading := l.find(ctx, e.voucher.Last(), read, userID)
+	known, reading := l.find(ctx, e.voucher.Last(), read, userID)
 	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
-		may, sure, _ = l.find(ctx, e.voucher.Last(), read, userID)
+		known, _ = l.find(ctx, e.voucher.Last(), read, userID)
 	}
 
-	if !may && !sure {
-		return s.staleLookups.Allow(), false
-	}
-
-	return may, sure
+	return known
 }
 
 // readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
 type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
 
 // find searches the list, and starts a read if one is due. snap is the present snapshot of the sale. Without a list it
-// returns true and false, and the channel that is closed at the end of the running read, if any.
+// also returns the channel that is closed at the end of the running read, if any.
 func (l *buyerList) find(
 	ctx context.Context, snap *cache.Reading[*domain.Voucher], read readBuyers, userID int64,
-) (may, sure bool, reading <-chan struct{}) {
+) (standing, <-chan struct{}) {
 	l.mu.Lock()
 	now := time.Now()
 	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(snap.Value))
@@ -141,19 +145,23 @@ func (l *buyerList) find(
 	current = current && now.Sub(snap.Began) <= soldAgainDelay
 	users := l.users
 	loaded := l.loaded
-	reading = l.reading
+	reading := l.reading
 	_, bought := l.since[userID]
 	l.mu.Unlock()
 
-	if !loaded && !bought {
-		return true, false, reading
-	}
-
-	if !bought {
+	if !bought && loaded {
 		_, bought = slices.BinarySearch(users, userID)
 	}
 
-	return bought, bought || current, nil
+	switch {
+	case bought:
+		return isBuyer, nil
+	case !loaded:
+		return mayBeBuyer, reading
+	case current:
+		return noBuyer, nil
+	}
+	return wasNoBuyer, nil
 }
 
 func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {

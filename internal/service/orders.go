@@ -381,9 +381,9 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		store = s.cfg.Queue
 	}
 
-	may, sure := s.cfg.Sales.mayHaveOrder(ctx, store, v.ID, p.UserID)
+	known := s.cfg.Sales.standing(ctx, store, v.ID, p.UserID)
 	switch {
-	case !may && sure:
+	case known == noBuyer:
 		return domain.Order{}, false, domain.ErrSoldOut
 	case s.cfg.Queue != nil && !limited(v.Sale):
 		return domain.Order{}, false, errUndecided
@@ -391,11 +391,12 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 		soldOut := *p
 		soldOut.SoldOut = true
 		return s.place(ctx, soldOut, v)
-	case sure:
+	case known == isBuyer:
 		return s.answerListed(ctx, p, v)
 	}
 
-	return s.answerUnsure(ctx, p, v, may)
+	mayCount := known == mayBeBuyer || s.cfg.Sales.staleLookups.Allow()
+	return s.answerUnsure(ctx, p, v, mayCount)
 }
 
 func limited(sale *domain.Sale) bool {
@@ -434,11 +435,13 @@ func (s *Orders) answerUnsure(
 		err = domain.ErrSoldOut
 	}
 
-	if !mayCount {
-		return domain.Order{}, false, err
+	if mayCount {
+		if atLimit := s.checkLimit(ctx, p, v); atLimit != nil {
+			err = atLimit
+		}
 	}
 
-	return domain.Order{}, false, cmp.Or(s.checkLimit(ctx, p, v), err)
+	return domain.Order{}, false, err
 }
 
 // answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and

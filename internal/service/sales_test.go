@@ -322,39 +322,31 @@ func TestBuyersAreKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
 		sales := orders.cfg.Sales
-		may := func(user int64) (may, sure bool) {
+		known := func(user int64) standing {
 			env.Must(sales.Get(t.Context(), 1))(t)
-			return sales.mayHaveOrder(t.Context(), orders.cfg.Store, 1, user)
+			return sales.standing(t.Context(), orders.cfg.Store, 1, user)
 		}
-		got, sure := may(5000)
-		require.True(t, got && !sure, "the first list takes too long")
+		require.Equal(t, mayBeBuyer, known(5000), "the first list takes too long")
 		time.Sleep(time.Second)
-		got, sure = may(5000)
-		require.True(t, !got && sure)
-		got, sure = may(999)
-		require.True(t, got && sure)
+		require.Equal(t, noBuyer, known(5000))
+		require.Equal(t, isBuyer, known(999))
 
 		sales.Forget(1)
 		sales.addBuyer(1, 5000)
-		got, sure = may(5000)
-		require.True(t, got && sure, "a purchase of this process is on the list at once")
-		got, sure = may(6000)
-		require.True(t, got && !sure, "another process may have sold the returned unit to this user")
+		require.Equal(t, isBuyer, known(5000), "a purchase of this process is on the list at once")
+		require.Equal(t, wasNoBuyer, known(6000), "another process may have sold the returned unit to this user")
 		require.EqualValues(t, 1, reads.Load())
 		time.Sleep(buyersReadShare * time.Second)
-		may(6000)
+		known(6000)
 		time.Sleep(2 * time.Second)
 		require.EqualValues(t, 2, reads.Load())
-		got, sure = may(6000)
-		require.True(t, !got && sure)
-		got, _ = may(5000)
-		require.False(t, got, "the next read replaces the list")
+		require.Equal(t, noBuyer, known(6000))
+		require.Equal(t, noBuyer, known(5000), "the next read replaces the list")
 		require.Zero(t, queries.Load())
 
 		for user := range int64(maxNewBuyers + 1) {
 			sales.addBuyer(1, user)
 		}
-		got, sure = may(6000)
-		require.True(t, got && !sure, "a sale that is not sold out any more has no list")
+		require.Equal(t, mayBeBuyer, known(6000), "a sale that is not sold out any more has no list")
 	})
 }
