@@ -372,7 +372,17 @@ func newDoctorReport(findings []doctor.Finding, secrets []string) doctorReport {
 	r := doctorReport{Findings: findings}
 	for i, f := range r.Findings {
 		r.Findings[i].Found = f.Masked(secrets)
-		*map[doctor.Status]*int{doctor.OK: &r.OK, doctor.Warn: &r.Warnings, doctor.Fail: &r.Failed, doctor.Skipped: &r.Skipped}[f.Status]++
+		switch f.Status {
+		case doctor.OK:
+			r.OK++
+		case doctor.Warn:
+			r.Warnings++
+		case doctor.Fail:
+			r.Failed++
+		case doctor.Skipped:
+			r.Skipped++
+		}
+
 		if f.Unasked {
 			r.Unasked++
 		}
