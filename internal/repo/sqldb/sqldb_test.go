@@ -48,15 +48,16 @@ func TestTranslate(t *testing.T) {
 	require.NoError(t, a.Translate(nil))
 }
 
-// After an error that changed nothing, a transaction runs again: after deadlocks until it succeeds, and once if the server is not
+// After an error that changed nothing, a transaction runs again: after deadlocks until its context ends, and once if the server is not
 // the primary any more. A second wait for a lock would exceed the time of an answer.
 func TestRefusedTransactionsAreRepeated(t *testing.T) {
+	const many = 100
 	for name, tc := range map[string]struct {
 		err  error
 		runs int
 	}{
-		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, maxTxTries},
-		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, maxTxTries},
+		"deadlock":                      {&mysqldriver.MySQLError{Number: erLockDeadlock}, many},
+		"conflict in group replication": {&mysqldriver.MySQLError{Number: erGroupRollback}, many},
 		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
 		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
 		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
@@ -65,10 +66,12 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := Access{&DB{dialect: dialect{translate: mysqlFault}, failover: new(failover)}}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
 				runs := 0
-				err := a.retry(t.Context(), func() error { runs++; return tc.err })
+				err := a.retry(ctx, func() error { runs++; return tc.err })
 				require.ErrorIs(t, err, domain.ErrUnavailable)
-				require.Equal(t, tc.runs, runs)
+				require.Equal(t, tc.runs, min(runs, many))
 			})
 		})
 	}

@@ -47,7 +47,8 @@ func (a Access) Now(tx *gorm.DB) (time.Time, error) {
 }
 
 const (
-	// MaxOutages bounds the runs of a transaction that finds the database unavailable.
+	// MaxOutages bounds the runs of a transaction that finds the database unavailable. Until the context ends, the callers
+	// would pile up during an outage.
 	MaxOutages = 3
 	// OutagePause is the pause between these runs.
 	OutagePause = 100 * time.Millisecond
@@ -66,10 +67,6 @@ func (a Access) RetryUnavailable(ctx context.Context, fn func() error) error {
 	}
 }
 
-// maxTxTries bounds the runs of a transaction that loses deadlocks. Every deadlock has a winner, so if many requests of
-// one user meet at one row, each round completes one of them. The context bounds the time.
-const maxTxTries = 100
-
 // Write runs fn in a transaction. After a deadlock, which rolls everything back, the transaction runs again, and once
 // after a server refused it; fn may therefore run several times. The error of a failed COMMIT is a *commitError: it is
 // not known whether the transaction happened.
@@ -77,8 +74,9 @@ func (a Access) Write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return a.retry(ctx, func() error { return a.RunTx(ctx, fn) })
 }
 
-// retry runs fn, a transaction, and repeats it after deadlocks. If the server is not the primary any more, it repeats fn
-// once, on a new connection.
+// retry runs fn, a transaction, and repeats it after deadlocks until ctx ends: each has a winner, so if many requests of one
+// user meet at one row, each round completes one of them. If the server is not the primary any more, it repeats fn once, on
+// a new connection.
 func (a Access) retry(ctx context.Context, fn func() error) error {
 	moved := false
 	for try := 1; ; try++ {
@@ -101,7 +99,7 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 			}
 		}
 
-		if f.kind != faultRetry || try == maxTxTries {
+		if f.kind != faultRetry {
 			return a.Translate(err)
 		}
 

@@ -12,7 +12,8 @@ import (
 	"seckill/internal/kit/batch"
 )
 
-// maxLoads bounds the loads of a gate for one purchase. More than one is needed only if Redis loses its data again.
+// maxLoads bounds the loads of a gate for one purchase. More than one is needed only if Redis loses its data again. A
+// count, and not the time of the purchase, because each load reads the whole sale.
 const maxLoads = 5
 
 // Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain.
