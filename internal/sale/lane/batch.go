@@ -2,6 +2,8 @@ package lane
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/batch"
@@ -42,4 +44,99 @@ func (l *Batch) Place(_ context.Context, p domain.Purchase) (domain.Order, bool,
 	p.Trace = p.Trace.Waiting()
 	placed := l.purchases.Do(p.VoucherID, p, p.Deadline)
 	return placed.Order, placed.Replayed, placed.Err
+}
+
+// IDs generates order ids. It is safe for concurrent use.
+type IDs interface {
+	// NextN returns n new ids, in one round trip.
+	NextN(ctx context.Context, n int) ([]int64, error)
+	// Skip advances the sequence past all ids that may have been issued before the counter was lost. taken is an id
+	// that exists already.
+	Skip(ctx context.Context, taken int64) error
+}
+
+// OrderPlacer is the part of the database that places orders. Errors are those of package domain. It is safe for
+// concurrent use.
+type OrderPlacer interface {
+	// PlaceOrders inserts the orders, each in a free slot of its user, and takes one unit per order, in one
+	// transaction. Each order has its own result, as if they were placed one after the other: the stored order,
+	// ErrSoldOut, *DuplicateOrderError, ErrPassExpired (the pass has bought), ErrIDTaken, ErrIdempotencyMismatch or
+	// ErrUnavailable. An order that an earlier call stored succeeds again and takes no unit.
+	PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed
+}
+
+type placer struct {
+	ids    IDs
+	orders OrderPlacer
+}
+
+// commit returns the results of PlaceOrders, one per purchase. An order whose id exists already is tried again under a
+// new id, until ctx ends. Its id exists only if Redis lost the counter: after Skip the next id is free, unless the counter
+// is lost again.
+func (p placer) commit(ctx context.Context, purchases []domain.Purchase) []domain.Placed {
+	results := make([]domain.Placed, len(purchases))
+
+	// Indexes of the purchases without a result.
+	open := make([]int, len(purchases))
+	for i := range open {
+		open[i] = i
+	}
+
+	for ctx.Err() == nil {
+		open = p.try(ctx, purchases, results, open)
+		if len(open) == 0 {
+			return results
+		}
+	}
+
+	for _, i := range open {
+		results[i].Err = fmt.Errorf("%w: no free order id in time", domain.ErrUnavailable)
+	}
+
+	return results
+}
+
+// try places the open purchases and returns those whose id exists already.
+func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []domain.Placed, open []int) []int {
+	ids, err := p.ids.NextN(ctx, len(open))
+	if err != nil {
+		for _, i := range open {
+			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
+		}
+		return nil
+	}
+
+	orders := make([]domain.NewOrder, len(open))
+	for n, i := range open {
+		purchase := &purchases[i]
+		orders[n] = domain.NewOrder{
+			Order: purchase.Order(ids[n]),
+			Limit: purchase.Limit,
+			Round: purchase.Round,
+			Key:   purchase.Key,
+			Fence: purchase.Fence,
+			Trace: purchase.Trace,
+		}
+	}
+
+	var again []int
+	for n, placed := range p.orders.PlaceOrders(ctx, orders) {
+		i := open[n]
+		results[i] = placed
+
+		// A new id cannot have been stored before. If it was, the counter repeated the id of an earlier order of the
+		// user.
+		if !placed.Before && !errors.Is(placed.Err, domain.ErrIDTaken) {
+			continue
+		}
+
+		if err := p.ids.Skip(ctx, ids[n]); err != nil {
+			results[i].Err = fmt.Errorf("%w: order id: %w", domain.ErrUnavailable, err)
+			continue
+		}
+
+		again = append(again, i)
+	}
+
+	return again
 }
