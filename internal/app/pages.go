@@ -14,21 +14,9 @@ import (
 	"seckill/internal/web"
 )
 
-type pagesConfig struct {
-	Vouchers *service.Vouchers
-	Shops    domain.ShopStore
-	// The zone of times in previews.
-	Zone *time.Location
-	// Offered by the login dialog; none outside demo mode.
-	DemoAccounts []demo.Account
-	// Whether payments move no money.
-	Sandbox bool
-	Shop    web.Shop
-}
-
 // newPages returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses. It
 // joins package web with the API and the store, which that package does not import.
-func newPages(cfg pagesConfig) (map[string]http.Handler, http.Handler, error) {
+func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, http.Handler, error) {
 	problems, err := handler.Problems()
 	if err != nil {
 		return nil, nil, err
@@ -39,19 +27,26 @@ func newPages(cfg pagesConfig) (map[string]http.Handler, http.Handler, error) {
 		all[i] = web.Problem(p)
 	}
 
-	accounts := make([]web.Account, len(cfg.DemoAccounts))
-	for i, a := range cfg.DemoAccounts {
-		accounts[i] = web.Account{Role: string(a.Role), Phone: a.Phone}
+	// The login dialog offers them.
+	var accounts []web.Account
+	if w.cfg.IsDemo() {
+		for _, a := range demo.Accounts(w.cfg.AdminPhones[0], w.cfg.SMSCountries) {
+			accounts = append(accounts, web.Account{Role: string(a.Role), Phone: a.Phone})
+		}
 	}
-
-	find := salePreviews{cfg.Vouchers, newShopNames(cfg.Shops), cfg.Zone}.find
 
 	return web.Routes(web.Config{
 		Problems: all,
-		Sale:     find,
+		Sale:     salePreviews{vouchers, newShopNames(w.store), w.zone}.find,
 		Accounts: accounts,
-		Sandbox:  cfg.Sandbox,
-		Shop:     cfg.Shop,
+		Sandbox:  w.cfg.PaymentURL == "",
+		Shop: web.Shop{
+			Name:    w.cfg.ShopName,
+			Logo:    w.cfg.ShopLogo,
+			Color:   w.cfg.ShopColor,
+			Imprint: w.cfg.ShopImprint,
+			Privacy: w.cfg.ShopPrivacy,
+		},
 	})
 }
 

@@ -29,7 +29,6 @@ import (
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
-	"seckill/internal/web"
 )
 
 // sharedLimitTimeout is how long a login or an entry waits for Redis before the limit of this server decides alone.
@@ -65,36 +64,20 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	people, err := w.newPeople()
+	p, err := w.newParts()
 	if err != nil {
 		return nil, err
 	}
 
-	t := newTopics(b.rdb, e.Log)
-	lanes := w.newLanes(t)
-	shop := w.newShop(t, lanes)
-	money := w.newMoney(t, lanes)
-	keys := w.newIdempotency()
 	draining := new(drain)
-
-	api, err := w.newAPI(people, t, lanes, shop, money, keys, draining)
+	api, err := w.newAPI(p, draining)
 	if err != nil {
 		return nil, err
 	}
 
-	background := w.background(people, t, lanes, shop, money)
-	background = append(background, keys.Run)
-	if w.cfg.IsDemo() {
-		background = append(background, w.renewal(shop))
-	}
-
-	// Elsewhere the rest of Redis fails with the counter.
-	if _, cluster := b.rdb.(*redis.ClusterClient); cluster {
-		reserve, err := w.idReserve()
-		if err != nil {
-			return nil, err
-		}
-		background = append(background, reserve)
+	background, err := w.background(p)
+	if err != nil {
+		return nil, err
 	}
 
 	return &server{
@@ -102,13 +85,43 @@ func newServer(e *Env, b backends) (*server, error) {
 		log:         w.log,
 		public:      draining.handler(api.public),
 		ops:         w.metrics.opsHandler(),
-		sales:       lanes.sales,
-		sandbox:     money.provider.sandbox,
+		sales:       p.sales,
+		sandbox:     p.provider.sandbox,
 		drain:       draining,
 		metrics:     w.metrics.registry,
-		subscribers: []*salestats.Subscribers{t.orderSubscribers, t.saleSubscribers, t.roomSubscribers},
+		subscribers: []*salestats.Subscribers{p.orderSubscribers, p.saleSubscribers, p.roomSubscribers},
 		rushes:      api.rushes,
 		background:  background,
+	}, nil
+}
+
+// parts are the parts of a server, each built from those before it.
+type parts struct {
+	*people
+	*topics
+	*lanes
+	*shop
+	*money
+
+	keys *service.Idempotency
+}
+
+func (w *wiring) newParts() (*parts, error) {
+	people, err := w.newPeople()
+	if err != nil {
+		return nil, err
+	}
+
+	topics := newTopics(w.rdb, w.log)
+	lanes := w.newLanes(topics)
+
+	return &parts{
+		people: people,
+		topics: topics,
+		lanes:  lanes,
+		shop:   w.newShop(topics, lanes),
+		money:  w.newMoney(topics, lanes),
+		keys:   w.newIdempotency(),
 	}, nil
 }
 
@@ -147,7 +160,11 @@ type people struct {
 }
 
 func (w *wiring) newPeople() (*people, error) {
-	p := &people{revoked: auth.NewRevocations(w.store, w.now, w.log)}
+	p := &people{
+		revoked: auth.NewRevocations(w.store, w.now, w.log),
+		limits:  w.sharedLimits(),
+	}
+
 	var err error
 	if p.tokens, err = newTokens(w.cfg, w.secrets, w.now); err != nil {
 		return nil, err
@@ -159,21 +176,8 @@ func (w *wiring) newPeople() (*people, error) {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
 
-	if !w.cfg.EmbeddedRedis() {
-		p.limits = &ratelimit.Shared{
-			Redis:   w.rdb,
-			Timeout: sharedLimitTimeout,
-			Secret:  domain.DeriveSecret(w.secrets.Signer(), "rate limits"),
-			Log:     w.log,
-		}
-	}
-
-	// Demo mode has roles by phone instead of second factors.
-	var factors *auth.SecondFactors
-	var roles map[string]domain.Role
-	if w.cfg.IsDemo() {
-		roles = demo.Roles()
-	} else if factors, err = NewSecondFactors(w.secrets); err != nil {
+	roles, factors, err := w.roles()
+	if err != nil {
 		return nil, err
 	}
 
@@ -192,6 +196,27 @@ func (w *wiring) newPeople() (*people, error) {
 	})
 
 	return p, nil
+}
+
+func (w *wiring) sharedLimits() *ratelimit.Shared {
+	if w.cfg.EmbeddedRedis() {
+		return nil
+	}
+	return &ratelimit.Shared{
+		Redis:   w.rdb,
+		Timeout: sharedLimitTimeout,
+		Secret:  domain.DeriveSecret(w.secrets.Signer(), "rate limits"),
+		Log:     w.log,
+	}
+}
+
+// roles returns the roles by phone of demo mode, or the second factors that protect roles elsewhere.
+func (w *wiring) roles() (map[string]domain.Role, *auth.SecondFactors, error) {
+	if w.cfg.IsDemo() {
+		return demo.Roles(), nil, nil
+	}
+	factors, err := NewSecondFactors(w.secrets)
+	return nil, factors, err
 }
 
 // newQuota returns the quota of logins and codes, or nil without limits. A demo has none: it sends no text messages, and its
@@ -263,31 +288,8 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 	s := &shop{codes: domain.NewRedeemCodes(w.secrets)}
 	unpaid := entry.NewUnpaid(w.store)
 
-	s.rooms = entry.NewRooms(entry.RoomsConfig{
-		Store:    w.store,
-		Sales:    l.sales,
-		Peers:    roomPeers{w.rdb, l.gate.Instance()},
-		Stock:    l.mode.stock,
-		Sells:    sells(w.cfg, w.backends),
-		Changed:  t.roomSubscribers.Notify,
-		Admitted: w.metrics.roomAdmitted,
-		Log:      w.log,
-	})
-	w.metrics.registry.MustRegister(roomCollector(s.rooms))
-
-	s.entries = &entry.Service{
-		Sales:     l.sales,
-		Rooms:     s.rooms,
-		Limits:    unpaid,
-		Solutions: usedSolutions{w.rdb},
-		Now:       w.now,
-		Human:     entry.NewWork(w.secrets.Derive("entry challenges"), w.now),
-		Passes:    entry.NewPasses(w.secrets.Derive("entry passes")),
-		Tickets:   entry.NewTickets(w.secrets.Derive("entry tickets")),
-	}
-	if l.mode.queue != nil {
-		s.entries.Queued = l.mode.queue
-	}
+	s.rooms = w.newRooms(t, l)
+	s.entries = w.newEntries(l, s.rooms, unpaid)
 
 	s.orders = service.NewOrders(service.OrdersConfig{
 		Store:       w.store,
@@ -312,6 +314,38 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 		Now:   w.now,
 	})
 
+	return s
+}
+
+func (w *wiring) newRooms(t *topics, l *lanes) *entry.Rooms {
+	rooms := entry.NewRooms(entry.RoomsConfig{
+		Store:    w.store,
+		Sales:    l.sales,
+		Peers:    roomPeers{w.rdb, l.gate.Instance()},
+		Stock:    l.mode.stock,
+		Sells:    sells(w.cfg, w.backends),
+		Changed:  t.roomSubscribers.Notify,
+		Admitted: w.metrics.roomAdmitted,
+		Log:      w.log,
+	})
+	w.metrics.registry.MustRegister(roomCollector(rooms))
+	return rooms
+}
+
+func (w *wiring) newEntries(l *lanes, rooms *entry.Rooms, unpaid *entry.Unpaid) *entry.Service {
+	s := &entry.Service{
+		Sales:     l.sales,
+		Rooms:     rooms,
+		Limits:    unpaid,
+		Solutions: usedSolutions{w.rdb},
+		Now:       w.now,
+		Human:     entry.NewWork(w.secrets.Derive("entry challenges"), w.now),
+		Passes:    entry.NewPasses(w.secrets.Derive("entry passes")),
+		Tickets:   entry.NewTickets(w.secrets.Derive("entry tickets")),
+	}
+	if l.mode.queue != nil {
+		s.Queued = l.mode.queue
+	}
 	return s
 }
 
@@ -365,73 +399,46 @@ type api struct {
 	rushes *rushRunner
 }
 
-func (w *wiring) newAPI(
-	p *people, t *topics, l *lanes, s *shop, m *money, keys *service.Idempotency, draining *drain,
-) (*api, error) {
-	// Offered by the login dialog.
-	var accounts []demo.Account
-	if w.cfg.IsDemo() {
-		accounts = demo.Accounts(w.cfg.AdminPhones[0], w.cfg.SMSCountries)
-	}
+func (w *wiring) newAPI(p *parts, draining *drain) (*api, error) {
+	cfg := w.handlerConfig(p)
+	cfg.Ready = readyChecks(w.cfg, w.backends, draining)
 
-	site, missing, err := newPages(pagesConfig{
-		Vouchers:     s.vouchers,
-		Shops:        w.store,
-		Zone:         w.zone,
-		DemoAccounts: accounts,
-		Sandbox:      w.cfg.PaymentURL == "",
-		Shop: web.Shop{
-			Name:    w.cfg.ShopName,
-			Logo:    w.cfg.ShopLogo,
-			Color:   w.cfg.ShopColor,
-			Imprint: w.cfg.ShopImprint,
-			Privacy: w.cfg.ShopPrivacy,
-		},
-	})
-	if err != nil {
+	var err error
+	if cfg.Pages, cfg.MissingPage, err = w.newPages(p.vouchers); err != nil {
 		return nil, err
 	}
 
-	cfg := handler.Config{
-		Auth:   p.users,
-		Orders: s.orders,
-		Search: &service.Search{
-			Store:   w.store,
-			Live:    s.orders,
-			Phones:  p.phones,
-			Codes:   s.codes,
-			FirstID: idgen.First,
-		},
-		Entry:           s.entries,
-		Payments:        m.payments,
-		Vouchers:        s.vouchers,
-		Subscribers:     t.orderSubscribers,
-		RoomSubscribers: t.roomSubscribers,
-		DeadLetters: &service.DeadLetters{
-			Store: l.gate,
-			Notes: w.store,
-			Log:   w.store,
-			Sales: w.store,
-			Now:   w.now,
-		},
+	a := &api{}
+	if w.cfg.IsDemo() {
+		a.rushes = newRushRunner(w.store, p.tokens, p.vouchers)
+		cfg.Rush = a.rushes
+	}
+
+	a.public, err = handler.New(cfg)
+	return a, err
+}
+
+func (w *wiring) handlerConfig(p *parts) handler.Config {
+	return handler.Config{
+		Auth:            p.users,
+		Orders:          p.orders,
+		Search:          w.newSearch(p),
+		Entry:           p.entries,
+		Payments:        p.payments,
+		Vouchers:        p.vouchers,
+		Subscribers:     p.orderSubscribers,
+		RoomSubscribers: p.roomSubscribers,
+		SaleSubscribers: p.saleSubscribers,
+		DeadLetters:     w.newDeadLetters(p.gate),
 		Store:           w.store,
-		Reconciler:      m.reconciler,
-		Counters:        l.stats.counters,
-		Monitor:         l.monitor,
-		SaleSubscribers: t.saleSubscribers,
-		Keys:            keys,
+		Reconciler:      p.reconciler,
+		Counters:        p.stats.counters,
+		Monitor:         p.monitor,
+		Keys:            p.keys,
 		Pictures:        picture.New(w.store, w.now),
-		Drafts: &service.Publishing{
-			Store:      w.store,
-			Changed:    s.vouchers.Changed,
-			Now:        w.now,
-			PayTimeout: w.cfg.PayTimeout,
-		},
+		Drafts:          w.newPublishing(p.vouchers),
 		Zone:            w.zone,
-		Pages:           site,
-		MissingPage:     missing,
 		CursorKeys:      w.secrets.Derive("cursors"),
-		Ready:           readyChecks(w.cfg, w.backends, draining),
 		Metrics:         w.metrics.registry,
 		Log:             w.log,
 		Now:             w.now,
@@ -443,18 +450,39 @@ func (w *wiring) newAPI(
 		SharedLimits:    p.limits,
 		SecurityContact: w.cfg.Contact,
 	}
-
-	a := &api{}
-	if w.cfg.IsDemo() {
-		a.rushes = newRushRunner(w.store, p.tokens, s.vouchers)
-		cfg.Rush = a.rushes
-	}
-
-	a.public, err = handler.New(cfg)
-	return a, err
 }
 
-func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) []func(context.Context) {
+func (w *wiring) newSearch(p *parts) *service.Search {
+	return &service.Search{
+		Store:   w.store,
+		Live:    p.orders,
+		Phones:  p.phones,
+		Codes:   p.codes,
+		FirstID: idgen.First,
+	}
+}
+
+func (w *wiring) newDeadLetters(gate Gate) *service.DeadLetters {
+	return &service.DeadLetters{
+		Store: gate,
+		Notes: w.store,
+		Log:   w.store,
+		Sales: w.store,
+		Now:   w.now,
+	}
+}
+
+func (w *wiring) newPublishing(vouchers *service.Vouchers) *service.Publishing {
+	return &service.Publishing{
+		Store:      w.store,
+		Changed:    vouchers.Changed,
+		Now:        w.now,
+		PayTimeout: w.cfg.PayTimeout,
+	}
+}
+
+// background returns what runs while the server does.
+func (w *wiring) background(p *parts) ([]func(context.Context), error) {
 	purgeNotices := loop.Task{
 		Name:  "purge payment notices",
 		Every: time.Hour,
@@ -464,73 +492,93 @@ func (w *wiring) background(p *people, t *topics, l *lanes, s *shop, m *money) [
 		},
 	}
 
-	all := slices.Concat(l.mode.background, []func(context.Context){
+	configured, err := w.configuredBackground(p)
+	return slices.Concat(p.mode.background, configured, []func(context.Context){
 		p.revoked.Run,
 		func(ctx context.Context) { p.users.EraseIdleAccounts(ctx, w.cfg.Retention) },
-		m.reconciler.Run,
-		m.closer.Run,
-		m.payments.Run,
-		s.rooms.Run,
-		t.changedVouchers.send,
-		func(ctx context.Context) { t.changedVouchers.receive(ctx, l.sales.Forget) },
-		t.movedOrders.send,
-		func(ctx context.Context) { t.movedOrders.receive(ctx, t.orderSubscribers.Notify) },
-		l.monitor.Run,
+		p.reconciler.Run,
+		p.closer.Run,
+		p.payments.Run,
+		p.rooms.Run,
+		p.keys.Run,
+		p.changedVouchers.send,
+		func(ctx context.Context) { p.changedVouchers.receive(ctx, p.sales.Forget) },
+		p.movedOrders.send,
+		func(ctx context.Context) { p.movedOrders.receive(ctx, p.orderSubscribers.Notify) },
+		p.monitor.Run,
 		purgeNotices.Loop,
-		func(ctx context.Context) { <-ctx.Done(); l.gate.Close() },
-	})
+		func(ctx context.Context) { <-ctx.Done(); p.gate.Close() },
+	}), err
+}
 
-	if m.provider.remote != nil {
-		w.store.QueryBeforeClosing(m.provider.name)
-
+// configuredBackground returns the part of background that depends on the configuration.
+func (w *wiring) configuredBackground(p *parts) ([]func(context.Context), error) {
+	var all []func(context.Context)
+	if remote := p.provider.remote; remote != nil {
+		w.store.QueryBeforeClosing(p.provider.name)
 		inquiry := payment.Inquiry{
 			Store:  w.store,
-			Query:  m.provider.remote.Query,
-			Settle: m.payments.Settle,
+			Query:  remote.Query,
+			Settle: p.payments.Settle,
 			Log:    w.log,
 		}
 		all = append(all, inquiry.Run)
 	}
 
 	if w.cfg.EventsURL != "" {
-		outbox := webhook.NewOutbox(webhook.OutboxConfig{
-			Store:  w.store,
-			Encode: handler.EncodeEvent,
-			Post:   newReceiver(w.cfg, w.cfg.EventsURL, webhook.DeliveryTimeout, w.now).Post,
-			Now:    w.now,
-			Log:    w.log,
-		})
-		all = append(all, outbox.Run)
+		all = append(all, w.newOutbox().Run)
 	}
 	if w.cfg.AlertURL != "" {
-		all = append(all, w.newReporter(l, m).Run)
+		all = append(all, w.newReporter(p).Run)
+	}
+	if w.cfg.IsDemo() {
+		all = append(all, w.renewal(p.vouchers))
 	}
 
-	return all
+	// Elsewhere the rest of Redis fails with the counter.
+	if _, cluster := w.rdb.(*redis.ClusterClient); cluster {
+		reserve, err := w.idReserve()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, reserve)
+	}
+
+	return all, nil
 }
 
-func (w *wiring) newReporter(l *lanes, m *money) *alerts.Reporter {
+func (w *wiring) newOutbox() *webhook.Outbox {
+	return webhook.NewOutbox(webhook.OutboxConfig{
+		Store:  w.store,
+		Encode: handler.EncodeEvent,
+		Post:   newReceiver(w.cfg, w.cfg.EventsURL, webhook.DeliveryTimeout, w.now).Post,
+		Now:    w.now,
+		Log:    w.log,
+	})
+}
+
+func (w *wiring) newReporter(p *parts) *alerts.Reporter {
 	present := alerts.Collector{
-		Reconciler:  m.reconciler,
-		DeadLetters: l.gate,
+		Reconciler:  p.reconciler,
+		DeadLetters: p.gate,
 		Failures:    w.store,
 	}
 
 	return &alerts.Reporter{
 		Read:     present.Read,
 		Post:     newReceiver(w.cfg, w.cfg.AlertURL, webhook.DeliveryTimeout, w.now).Send,
-		Watch:    m.reconciler.Watch,
+		Watch:    p.reconciler.Watch,
 		Redis:    w.rdb,
-		Instance: l.gate.Instance(),
+		Instance: p.gate.Instance(),
 		Now:      w.now,
 		Log:      w.log,
 	}
 }
 
-func (w *wiring) renewal(s *shop) func(context.Context) {
+func (w *wiring) renewal(vouchers *service.Vouchers) func(context.Context) {
 	renewal := demo.Renewal{
 		Store:   w.store,
-		Changed: s.vouchers.Changed,
+		Changed: vouchers.Changed,
 		Now:     w.now,
 	}
 
