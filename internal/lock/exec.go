@@ -37,7 +37,9 @@ var errBusy = errors.New("too many commands are waiting for Redis")
 // Commands are sent once, regardless of the retries configured in the client, because only some scripts may be
 // repeated.
 //
-// It replaces go-redis's AutoPipeline, which is experimental and retries.
+// It replaces go-redis's AutoPipeline, which is experimental and retries. A batch.Batcher does not tell its caller whether a
+// call that was given up has been sent, which decides whether it must be undone, and lets calls wait for a batch in flight,
+// whose connection may hang.
 type executor struct {
 	rdb         redis.UniversalClient
 	timeout     time.Duration
