@@ -317,7 +317,7 @@ type turn struct {
 	seed [32]byte
 }
 
-func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
+func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
@@ -355,7 +355,7 @@ func (l *line) ask(number uint32, sale *domain.Sale, now time.Time) turn {
 		t.poll += rand.N(t.poll / 2)
 	}
 
-	l.note(i, now.Add(t.poll+absentAfter))
+	l.markPresent(i, now.Add(t.poll+absentAfter))
 	return t
 }
 
@@ -370,7 +370,7 @@ func (l *line) ahead(i uint32) int {
 
 func (l *line) waiting() int { return int(l.room.Joined) - l.over.all() }
 
-func (l *line) note(i uint32, until time.Time) {
+func (l *line) markPresent(i uint32, until time.Time) {
 	if int(i) >= len(l.seen) {
 		l.seen = slices.Grow(l.seen, int(i)+1-len(l.seen))[:i+1]
 	}
@@ -426,9 +426,9 @@ func (l *line) report(most int, now time.Time) report {
 // reportLife is how long the list of present buyers of a server is valid.
 const reportLife = 5 * time.Second
 
-// next returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers
+// admitNext returns the admission that is due, with the next sequence number, or one without numbers. At most rate buyers
 // are admitted per second, and no more than there are units for: valid passes that have not bought count as units.
-func (l *line) next(reports []report, sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
+func (l *line) admitNext(reports []report, sale *domain.Sale, stock int64, now time.Time) domain.RoomEvent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 

@@ -57,13 +57,13 @@ func (r *testRoom) read(events ...domain.RoomEvent) {
 	r.apply(room, r.now)
 }
 
-func (r *testRoom) ask(n uint32) turn { return r.line.ask(n, r.sale, r.now) }
+func (r *testRoom) ask(n uint32) turn { return r.poll(n, r.sale, r.now) }
 
 // admit lets time pass and returns the numbers that this server then admits.
 func (r *testRoom) admit(after time.Duration, others ...report) []uint32 {
 	r.now = r.now.Add(after)
 	r.read()
-	e := r.next(append(others, r.report(100, r.now)), r.sale, r.room.Stock, r.now)
+	e := r.admitNext(append(others, r.report(100, r.now)), r.sale, r.room.Stock, r.now)
 	if len(e.Numbers) > 0 {
 		r.read(e)
 	}

@@ -376,7 +376,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		return nil
 	}
 
-	e := l.next(reports, v.Sale, stock, now)
+	e := l.admitNext(reports, v.Sale, stock, now)
 	if len(e.Numbers) == 0 {
 		return nil
 	}

@@ -165,7 +165,7 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 			return Admission{}, place.err
 		}
 
-		t := l.ask(place.number, v.Sale, s.Rooms.clock.now())
+		t := l.poll(place.number, v.Sale, s.Rooms.clock.now())
 		missed := t.state == turnOver || record.HasUsed(t.round)
 		if !missed || item.request.Lost >= 0 {
 			a, err := s.admission(userID, v, place.number, t)
@@ -250,7 +250,7 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	}
 
 	// The buyer counts as present in a sale that is sold out, too: units may come back.
-	t := l.ask(number, v.Sale, s.Rooms.clock.now())
+	t := l.poll(number, v.Sale, s.Rooms.clock.now())
 	if err := s.checkRoom(&v); err != nil {
 		return Admission{}, err
 	}
