@@ -181,7 +181,7 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	last := cl.pending
 	if last == nil {
 		last = cl.sendRelease()
-		if last.wait(ctx) && last.err == nil {
+		if last.answered(ctx) && last.err == nil {
 			return err
 		}
 	}

@@ -113,23 +113,23 @@ func (c *call) finish(value any, err error) {
 	close(c.done)
 }
 
-func (c *call) command(byHash bool) []any {
+func (c *call) words(byHash bool) []any {
 	if c.script == nil {
 		return c.plain
 	}
 
-	command := make([]any, 0, 3+len(c.keys)+len(c.args))
+	words := make([]any, 0, 3+len(c.keys)+len(c.args))
 	if byHash {
-		command = append(command, "evalsha", c.script.sha)
+		words = append(words, "evalsha", c.script.sha)
 	} else {
-		command = append(command, "eval", c.script.source)
+		words = append(words, "eval", c.script.source)
 	}
 
-	command = append(command, len(c.keys))
+	words = append(words, len(c.keys))
 	for _, key := range c.keys {
-		command = append(command, key)
+		words = append(words, key)
 	}
-	return append(command, c.args...)
+	return append(words, c.args...)
 }
 
 func (e *executor) submit(c *call) *call {
@@ -216,12 +216,12 @@ func (e *executor) wait(ctx context.Context, c *call) bool {
 	case <-c.done:
 		return true
 	case <-ctx.Done():
-		return e.dropUnsent(c) || c.wait(ctx)
+		return e.dropUnsent(c) || c.answered(ctx)
 	}
 }
 
-// wait is executor.wait without cancelling an unsent command.
-func (c *call) wait(ctx context.Context) bool { return waitWithGrace(ctx, c.done) }
+// answered waits as executor.wait does, but does not cancel a command that was not sent yet.
+func (c *call) answered(ctx context.Context) bool { return waitWithGrace(ctx, c.done) }
 
 // run submits a script call and waits, for callers that need not distinguish how far an unanswered command got.
 func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
@@ -321,7 +321,7 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 	groups := group(batch)
 	cmds := make([]noRetry, len(groups))
 	for i, calls := range groups {
-		cmds[i] = noRetry{redis.NewCmd(ctx, commandOf(calls, byHash)...)}
+		cmds[i] = noRetry{redis.NewCmd(ctx, command(calls, byHash)...)}
 	}
 
 	// The commands have the errors that these methods return.
@@ -369,10 +369,10 @@ func group(batch []*call) [][]*call {
 	return groups
 }
 
-func commandOf(calls []*call, byHash bool) []any {
+func command(calls []*call, byHash bool) []any {
 	first := calls[0]
 	if len(calls) == 1 {
-		return first.command(byHash)
+		return first.words(byHash)
 	}
 
 	joint := call{script: first.script.joint, args: []any{len(first.args)}}
@@ -380,7 +380,7 @@ func commandOf(calls []*call, byHash bool) []any {
 		joint.keys = append(joint.keys, c.keys[0])
 		joint.args = append(joint.args, c.args...)
 	}
-	return joint.command(byHash)
+	return joint.words(byHash)
 }
 
 func finish(calls []*call, value any, err error) {
