@@ -43,16 +43,22 @@ var pages = []page{
 	// The storefront.
 	{
 		patterns: []string{"/", "/orders", "/orders/:id"},
-		main:     storefront, styles: []string{"shop/shop.css"}, policy: shopPolicy,
+		main:     storefront,
+		styles:   []string{"shop/shop.css"},
+		policy:   shopPolicy,
 	},
 	// The console.
 	{
 		patterns: []string{
-			"/console", "/console/sales", "/console/redeem", "/console/new", "/console/sales/:id", "/console/sales/:id/edit", "/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
+			"/console", "/console/sales", "/console/redeem", "/console/new", "/console/sales/:id", "/console/sales/:id/edit",
+			"/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
 			// Former path of the dead letters, for bookmarks.
 			"/console/letters",
 			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
-		main: "console/main.bundle.js", styles: []string{"vendor/uPlot.min.css", "console/console.css"}, policy: defaultPolicy, camera: true,
+		main:   "console/main.bundle.js",
+		styles: []string{"vendor/uPlot.min.css", "console/console.css"},
+		policy: defaultPolicy,
+		camera: true,
 	},
 }
