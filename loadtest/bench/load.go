@@ -42,7 +42,6 @@ type result struct {
 	elapsed time.Duration
 }
 
-// total returns the number of answers.
 func (r *result) total() int64 { return int64(len(r.latencies)) }
 
 // percentile returns the latency that p percent of the answers did not exceed, or 0 without answers.

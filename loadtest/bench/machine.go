@@ -30,7 +30,6 @@ func describeMachine(ctx context.Context, root string) []fact {
 	}
 }
 
-// describeServers returns the versions of the database and Redis. Their settings are in newStack.
 func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	var version string
 	if err := s.db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {

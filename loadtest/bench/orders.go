@@ -183,7 +183,6 @@ func (b *bench) queue(ctx context.Context, sec *section) error {
 	return err
 }
 
-// vouchersAtOnce spreads the same buyers over many sales instead of one.
 func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
@@ -209,7 +208,6 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 	return err
 }
 
-// serversAtOnce spreads the same buyers over several server processes on this machine instead of one.
 func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, slices.Repeat([]string{"batch"}, b.opts.servers)...)
 	if err != nil {
@@ -232,7 +230,6 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 	return err
 }
 
-// history compares the cost of an order in a database with many existing orders with one in a small database.
 func (b *bench) history(ctx context.Context, sec *section) (err error) {
 	var stacks []*stack
 	var subjects []string

@@ -48,7 +48,6 @@ func (u usage) minus(v usage) usage {
 // system returns the CPU time without the client's.
 func (u usage) system() time.Duration { return u.server + u.database + u.redis }
 
-// rate returns the counted answers per second.
 func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds() }
 
 // allCPU returns the CPU time of all processes per answer in microseconds.
@@ -129,7 +128,6 @@ func thousands(n int64) string {
 	return fmt.Sprintf("%s,%03d", thousands(n/1000), n%1000)
 }
 
-// quotients divides the values of a by those of b, index by index.
 func quotients(a, b []float64) []float64 {
 	q := make([]float64, min(len(a), len(b)))
 	for i := range q {

@@ -193,7 +193,6 @@ func (s *stack) serveEmbedded(ctx context.Context) (*process, string, error) {
 	return p, data, err
 }
 
-// start starts a server of the product whose metrics can be read.
 func (s *stack) start(ctx context.Context, settings []string) (*process, error) {
 	ops, _, err := servers.ReserveAddr(ctx)
 	if err != nil {

@@ -149,7 +149,6 @@ func (c *campaign) buyAgain(ctx context.Context, i int, order string) {
 	}
 }
 
-// pay pays an order and waits until it is paid. It reports whether it is.
 func (c *campaign) pay(ctx context.Context, i int, token, path string) bool {
 	c.ledger.expect(i, domain.OrderPendingPayment, domain.OrderPaid)
 
@@ -192,7 +191,6 @@ func (c *campaign) move(ctx context.Context, i int, token, path, action string, 
 	c.ledger.expect(i, to...)
 }
 
-// refused records a refusal of a request that is valid.
 func (c *campaign) refused(ctx context.Context, i int, action string, err error) {
 	if ctx.Err() == nil {
 		c.ledger.violate("I4", "order %d: %s was refused: %v", c.ledger.entry(i).order, action, err)

@@ -63,7 +63,6 @@ func (d *database) startGalera(ctx context.Context) (string, error) {
 	return g.CreateDatabase(ctx, "seckill")
 }
 
-// start starts the servers, of which create returns the DSN, and the proxies.
 func (d *database) start(ctx context.Context, create func(context.Context) (string, error)) error {
 	dsn, err := create(ctx)
 	if err != nil {

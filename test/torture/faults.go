@@ -253,7 +253,6 @@ var kinds = []kind{
 	},
 }
 
-// failsOver reports whether faults of a kind replace a master of Redis.
 func failsOver(kind string) bool {
 	return slices.Contains([]string{"failover of Redis", "freeze of Redis until its failover"}, kind)
 }

@@ -83,7 +83,6 @@ func (l *ledger) count(code string) {
 	l.codes[code]++
 }
 
-// answered records the final answer to a purchase that began at a time.
 func (l *ledger) answered(i int, a rush.Answer, began time.Time) {
 	e := entry{
 		code:  a.Code,

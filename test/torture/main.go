@@ -41,7 +41,6 @@ const (
 	exitUnchecked = 2
 )
 
-// run runs the campaign of a command line, prints its report and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var f flags
 

@@ -229,7 +229,6 @@ func (s *system) addrs() []string {
 	return addrs
 }
 
-// links returns all proxies but that of the checks.
 func (s *system) links() []link {
 	var links []link
 	for n, i := range s.servers {

@@ -416,7 +416,6 @@ func (s *Stack) Exits(t *testing.T, want int, args ...string) string {
 	}
 }
 
-// run runs the program inside the test's process, and returns the exit code.
 func (s *Stack) run(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
 	return cli.Run(ctx, s.args(args...), stdout, stderr, parts(s.Setting, args))
 }

@@ -98,7 +98,6 @@ func (r *Redis) Use(f func(rdb *redis.Client) error) error {
 	return f(rdb)
 }
 
-// meet introduces another node to the cluster of r.
 func (r *Redis) meet(ctx context.Context, other *Redis) error {
 	host, port, err := net.SplitHostPort(other.Announced)
 	if err != nil {

@@ -30,7 +30,6 @@ func runDatabase(ctx context.Context, bin, template string, args func(s *Process
 	return &Database{Process: s, Addr: s.addr()}, nil
 }
 
-// copyTemplate creates the directories of a server.
 func copyTemplate(s *Process, template string) error {
 	return errors.Join(
 		os.CopyFS(s.dataDir(), os.DirFS(template)),
@@ -90,7 +89,6 @@ func asRoot() []string {
 
 func (s *Process) dataDir() string { return filepath.Join(s.dir.path, "data") }
 
-// databaseReady succeeds when a server with the data directory of s answers.
 func databaseReady(ctx context.Context, s *Process, _ *child) error {
 	db, err := openAdmin(AdminConfig(s.addr()))
 	if err != nil {

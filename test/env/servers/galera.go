@@ -171,7 +171,6 @@ func galeraArgs(s *Process, provider, position string, peers, options []string) 
 // galeraState is the id of the common state of the nodes.
 const galeraState = "5ec51110-0000-11ee-8000-000000000000"
 
-// writeGaleraState creates the data directory of node i.
 func writeGaleraState(s *Process, template string, i int) error {
 	id := func(i int) string { return fmt.Sprintf("5ec5111%d-0000-11ee-8000-000000000000", i+1) }
 	var view strings.Builder

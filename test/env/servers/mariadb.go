@@ -28,7 +28,6 @@ func RunMariaDB(ctx context.Context, args ...string) (*Database, error) {
 	})
 }
 
-// mariaDBArgs returns the default arguments of mariadbd.
 func mariaDBArgs(s *Process) []string {
 	return append(databaseArgs(s), mariaDBFiles...)
 }

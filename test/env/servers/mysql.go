@@ -65,7 +65,6 @@ func recentMySQL(version string) bool {
 	return major > 8 || major == 8 && minor >= 4
 }
 
-// mySQLArgs returns the default arguments of mysqld.
 func mySQLArgs(s *Process) []string {
 	args := append(databaseArgs(s),
 		"--mysqlx=OFF",

@@ -292,7 +292,6 @@ func (s *Process) startFailed(logged int64, what string) error {
 	return err
 }
 
-// lastLines returns the end of a log.
 func lastLines(text []byte) []byte {
 	const n = 25
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))

@@ -24,7 +24,6 @@ func RunProgram(ctx context.Context, bin string, env []string, args func(addr st
 	return &Program{Process: s, Addr: s.addr()}, nil
 }
 
-// programReady returns nil if the program answers.
 func programReady(ctx context.Context, s *Process, _ *child) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr()+"/healthz", http.NoBody)
 	if err != nil {

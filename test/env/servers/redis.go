@@ -50,7 +50,6 @@ func runRedis(
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 
-// password returns the password in the arguments, which redisReady needs.
 func password(args []string) string {
 	i := slices.Index(args, "--requirepass")
 	if i < 0 || i+1 == len(args) {
@@ -78,7 +77,6 @@ func redisReady(password string) func(context.Context, *Process, *child) error {
 	}
 }
 
-// serverInfo returns the lines of INFO.
 func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
 	// go-redis logs every refused connection, and a starting server refuses the first ones.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)

@@ -106,7 +106,6 @@ func runSentinel(ctx context.Context, config string, more ...string) (*Redis, er
 	})
 }
 
-// sentinelReady returns nil if the process c answers.
 func sentinelReady(ctx context.Context, s *Process, c *child) error {
 	info, err := serverInfo(ctx, s.addr(), "")
 	if err != nil {
@@ -116,7 +115,6 @@ func sentinelReady(ctx context.Context, s *Process, c *child) error {
 	return ofProcess(info, c)
 }
 
-// untilWatching waits until a Sentinel has found the replica and the other Sentinels.
 func untilWatching(ctx context.Context, n *Redis) error {
 	rdb := redis.NewSentinelClient(RedisOptions(n.Addr))
 	defer func() { _ = rdb.Close() }()

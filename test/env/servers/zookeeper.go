@@ -150,13 +150,11 @@ func (z *ZooKeeper) Stop() error {
 	return errors.Join(errs...)
 }
 
-// zooKeeperReady returns nil if the server follows or leads.
 func zooKeeperReady(ctx context.Context, s *Process, _ *child) error {
 	_, err := zooKeeperMode(ctx, s.addr())
 	return err
 }
 
-// zooKeeperMode returns "leader" or "follower".
 func zooKeeperMode(ctx context.Context, addr string) (string, error) {
 	report, err := fourLetterWord(ctx, addr, "srvr")
 	_, rest, ok := strings.Cut(report, "Mode: ")
