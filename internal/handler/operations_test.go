@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/ops/alerts"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/out/webhook"
 	"seckill/internal/sale/admission"
@@ -108,31 +109,14 @@ func TestAlerts(t *testing.T) {
 		e := newQueueEnv(t, db)
 		v := e.sale(5)
 		viewer := e.staff("13900000007", domain.RoleViewer)
-		type alerts struct {
-			Violations []struct {
-				VoucherID string `json:"voucher_id"`
-				Invariant string
-			}
-			CheckedAt     *time.Time `json:"checked_at"`
-			DeadLetters   *int64     `json:"dead_letters"`
-			FailingEvents int        `json:"failing_events"`
-
-			UnreadNotices  int `json:"unread_notices"`
-			FailingRefunds []struct {
-				OrderID string `json:"order_id"`
-				Ref     string `json:"provider_ref"`
-				Tries   int
-				Error   string
-			} `json:"failing_refunds"`
-		}
-		get := func() (a alerts) {
+		get := func() (a alerts.Alerts) {
 			for try := 0; try < 20 && a.DeadLetters == nil; try++ { // it is absent if Redis does not answer in half a second
-				a = decode[alerts](viewer.get("/api/v1/admin/alerts").want(http.StatusOK))
+				a = decode[alerts.Alerts](viewer.get("/api/v1/admin/alerts").want(http.StatusOK))
 			}
 			return a
 		}
 		a, none := get(), int64(0)
-		require.Equal(t, alerts{DeadLetters: &none, Violations: a.Violations[:0], FailingRefunds: a.FailingRefunds[:0]}, a)
+		require.Equal(t, alerts.Alerts{DeadLetters: &none, Violations: a.Violations[:0], FailingRefunds: a.FailingRefunds[:0]}, a)
 
 		e.notify(e.noticeOf(paymentView{Ref: "unknown"}, orderView{ID: "12345", Amount: 1}, "refunded")).problem(http.StatusNotFound, "not_found")
 		for i, columns := range []string{ // status, tries, error
@@ -161,13 +145,12 @@ func TestAlerts(t *testing.T) {
 		running.Go(func() { e.config.Reconciler.Run(ctx) })
 		defer func() { cancel(); running.Wait() }()
 		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, time.Minute, 20*time.Millisecond)
-		require.Equal(t, v.ID, a.Violations[0].VoucherID)
-		require.Equal(t, "I3", a.Violations[0].Invariant)
+		require.Equal(t, v.number(), a.Violations[0].VoucherID)
+		require.Equal(t, reconcile.KindI3, a.Violations[0].Invariant)
 		require.EqualValues(t, 1, *a.DeadLetters)
 		require.Equal(t, 2, a.FailingEvents)
-		require.Equal(t, 1, a.UnreadNotices)
-		require.Len(t, a.FailingRefunds, 1)
-		require.Equal(t, []any{"1", "pay_1", 5, "card closed"}, []any{a.FailingRefunds[0].OrderID, a.FailingRefunds[0].Ref, a.FailingRefunds[0].Tries, a.FailingRefunds[0].Error})
+		require.EqualValues(t, 1, a.UnreadNotices)
+		require.Equal(t, []alerts.FailingRefund{{OrderID: 1, Ref: "pay_1", Tries: 5, Error: "card closed"}}, a.FailingRefunds)
 		log := string(e.admin().get("/api/v1/admin/audit?kind=request").want(http.StatusOK).body)
 		require.Contains(t, log, "/auth/login")
 		require.NotContains(t, log, "/admin/alerts", "polls fill no log")
@@ -246,22 +229,7 @@ func TestRushRequiresDemoMode(t *testing.T) {
 const reconcilePath = "/api/v1/admin/reconcile"
 
 type reconcileView struct {
-	Reports []struct {
-		VoucherID string    `json:"voucher_id"`
-		CheckedAt time.Time `json:"checked_at"`
-		Findings  []struct {
-			Kind   string
-			Detail string
-			Count  int64
-			Orders []struct {
-				OrderID string `json:"order_id"`
-				UserID  string `json:"user_id"`
-			}
-			OldestAt   *time.Time `json:"oldest_at"`
-			Repairable bool
-			Repaired   bool
-		}
-	}
+	Reports []reconcile.Report
 	LeftOut int64 `json:"left_out"`
 }
 
@@ -276,13 +244,13 @@ func TestReconcileRoutes(t *testing.T) {
 	v, other := e.sale(5), e.sale(5)
 	id := e.buyer(1).queue(v)
 	e.work()
-	me := decode[struct{ ID string }](e.buyer(1).get("/api/v1/me").want(http.StatusOK)).ID
+	me := e.buyer(1).login.User.ID
 	get := func(query string) reconcileView {
 		return decode[reconcileView](e.admin().get(reconcilePath + query).want(http.StatusOK))
 	}
 	all := get("")
 	require.Len(t, all.Reports, 2)
-	assert.Equal(t, other.ID, all.Reports[0].VoucherID, "newest first")
+	assert.Equal(t, other.number(), all.Reports[0].VoucherID, "newest first")
 	assert.Zero(t, all.LeftOut)
 	assert.Empty(t, all.Reports[1].Findings)
 	assert.Equal(t, e.clock.now(), all.Reports[1].CheckedAt)
@@ -291,14 +259,12 @@ func TestReconcileRoutes(t *testing.T) {
 	require.NoError(t, e.rdb.Incr(t.Context(), v.gateKey(t, "stock")).Err())
 	found := get("?voucher_id=" + v.ID).Reports[0].Findings
 	require.Len(t, found, 1)
-	assert.Equal(t, "gate_differs", found[0].Kind)
+	oldest := e.clock.now().Add(-time.Hour)
 	assert.Contains(t, found[0].Detail, "the gate offers 1 nonexistent unit; ")
-	assert.EqualValues(t, 1, found[0].Count)
-	require.Len(t, found[0].Orders, 1)
-	assert.Equal(t, id, found[0].Orders[0].OrderID)
-	assert.Equal(t, me, found[0].Orders[0].UserID)
-	assert.True(t, found[0].OldestAt.Equal(e.clock.now().Add(-time.Hour)))
-	assert.True(t, found[0].Repairable && !found[0].Repaired)
+	assert.Equal(t, reconcile.Finding{
+		Kind: reconcile.KindGateDiffers, Detail: found[0].Detail, Count: 1, Oldest: &oldest, Repairable: true,
+		Orders: []domain.Holder{{OrderID: mustID(t, id), UserID: mustID(t, me)}},
+	}, found[0])
 
 	before := e.dump()
 	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
@@ -307,7 +273,7 @@ func TestReconcileRoutes(t *testing.T) {
 	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
 	require.Len(t, again.Reports, 1)
 	assert.Empty(t, again.Reports[0].Findings)
-	assert.Equal(t, id, e.buyer(1).post("/api/v1/vouchers/"+v.ID+"/orders", nil).problem(http.StatusConflict, "duplicate_order").OrderID)
+	assert.Equal(t, id, e.buyer(1).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
 	assert.Equal(t, rows(before, "voucher_orders"), rows(e.dump(), "voucher_orders"), "the database is unchanged")
 }
 

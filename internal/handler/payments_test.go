@@ -393,13 +393,12 @@ func TestUnreadNotices(t *testing.T) {
 		}
 
 		type unread struct {
-			ID, Provider, Source, Reason, Body string
+			domain.UnreadNotice
 
-			Ref        string    `json:"provider_ref"`
-			OrderID    string    `json:"order_id"`
-			Times      int       `json:"times"`
-			ReceivedAt time.Time `json:"received_at"`
-			LastAt     time.Time `json:"last_at"`
+			Source, Body string
+
+			Ref     string `json:"provider_ref"`
+			OrderID string `json:"order_id"`
 		}
 		const path = "/api/v1/admin/payment-notices"
 		list := func(query string) []unread {
@@ -413,13 +412,14 @@ func TestUnreadNotices(t *testing.T) {
 		require.Equal(t, []any{"notice", "", 3, "\uFFFD, no JSON"}, []any{all[2].Source, all[2].Ref, all[2].Times, all[2].Body})
 		require.Equal(t, 2*time.Second, all[2].LastAt.Sub(all[2].ReceivedAt))
 
-		operator.bad().post(path+"/"+all[1].ID+"/close", map[string]any{"reason": ""}).problem(http.StatusBadRequest, "invalid_request")
+		notice := fmt.Sprintf("%s/%d", path, all[1].ID)
+		operator.bad().post(notice+"/close", map[string]any{"reason": ""}).problem(http.StatusBadRequest, "invalid_request")
 		reason := map[string]any{"reason": "a discount, booked by hand"}
-		e.staff("13900000007", domain.RoleViewer).post(path+"/"+all[1].ID+"/close", reason).problem(http.StatusForbidden, "forbidden")
+		e.staff("13900000007", domain.RoleViewer).post(notice+"/close", reason).problem(http.StatusForbidden, "forbidden")
 		operator.post(path+"/999/close", reason).problem(http.StatusNotFound, "not_found")
-		first := operator.key("once").post(path+"/"+all[1].ID+"/close", reason).want(http.StatusNoContent)
-		operator.key("once").post(path+"/"+all[1].ID+"/close", reason).same(first)
-		operator.post(path+"/"+all[1].ID+"/close", reason).problem(http.StatusConflict, "invalid_state")
+		first := operator.key("once").post(notice+"/close", reason).want(http.StatusNoContent)
+		operator.key("once").post(notice+"/close", reason).same(first)
+		operator.post(notice+"/close", reason).problem(http.StatusConflict, "invalid_state")
 		send(partial).problem(http.StatusBadRequest, "invalid_request") // stays closed
 		require.Len(t, list("?state=open"), 2)
 		require.Len(t, list(""), 3)
