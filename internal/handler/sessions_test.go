@@ -1,7 +1,7 @@
 package handler_test
 
 import (
-	"encoding/base64"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -212,128 +212,73 @@ func (e *environment) goodClaims(userID string) jwt.MapClaims {
 	}
 }
 
-func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims) string {
+// sign returns a token with these claims, and with headers in addition to those of the method or in their place.
+func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims, headers ...map[string]any) string {
 	t.Helper()
-	token, err := jwt.NewWithClaims(method, claims).SignedString(key)
-	require.NoError(t, err)
-	return token
-}
-
-// relabel signs with HMAC-SHA256 and the right key, under a different header.
-func relabel(t testing.TB, header string, claims jwt.MapClaims) string {
-	t.Helper()
-	whole := sign(t, jwt.SigningMethodHS256, secret, claims)
-	token, _, err := jwt.NewParser().ParseUnverified(whole, jwt.MapClaims{})
-	require.NoError(t, err)
-	payload, err := token.SigningString()
-	require.NoError(t, err)
-	dot := len(payload) - 1
-	for payload[dot] != '.' {
-		dot--
+	token := jwt.NewWithClaims(method, claims)
+	for _, header := range headers {
+		maps.Copy(token.Header, header)
 	}
-	text := base64.RawURLEncoding.EncodeToString([]byte(header)) + payload[dot:]
-	sig, err := jwt.SigningMethodHS256.Sign(text, secret)
+	text, err := token.SignedString(key)
 	require.NoError(t, err)
-	return text + "." + base64.RawURLEncoding.EncodeToString(sig)
+	return text
 }
 
+// TestInvalidTokens: TestDocumentListsReturnedCodes has the routes.
 func TestInvalidTokens(t *testing.T) {
 	e := start(t)
-	user := e.login(phone).login.User.ID
-	hs256 := func(claim string, value any) string { // a valid token with one claim changed, or removed if value is nil
+	user, now := e.login(phone).login.User.ID, e.clock.now()
+	claims := func(changes jwt.MapClaims) jwt.MapClaims { // nil removes a claim
 		c := e.goodClaims(user)
-		if c[claim] = value; value == nil {
-			delete(c, claim)
-		}
-		return sign(t, jwt.SigningMethodHS256, secret, c)
+		maps.Copy(c, changes)
+		maps.DeleteFunc(c, func(_ string, value any) bool { return value == nil })
+		return c
 	}
-	good := hs256("iss", "seckill")
-	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
-	years := func(issued any) string {               // a token that expires in ten years
-		c := e.goodClaims(user)
-		c["iat"], c["exp"] = issued, e.clock.now().AddDate(10, 0, 0).Unix()
-		if issued == nil {
-			delete(c, "iat")
-		}
-		return sign(t, jwt.SigningMethodHS256, secret, c)
+	with := func(changes jwt.MapClaims) string { return sign(t, jwt.SigningMethodHS256, secret, claims(changes)) }
+	labelled := func(header map[string]any) string {
+		return sign(t, jwt.SigningMethodHS256, secret, claims(nil), header)
 	}
-	lasting := func(role string, ttl time.Duration) string {
-		c := e.goodClaims(user)
-		c["role"], c["exp"] = role, e.clock.now().Add(ttl).Unix()
-		return sign(t, jwt.SigningMethodHS256, secret, c)
-	}
-	e.as(lasting("buyer", 24*time.Hour)).get("/api/v1/me").want(http.StatusOK)
-	past := e.clock.now().Add(-time.Second).Unix()
+	years, past := now.AddDate(10, 0, 0), now.Add(-time.Second).Unix()
 	forged := []byte("another secret that is long enough to sign")
+	good := with(nil)
+	e.as(good).get("/api/v1/me").want(http.StatusOK) // the base of the following variants is valid
+	e.as(with(jwt.MapClaims{"role": "buyer", "exp": now.Add(24 * time.Hour).Unix()})).get("/api/v1/me").want(http.StatusOK)
 
 	for name, tc := range map[string]struct{ token, code string }{
-		"other secret":    {sign(t, jwt.SigningMethodHS256, forged, e.goodClaims(user)), "unauthenticated"},
-		"expired":         {hs256("exp", past), "token_expired"},
-		"expires now":     {hs256("exp", e.clock.now().Unix()), "token_expired"},
-		"expired, forged": {sign(t, jwt.SigningMethodHS256, forged, jwt.MapClaims{"sub": user, "exp": past}), "unauthenticated"},
-		"none":            {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, e.goodClaims(user)), "unauthenticated"},
-		"None":            {relabel(t, `{"alg":"None","typ":"JWT"}`, e.goodClaims(user)), "unauthenticated"},
-		"HS512":           {sign(t, jwt.SigningMethodHS512, secret, e.goodClaims(user)), "unauthenticated"},
-		"called RS256":    {relabel(t, `{"alg":"RS256","typ":"JWT"}`, e.goodClaims(user)), "unauthenticated"},
-		"called hs256":    {relabel(t, `{"alg":"hs256","typ":"JWT"}`, e.goodClaims(user)), "unauthenticated"},
-		"no alg":          {relabel(t, `{"typ":"JWT"}`, e.goodClaims(user)), "unauthenticated"},
-		"wrong iss":       {hs256("iss", "elsewhere"), "unauthenticated"},
-		"no iss":          {hs256("iss", nil), "unauthenticated"},
-		"wrong aud":       {hs256("aud", "elsewhere"), "unauthenticated"},
-		"no aud":          {hs256("aud", nil), "unauthenticated"},
-		"no exp":          {hs256("exp", nil), "unauthenticated"},
-		"exp is a word":   {hs256("exp", "tomorrow"), "unauthenticated"},
-		"for years":       {hs256("exp", e.clock.now().AddDate(10, 0, 0).Unix()), "unauthenticated"},
-		"admin, 16 min":   {lasting("admin", 16*time.Minute), "unauthenticated"},
-		"no iat, years":   {years(nil), "unauthenticated"},
-		"iat in future":   {years(e.clock.now().AddDate(10, 0, 0).Add(-time.Minute).Unix()), "unauthenticated"},
-		"buyer, 25 h":     {lasting("buyer", 25*time.Hour), "unauthenticated"},
-		"crit":            {relabel(t, `{"alg":"HS256","typ":"JWT","crit":["b64"],"b64":false}`, e.goodClaims(user)), "unauthenticated"},
-		"empty crit":      {relabel(t, `{"alg":"HS256","typ":"JWT","crit":[]}`, e.goodClaims(user)), "unauthenticated"},
-		"other spelling":  {good[:len(good)-1] + sameBits(good[len(good)-1]), "unauthenticated"},
-		"not yet":         {hs256("nbf", e.clock.now().Add(time.Minute).Unix()), "unauthenticated"},
-		"no sid":          {hs256("sid", nil), "unauthenticated"},
-		"empty sid":       {hs256("sid", ""), "unauthenticated"},
-		"sid is a number": {hs256("sid", 7), "unauthenticated"},
-		"sub is a word":   {hs256("sub", "admin"), "unauthenticated"},
-		"sub is a number": {hs256("sub", 1), "unauthenticated"},
-		"sub is zero":     {hs256("sub", "0"), "unauthenticated"},
-		"sub is negative": {hs256("sub", "-1"), "unauthenticated"},
-		"sub is too long": {hs256("sub", "9223372036854775808"), "unauthenticated"},
-		"no sub":          {hs256("sub", nil), "unauthenticated"},
+		"other secret":    {sign(t, jwt.SigningMethodHS256, forged, claims(nil)), "unauthenticated"},
+		"expired":         {with(jwt.MapClaims{"exp": past}), "token_expired"},
+		"expires now":     {with(jwt.MapClaims{"exp": now.Unix()}), "token_expired"},
+		"expired, forged": {sign(t, jwt.SigningMethodHS256, forged, claims(jwt.MapClaims{"exp": past})), "unauthenticated"},
+		"none":            {sign(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, claims(nil)), "unauthenticated"},
+		"HS512":           {sign(t, jwt.SigningMethodHS512, secret, claims(nil)), "unauthenticated"},
+		"called RS256":    {labelled(map[string]any{"alg": "RS256"}), "unauthenticated"},
+		"called hs256":    {labelled(map[string]any{"alg": "hs256"}), "unauthenticated"},
+		"crit":            {labelled(map[string]any{"crit": []string{"b64"}, "b64": false}), "unauthenticated"},
+		"empty crit":      {labelled(map[string]any{"crit": []string{}}), "unauthenticated"},
+		"wrong iss":       {with(jwt.MapClaims{"iss": "elsewhere"}), "unauthenticated"},
+		"no aud":          {with(jwt.MapClaims{"aud": nil}), "unauthenticated"},
+		"no exp":          {with(jwt.MapClaims{"exp": nil}), "unauthenticated"},
+		"for years":       {with(jwt.MapClaims{"exp": years.Unix()}), "unauthenticated"},
+		"no iat, years":   {with(jwt.MapClaims{"exp": years.Unix(), "iat": nil}), "unauthenticated"},
+		"iat in future":   {with(jwt.MapClaims{"exp": years.Unix(), "iat": years.Add(-time.Minute).Unix()}), "unauthenticated"},
+		"admin, 16 min":   {with(jwt.MapClaims{"exp": now.Add(16 * time.Minute).Unix()}), "unauthenticated"},
+		"buyer, 25 h":     {with(jwt.MapClaims{"exp": now.Add(25 * time.Hour).Unix(), "role": "buyer"}), "unauthenticated"},
+		"no sid":          {with(jwt.MapClaims{"sid": nil}), "unauthenticated"},
+		"sub is a word":   {with(jwt.MapClaims{"sub": "admin"}), "unauthenticated"},
+		"sub is zero":     {with(jwt.MapClaims{"sub": "0"}), "unauthenticated"},
 		"no signature":    {good[:len(good)-43], "unauthenticated"},
-		"one bit flipped": {good[:len(good)-10] + flip(good[len(good)-10]) + good[len(good)-9:], "unauthenticated"},
-		"garbage":         {"garbage", "unauthenticated"},
-		"three garbages":  {"a.b.c", "unauthenticated"},
-		"dots":            {"..", "unauthenticated"},
-		"very long":       {good + strings.Repeat("A", 4000), "unauthenticated"},
+		"garbage":         {"a.b.c", "unauthenticated"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := e.as(tc.token).in(t)
-			for _, a := range []answer{
-				c.get("/api/v1/me"), c.get("/api/v1/orders"), c.post("/api/v1/vouchers/1/orders", nil),
-				c.bad().post("/api/v1/admin/vouchers", "{}"),
-			} {
-				a.problem(http.StatusUnauthorized, tc.code)
-				assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer")
-			}
-		})
+		a := e.as(tc.token).get("/api/v1/me")
+		a.what = name
+		a.problem(http.StatusUnauthorized, tc.code)
+		assert.Contains(t, a.header.Get("WWW-Authenticate"), "Bearer", name)
 	}
-}
 
-// flip returns a different character of base64.
-func flip(c byte) string {
-	if c == 'A' {
-		return "B"
-	}
-	return "A"
-}
-
-// sameBits returns another character for the end of an unpadded base64 text of 32 bytes, whose last two bits are unused.
-func sameBits(c byte) string {
+	// The base64 encoding of 32 bytes ends in two unused bits.
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	return string(digits[strings.IndexByte(digits, c)^1])
+	last := strings.IndexByte(digits, good[len(good)-1])
+	e.as(good[:len(good)-1]+string(digits[last^1])).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
 }
 
 func TestAuthorizationHeader(t *testing.T) {
