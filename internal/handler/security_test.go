@@ -306,13 +306,13 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 // trusted, and nobody else: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 	e := start(t, configured(func(c *handler.Config) {
-		c.TrustedProxies = []string{"192.0.2.1"}
+		c.TrustedProxies = []string{"192.0.2.1", "10.0.0.0/8"}
 		c.Pages = map[string]http.Handler{"/": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.URL.Scheme)
 		})}
 	}))
 	for _, c := range []struct{ from, claimed, url, want string }{
-		{"192.0.2.1:1", "https", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
+		{"192.0.2.1:1", "https", "/", "https"}, {"10.1.2.3:1", "HTTPS, http", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
 		{"192.0.2.2:1", "https", "/", "http"}, {"192.0.2.2:1", "", "http://shop.example/", "http"}, {"192.0.2.2:1", "", "https://shop.example/", "https"},
 	} {
 		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
