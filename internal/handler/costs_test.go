@@ -106,29 +106,18 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 	waiting.Wait()
 }
 
-// TestVisitorsReadsAreLimited: reads that the cache cannot answer cost tokens of the address.
+// TestVisitorsReadsAreLimited: lists that the cache cannot answer cost tokens of the address.
 func TestVisitorsReadsAreLimited(t *testing.T) {
 	env.Full(t)
 	e := start(t, limited)
-	guest := e.guest()
 	e.sale(5)
 	// The catalog has 2,000 vouchers, so a list ends with a read of the database.
-	_, err := e.store.Pools()["write"].ExecContext(t.Context(), `INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
+	e.exec(`INSERT INTO vouchers (shop_id, title, pay_value, actual_value, type, status, created_at, updated_at)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2001) SELECT 7, 'v', 1, 1, 0, 1, created_at, created_at FROM n, vouchers`)
-	require.NoError(t, err)
 	e.sale(5) // the catalog is read again
-	deep := vouchersPath + "?shop_id=1"
-	reads := 0
-	require.Eventually(t, func() bool { reads++; return guest.direct("GET", deep, nil).status == http.StatusOK }, time.Minute, time.Millisecond, "read within its time")
-	_, allowed := untilLimited(t, 2000, func() answer { return guest.direct("GET", deep, nil) })
-	assert.Equal(t, 1000-reads, allowed)
-	for _, path := range []string{vouchersPath, vouchersPath + "/1", "/healthz", "/api/v1/openapi.json"} {
-		guest.direct("GET", path, nil).want(http.StatusOK) // from memory, for thousands behind one address
-	}
-	guest.direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil).problem(http.StatusTooManyRequests, "rate_limited")
-	for _, path := range []string{"/shop/1", "/shop/of/type?typeId=1", "/shop/of/type?typeId=1&x=120&y=0.5"} {
-		assert.Contains(t, string(e.guest().raw("GET", path, nil).body), "操作太频繁，请稍后再试", path)
-	}
+	_, allowed := untilLimited(t, 2000, func() answer { return e.guest().direct("GET", vouchersPath+"?shop_id=1", nil) })
+	assert.Equal(t, 1000, allowed)
+	e.guest().direct("GET", vouchersPath, nil).want(http.StatusOK) // from memory, for thousands behind one address
 }
 
 // TestRoutesThatStoreRowsAreLimited: a route with which a buyer changes something stores rows, unless it is named here with the

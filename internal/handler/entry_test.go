@@ -286,22 +286,6 @@ func TestOperatorKeepsTurns(t *testing.T) {
 	}
 }
 
-// To buyers, the room of a sale that is not published does not exist.
-func TestUnpublishedRoomIsInvisible(t *testing.T) {
-	e := start(t)
-	room := func(b map[string]any) { b["entry"] = map[string]any{"mode": "room"} }
-	published := e.sale(5, room)
-	ticket := decode[struct{ Ticket string }](e.buyer(1).post(e.roomSale(5, time.Minute).path()+"/entry", nil).want(http.StatusAccepted)).Ticket
-	e.admin().patch(published.adminPath(), map[string]any{"status": "off"}).want(http.StatusOK)
-	for _, v := range []voucherView{{ID: "77"}, published, e.draft(room), e.draft()} {
-		for _, c := range []client{e.buyer(1).bad(), e.buyer(1).with("X-Entry-Ticket", ticket)} {
-			c.get(v.path()+"/entry").problem(http.StatusNotFound, "not_found")
-			c.get(v.path()+"/entry/events").problem(http.StatusNotFound, "not_found")
-			c.post(v.path()+"/entry", nil).problem(http.StatusNotFound, "not_found")
-		}
-	}
-}
-
 // An account that lets its pass expire waits behind a buyer who comes later, and cannot escape that by leaving, neither
 // the place of the pass nor the next one.
 func TestUnusedPassWaitsBehindNewcomers(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/kit/version"
 	"seckill/internal/sale/entry"
-	"seckill/internal/service"
 )
 
 func TestUnknownRoutes(t *testing.T) {
@@ -158,32 +157,6 @@ func TestPanicOfSaleReadIsNotCached(t *testing.T) {
 	e.store.fail(nil)
 	buyer.place(v)
 	e.checkInvariants()
-}
-
-// TestLaneErrorsAreMapped checks the answers to errors of a lane.
-func TestLaneErrorsAreMapped(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		err    error
-		status int
-		code   string
-	}{
-		"unknown":    {errors.New(leak), http.StatusInternalServerError, "internal"},
-		"id taken":   {domain.ErrIDTaken, http.StatusInternalServerError, "internal"}, // must never reach the handler
-		"down":       {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), http.StatusServiceUnavailable, "unavailable"},
-		"overloaded": {domain.ErrOverloaded, http.StatusServiceUnavailable, "overloaded"},
-		"too late":   {fmt.Errorf("%w: %w", domain.ErrUnavailable, context.DeadlineExceeded), http.StatusServiceUnavailable, "unavailable"},
-		"sold out":   {fmt.Errorf("lane: %w", domain.ErrSoldOut), http.StatusConflict, "sold_out"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return failingLane{tc.err} } })
-			v := e.sale(5)
-			a := e.buyer(1).post(v.orders(), nil)
-			a.problem(tc.status, tc.code)
-			assert.NotContains(t, string(a.body), "10.1.2.3")
-		})
-	}
 }
 
 type failingLane struct{ err error }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/kit/picture"
@@ -249,15 +248,4 @@ func TestHmdpVouchersOfShop(t *testing.T) {
 	e.clock.advance(time.Minute)
 	require.Equal(t, []string{"upcoming"}, titles("1"))
 	p.get("/voucher/list/x").fails("参数错误：id")
-}
-
-// TestHmdpSessionLastsSevenDays: as in the REST API, a session does not end because it is not used for a while.
-func TestHmdpSessionLastsSevenDays(t *testing.T) {
-	e := start(t)
-	p := e.pageOf(phone)
-	e.clock.advance(auth.PageSessionTTL - time.Millisecond)
-	p.get("/user/me").object()
-	e.clock.advance(time.Millisecond)
-	p.get("/user/me").loggedOut()
-	p.post("/voucher-order/seckill/1", nil).loggedOut()
 }

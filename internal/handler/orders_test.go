@@ -125,17 +125,18 @@ func TestOverloaded(t *testing.T) {
 
 func TestOrdersBelongToTheirOwner(t *testing.T) {
 	e := start(t)
-	v, owner, other := e.sale(5), e.buyer(1), e.buyer(2)
-	o := owner.place(v)
-	for _, c := range []client{other, e.admin()} {
+	o := e.buyer(1).place(e.sale(5))
+	paid := e.buyer(1).paid(e.sale(5)).Order
+	for _, c := range []client{e.buyer(2), e.admin()} {
 		before := e.dump()
 		c.get(o.path()).problem(http.StatusNotFound, "not_found")
+		c.get(o.path()+"/payments").problem(http.StatusNotFound, "not_found")
 		c.post(o.path()+"/cancel", nil).problem(http.StatusNotFound, "not_found")
+		c.post(o.path()+"/pay", nil).problem(http.StatusNotFound, "not_found")
+		c.post(paid.path()+"/refund", nil).problem(http.StatusNotFound, "not_found")
 		assert.Empty(t, decode[listView[orderView]](c.get("/api/v1/orders").want(http.StatusOK)).Items)
 		assert.Equal(t, before, e.dump())
 	}
-	owner.get("/api/v1/orders/4711").problem(http.StatusNotFound, "not_found")
-	owner.post("/api/v1/orders/4711/cancel", nil).problem(http.StatusNotFound, "not_found")
 }
 
 // with returns a change of a voucher's body.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/gin-gonic/gin"
@@ -165,5 +166,31 @@ func TestForwardedAddresses(t *testing.T) {
 			}
 			require.Equal(t, test.warns, strings.Count(logs.String(), "names no address") == 1, logs.String())
 		})
+	}
+}
+
+// TestPreferredWait: Prefer is parsed by RFC 7240, and invalid values are ignored.
+func TestPreferredWait(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		headers []string
+		want    time.Duration
+	}{
+		{nil, 0},
+		{[]string{"wait=2"}, 2 * time.Second},
+		{[]string{`Wait = "2"; why=because`}, 2 * time.Second},
+		{[]string{"respond-async, wait=3"}, 3 * time.Second},
+		{[]string{"respond-async", "wait=4", "wait=1"}, 4 * time.Second},
+		{[]string{"wait=100000"}, time.Minute},
+		{[]string{"wait=99999999999999999999"}, 0},
+		{[]string{"wait=-1"}, 0},
+		{[]string{"wait=1.5"}, 0},
+		{[]string{"wait"}, 0},
+		{[]string{"awaits=2"}, 0},
+		{[]string{",;=,", ""}, 0},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Header["Prefer"] = tc.headers
+		assert.Equal(t, tc.want, preferredWait(&gin.Context{Request: r}), "%q", tc.headers)
 	}
 }

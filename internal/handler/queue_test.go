@@ -233,58 +233,6 @@ func statuses(orders []orderView) []string {
 	return list
 }
 
-// waitRecorder is a lane that records the requested wait.
-type waitRecorder struct {
-	service.Lane
-	last time.Duration
-}
-
-func (w *waitRecorder) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
-	w.last = p.Wait
-	return w.Lane.Place(ctx, p)
-}
-
-// TestPreferredWait: Prefer is parsed by RFC 7240, and invalid values are ignored.
-func TestPreferredWait(t *testing.T) {
-	t.Parallel()
-	lane := &waitRecorder{}
-	e := newEnv(t, func(s *setup) {
-		s.lane = func(l service.Lane) service.Lane { lane.Lane = l; return lane }
-	})
-	v := e.sale(100)
-	for i, tc := range []struct {
-		headers []string
-		want    time.Duration
-	}{
-		{nil, 0},
-		{[]string{"wait=2"}, 2 * time.Second},
-		{[]string{"wait=0"}, 0},
-		{[]string{`wait="2"`}, 2 * time.Second},
-		{[]string{"Wait = 2"}, 2 * time.Second},
-		{[]string{"wait=2; why=because"}, 2 * time.Second},
-		{[]string{"respond-async, wait=3"}, 3 * time.Second},
-		{[]string{"respond-async", "wait=4"}, 4 * time.Second},
-		{[]string{"wait=1, wait=2"}, time.Second},
-		{[]string{"wait=1", "wait=2"}, time.Second},
-		{[]string{"wait=100000"}, time.Minute},
-		{[]string{"wait=99999999999999999999"}, 0},
-		{[]string{"wait=-1"}, 0},
-		{[]string{"wait=1.5"}, 0},
-		{[]string{"wait"}, 0},
-		{[]string{"wait="}, 0},
-		{[]string{"wait=soon"}, 0},
-		{[]string{"awaits=2"}, 0},
-		{[]string{",;=,"}, 0},
-		{[]string{""}, 0},
-	} {
-		buyer := e.buyer(i)
-		buyer.header = http.Header{"Prefer": tc.headers}
-		lane.last = -1
-		buyer.bad().post(v.orders(), nil).want(http.StatusCreated)
-		assert.Equal(t, tc.want, lane.last, "%q", tc.headers)
-	}
-}
-
 // TestWaitForOutcome: a purchase with Prefer: wait returns the order or the error.
 func TestWaitForOutcome(t *testing.T) {
 	e := startQueue(t)
