@@ -104,38 +104,33 @@ func TestHmdpRefusalMessages(t *testing.T) {
 func TestHmdpLaneErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		err   error
-		check func(reply)
+		lane   service.Lane
+		status int
 	}{
-		"overloaded": {domain.ErrOverloaded, func(r reply) { r.t.Helper(); r.fails("抢购的人太多，请稍后再试") }},
-		"down": {fmt.Errorf("%w: %s", domain.ErrUnavailable, leak), func(r reply) {
-			r.t.Helper()
-			r.broken(http.StatusServiceUnavailable)
-			assert.Equal(r.t, 1, r.retryAfter())
-		}},
-		"unknown": {errors.New(leak), func(r reply) { r.t.Helper(); r.broken(http.StatusInternalServerError) }},
-		"panic":   {nil, func(r reply) { r.t.Helper(); r.broken(http.StatusInternalServerError) }},
+		"overloaded": {failingLane{domain.ErrOverloaded}, http.StatusOK},
+		"down":       {failingLane{fmt.Errorf("%w: %s", domain.ErrUnavailable, leak)}, http.StatusServiceUnavailable},
+		"unknown":    {failingLane{errors.New(leak)}, http.StatusInternalServerError},
+		"panic":      {panickingLane{}, http.StatusInternalServerError},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, func(s *setup) {
-				s.lane = func(service.Lane) service.Lane {
-					if name == "panic" {
-						return panickingLane{}
-					}
-					return failingLane{tc.err}
-				}
-			})
+			e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return tc.lane } })
 			v, p := e.sale(5), e.pageOf(phone)
 			r := p.post("/voucher-order/seckill/"+v.ID, nil)
-			tc.check(r)
 			p.get("/user/me").object() // the server still runs
-			if r.status == http.StatusInternalServerError {
-				lines := e.logs.of("ERROR")
-				require.Len(t, lines, 1)
-				assert.Equal(t, r.header.Get("X-Request-Id"), lines[0]["request_id"])
-				assert.Contains(t, fmt.Sprint(lines), leak)
+			if tc.status == http.StatusOK {
+				r.fails("抢购的人太多，请稍后再试")
+				return
 			}
+			r.broken(tc.status)
+			if tc.status == http.StatusServiceUnavailable {
+				assert.Equal(t, 1, r.retryAfter())
+				return
+			}
+			lines := e.logs.of("ERROR")
+			require.Len(t, lines, 1)
+			assert.Equal(t, r.header.Get("X-Request-Id"), lines[0]["request_id"])
+			assert.Contains(t, fmt.Sprint(lines), leak)
 		})
 	}
 }
