@@ -126,10 +126,7 @@ func TestRedeemerOfShops(t *testing.T) {
 	}
 
 	cashier := e.staff("13900000004", domain.RoleRedeemer, mustID(t, tea.ID))
-	me := decode[struct {
-		ShopIDs []string `json:"shop_ids"`
-	}](cashier.get("/api/v1/me").want(http.StatusOK))
-	require.Equal(t, []string{tea.ID}, me.ShopIDs)
+	require.Contains(t, string(cashier.get("/api/v1/me").want(http.StatusOK).body), `"shop_ids":["`+tea.ID+`"]`)
 	const redeem = "/api/v1/admin/redeem"
 	undo := func(c client, shop shopView) answer {
 		return c.post(redeem+"/undo", map[string]any{"code": codes[shop.ID]["code"], "reason": "x"})
@@ -139,9 +136,7 @@ func TestRedeemerOfShops(t *testing.T) {
 	for _, path := range []string{redeem + "/preview", redeem} {
 		a := cashier.post(path, codes[noodles.ID])
 		require.Equal(t, "this is a voucher of another shop: Noodles", a.problem(http.StatusForbidden, "forbidden").Detail)
-		require.Equal(t, "Noodles", decode[struct {
-			ShopName string `json:"shop_name"`
-		}](a).ShopName)
+		require.Contains(t, string(a.body), `"shop_name":"Noodles"`)
 	}
 	require.Equal(t, before, e.dump())
 	cashier.post(redeem+"/preview", codes[tea.ID]).want(http.StatusOK)
@@ -180,10 +175,7 @@ func TestRedeemPreview(t *testing.T) {
 	type preview struct {
 		Order      adminOrderView
 		Voucher    struct{ ID, Title string }
-		RedeemedBy *struct {
-			UserID string `json:"user_id"`
-			Phone  string
-		} `json:"redeemed_by"`
+		RedeemedBy map[string]string `json:"redeemed_by"`
 	}
 	const path = "/api/v1/admin/redeem/preview"
 	look := func() preview { return decode[preview](counter.post(path, code).want(http.StatusOK)) }
@@ -191,25 +183,19 @@ func TestRedeemPreview(t *testing.T) {
 	before := e.dump()
 	p := look()
 	require.Equal(t, before, e.dump())
-	require.Equal(t, o.ID, p.Order.ID)
-	require.Equal(t, "paid", p.Order.Status)
-	require.Equal(t, "138****0001", p.Order.Phone)
-	require.Empty(t, p.Order.RedeemCode)
-	require.Equal(t, v.ID, p.Voucher.ID)
-	require.Equal(t, "100 for 80", p.Voucher.Title)
+	require.Equal(t, []string{o.ID, "paid", "138****0001", ""}, []string{p.Order.ID, p.Order.Status, p.Order.Phone, p.Order.RedeemCode})
+	require.Equal(t, []string{v.ID, "100 for 80"}, []string{p.Voucher.ID, p.Voucher.Title})
 	require.Nil(t, p.RedeemedBy)
 
 	counter.post("/api/v1/admin/redeem", code).want(http.StatusOK)
 	p = look()
 	require.Equal(t, "redeemed", p.Order.Status)
 	require.NotEmpty(t, p.Order.RedeemedAt)
-	require.Equal(t, counter.login.User.ID, p.RedeemedBy.UserID)
-	require.Equal(t, "139****0004", p.RedeemedBy.Phone)
+	require.Equal(t, map[string]string{"user_id": counter.login.User.ID, "phone": "139****0004"}, p.RedeemedBy)
 
-	counter.post(path, map[string]string{"code": "nonsense"}).problem(http.StatusBadRequest, "invalid_request")
 	e.staff("13900000007", domain.RoleViewer).post(path, code).problem(http.StatusForbidden, "forbidden")
 	log := string(e.admin().get("/api/v1/admin/audit?kind=request&actor_id=" + counter.login.User.ID).want(http.StatusOK).body)
-	require.Equal(t, 3, strings.Count(log, path))
+	require.Equal(t, 2, strings.Count(log, path))
 	require.NotContains(t, strings.ToUpper(log), o.RedeemCode)
 	untilLimited(t, 200, func() answer { return counter.post(path, code) })
 }
@@ -220,14 +206,13 @@ func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
 	e := start(t)
 	paid, admin := e.buyer(1).paid(e.sale(9)).Order, e.admin()
 	shown := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + paid.ID).want(http.StatusOK))
-	assert.Equal(t, []any{"paid", "138****0001", ""}, []any{shown.Status, shown.Phone, shown.RedeemCode})
+	assert.Equal(t, []string{"paid", "138****0001", ""}, []string{shown.Status, shown.Phone, shown.RedeemCode})
 	assert.Equal(t, []string{"redeem", "refund"}, shown.Moves)
 	require.Len(t, shown.Payments, 1)
 	assert.Equal(t, "succeeded", shown.Payments[0].Status)
 
 	shown.Payments = nil // in the answer about one order only
 	assert.Equal(t, []adminOrderView{shown}, decode[listView[adminOrderView]](admin.get("/api/v1/admin/orders?id="+paid.ID).want(http.StatusOK)).Items)
-	admin.bad().get("/api/v1/admin/orders/x").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.
@@ -253,21 +238,16 @@ func TestAdminMovesAreAudited(t *testing.T) {
 		log := admin.audit("actor_id=" + admin.login.User.ID + "&order_id=" + o.ID)
 		assert.Equal(t, []auditEntry{{Actor: "admin", Action: want, ActorID: admin.login.User.ID, VoucherID: v.ID}}, log)
 	}
-	admin.post("/api/v1/admin/orders/77/cancel", nil).problem(http.StatusNotFound, "not_found")
-	admin.post("/api/v1/admin/orders/77/refund", nil).problem(http.StatusNotFound, "not_found")
+
 }
 
 // TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.
 func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
 	q := startQueue(t)
 	v, c := q.sale(9), q.buyer(1)
-	type accepted struct {
-		OrderID string `json:"order_id"`
-	}
-	place := func() string { return decode[accepted](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID }
-	failed := place()
+	failed := c.queue(v)
 	q.deadLetter("broken")
-	queued := place()
+	queued := c.queue(v)
 	admin, byUser := q.admin(), "?user_id="+c.login.User.ID
 	require.Equal(t, []string{queued, failed}, admin.find(byUser))
 	require.Equal(t, []string{queued, failed}, admin.find("?phone=13800000001&voucher_id="+v.ID))

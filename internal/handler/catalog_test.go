@@ -145,44 +145,35 @@ func TestPictureOfVoucher(t *testing.T) {
 	e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")
 
 	v := e.sale(1, func(b map[string]any) { b["image_id"] = stored.ID })
-	picture := func(path string) string {
-		return decode[struct {
-			ImageURL string `json:"image_url"`
-		}](operator.get(path).want(http.StatusOK)).ImageURL
-	}
-	require.Equal(t, stored.URL, picture(v.path()))
-	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"image_url":"`+stored.URL+`"`)
+	shown := func(path string) string { return string(operator.get(path).want(http.StatusOK).body) }
+	url := `"image_url":"` + stored.URL + `"`
+	require.Contains(t, shown(v.path()), url)
+	require.Contains(t, shown(vouchersPath), url)
 	operator.patch(v.adminPath(), map[string]string{"title": "t"}).want(http.StatusOK)
-	require.Equal(t, stored.URL, picture(v.path()), "a change of another field keeps the picture")
+	require.Contains(t, shown(v.path()), url, "a change of another field keeps the picture")
 	require.Equal(t, []string{"image_id"}, operator.patch(v.adminPath(), map[string]string{"image_id": noImage}).problem(http.StatusBadRequest, "invalid_request").fields())
 	operator.patch(v.adminPath(), map[string]string{"image_id": ""}).want(http.StatusOK)
-	require.Empty(t, picture(v.path()))
+	require.NotContains(t, shown(v.path()), "image_url")
 	body := e.saleBody(1)
 	body["image_id"] = noImage
 	require.Equal(t, []string{"image_id"}, operator.post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
 }
 
-// TestHostileUploads: what is not a small picture is refused, and a file that is more than a picture loses the rest.
+// TestHostileUploads: what is not one small picture is refused. Package picture has the files, and what remains of them.
 func TestHostileUploads(t *testing.T) {
 	env.Full(t)
 	e := start(t)
-	operator := e.staff("13900000002", domain.RoleOperator)
-	for _, file := range []string{"<!doctype html><script>alert(1)</script>", aPicture(t, 3) + strings.Repeat("x", 20<<20)} { // package picture has more
+	operator := e.staff("13900000002", domain.RoleOperator).bad()
+	for _, file := range []string{"<!doctype html><script>alert(1)</script>", aPicture(t, 3) + strings.Repeat("x", 20<<20)} {
 		require.Equal(t, []string{"image"}, operator.upload(file).problem(http.StatusBadRequest, "invalid_request").fields())
 	}
-	body, kind := form(t, aPicture(t, 3), "second")
-	operator.bad().with("Content-Type", kind).post(imagesPath, body).problem(http.StatusBadRequest, "invalid_request")
-	operator.bad().with("Content-Type", kind).post(imagesPath, body[:len(body)/2]).problem(http.StatusBadRequest, "invalid_request")
-	empty, kind := form(t)
-	operator.bad().with("Content-Type", kind).post(imagesPath, empty).problem(http.StatusBadRequest, "invalid_request")
-	operator.bad().post(imagesPath, "{}").problem(http.StatusBadRequest, "invalid_request")
+	two, kind := form(t, aPicture(t, 3), "second")
+	operator = operator.with("Content-Type", kind)
+	for _, body := range []string{two, two[:len(two)/2], ""} {
+		operator.post(imagesPath, body).problem(http.StatusBadRequest, "invalid_request")
+	}
+	operator.with("Content-Type", "application/json").post(imagesPath, "{}").problem(http.StatusBadRequest, "invalid_request")
 	require.Empty(t, e.dumpOf("images"))
-
-	stored := decode[imageView](operator.upload(aPicture(t, 3) + "<html><script>alert(1)</script>").want(http.StatusCreated))
-	shown := e.guest().get(stored.URL).want(http.StatusOK) // every answer has nosniff and a policy without scripts: checkEveryAnswer
-	_, err := jpeg.Decode(bytes.NewReader(shown.body))
-	require.NoError(t, err)
-	require.NotContains(t, string(shown.body), "script")
 }
 
 // draft creates the draft of a running sale.

@@ -18,26 +18,21 @@ import (
 	"seckill/internal/sale/entry"
 )
 
+// TestUnknownRoutes: TestHeadAndMethods has the methods of known routes.
 func TestUnknownRoutes(t *testing.T) {
 	e := start(t)
 	admin := e.admin().bad()
 	for _, r := range []string{
 		"GET /", "GET /api/v1", "GET /api/v2/vouchers", "GET /nowhere", "GET /metrics", "GET /debug/pprof/", "GET /.env",
 		"GET /api/v1/vouchers/1/2", "GET /api/v1/vouchers/%2e%2e/me", "POST //api/v1/auth/code",
-		"GET /API/v1/vouchers", "GET /api/v1/vouchers/", "GET /api/v1/me/", "GET /healthz/", "POST /api/v1/auth/code/",
-		"POST /api/v1/vouchers/1/orders/", "GET /api/v1/orders/",
+		"GET /API/v1/vouchers", "GET /api/v1/vouchers/", "GET /healthz/", "POST /api/v1/auth/code/",
 	} {
 		method, path, _ := strings.Cut(r, " ")
 		a := admin.do(method, path, nil)
 		a.problem(http.StatusNotFound, "not_found")
 		assert.Empty(t, a.header.Get("Location"))
 	}
-
-	for _, r := range []string{
-		"GET /api/v1/auth/code", "DELETE /api/v1/vouchers/1", "PUT /api/v1/admin/vouchers/1", "POST /api/v1/me",
-		"OPTIONS /api/v1/vouchers", "BREW /api/v1/vouchers", "TRACE /healthz", "GET /api/v1/vouchers/1/orders",
-		"GET /api/v1/vouchers/1%2Forders",
-	} {
+	for _, r := range []string{"BREW /api/v1/vouchers", "TRACE /healthz", "GET /api/v1/vouchers/1%2Forders"} {
 		method, path, _ := strings.Cut(r, " ")
 		admin.do(method, path, nil).problem(http.StatusMethodNotAllowed, "method_not_allowed")
 	}

@@ -106,41 +106,6 @@ func (b *bank) setResult(ref, status string) {
 	b.results[ref] = status
 }
 
-// TestLostNoticeIsInquired: if every notice of a payment is lost, the provider's answer to a query takes its place. The
-// money moves once, whatever notices follow.
-func TestLostNoticeIsInquired(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *environment) {
-		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
-		ask := func() {
-			t.Helper()
-			e.dueNow()
-			require.NoError(t, inquiry.QueryDue(t.Context()))
-		}
-		v, began := e.sale(4), time.Now()
-		buyers := make([]client, 4)
-		begun := make([]paidView, len(buyers))
-		for i := range buyers {
-			buyers[i] = e.buyer(1 + i)
-			begun[i] = buyers[i].pay(buyers[i].place(v))
-			assert.Equal(t, "https://bank.example/"+begun[i].Payment.Ref, begun[i].Payment.CheckoutURL)
-		}
-		paid, late, failed, unknown := 0, 1, 2, 3
-		e.bank.setResult(begun[paid].Payment.Ref, "succeeded")
-		e.bank.setResult(begun[late].Payment.Ref, "pending")
-		e.bank.setResult(begun[failed].Payment.Ref, "failed")
-		require.NoError(t, inquiry.QueryDue(t.Context()))
-		if time.Since(began) < 4*time.Second { // else a payment may be old enough
-			assert.Equal(t, "pending_payment", buyers[paid].status(begun[paid].Order), "a young payment is not queried")
-		}
-		ask()
-		assert.Equal(t, "paid", buyers[paid].status(begun[paid].Order))
-		assert.Equal(t, []string{"pending"}, buyers[late].payments(begun[late].Order))
-		assert.Equal(t, []string{"failed"}, buyers[failed].payments(begun[failed].Order))
-		assert.Equal(t, []string{"pending"}, buyers[unknown].payments(begun[unknown].Order))
-		e.checkInvariants()
-	}, overHTTP)
-}
-
 // TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is
 // closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
 // Source: con2/kompassi#1016, coreshop/CoreShop#2529.
@@ -159,6 +124,7 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 
 		paid, waiting, lost := e.buyer(1), e.buyer(2), e.buyer(3)
 		inTime := paid.pay(paid.place(v))
+		require.Equal(t, "https://bank.example/"+inTime.Payment.Ref, inTime.Payment.CheckoutURL)
 		pending := waiting.pay(waiting.place(v))
 		silent := lost.pay(lost.place(v))
 		unbegun := e.buyer(4).place(v)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ func (e *environment) tryTOTP(phone, password string) answer {
 
 func withFactors(s *setup) { s.factors = true }
 
+// TestLoginWithSecondFactor: packages auth and repo have the passwords that are valid, and that each is used once.
 func TestLoginWithSecondFactor(t *testing.T) {
 	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
@@ -61,23 +63,21 @@ func TestLoginWithSecondFactor(t *testing.T) {
 	wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
 	assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
 	l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
-	assert.Equal(t, "operator", l.User.Role)
-	operator := e.as(l.AccessToken)
-	operator.get("/api/v1/admin/orders").want(http.StatusOK)
-	assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
 
-	l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
-	assert.Equal(t, "operator", l.User.Role, "the session keeps its second factor")
-	e.as(l.AccessToken).get("/api/v1/admin/orders").want(http.StatusOK)
+	for range 2 { // the session keeps its second factor
+		assert.Equal(t, "operator", l.User.Role)
+		operator := e.as(l.AccessToken)
+		operator.get("/api/v1/admin/orders").want(http.StatusOK)
+		assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
+		l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
+	}
 
 	e.sendCode(operatorPhone).want(http.StatusOK)
 	e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
-	e.tryTOTP(operatorPhone, app.password(-1)).problem(http.StatusUnauthorized, "totp_required")
-	e.tryTOTP(operatorPhone, app.password(1)).want(http.StatusOK)
-	e.login(phone) // buyers need none
+	e.login(phone)                                                                              // buyers need none
 }
 
-// TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code.
+// TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code. Refusals without one are recorded once a minute.
 func TestWrongSecondFactorIsAGuess(t *testing.T) {
 	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
@@ -90,25 +90,15 @@ func TestWrongSecondFactorIsAGuess(t *testing.T) {
 	e.clock.advance(time.Second) // the newer of two codes counts
 	e.sendCode(operatorPhone).want(http.StatusOK)
 	e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
-	e.sendCode(adminPhone).want(http.StatusOK)
-	require.Equal(t, []string{
-		"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
-		"buyer POST /auth/login  Unauthorized", "buyer POST /auth/login  Unauthorized",
-		"buyer POST /auth/login  Unauthorized", // the first of the requests without a password in this minute
-		"operator POST /auth/login  OK",
-	}, e.recorded())
-}
 
-// recorded returns all recorded requests, oldest first.
-func (e *environment) recorded() (brief []string) {
-	e.t.Helper()
-	list, err := e.store.AdminRequests(e.t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
-	require.NoError(e.t, err)
+	var recorded []string
+	list, err := e.store.AdminRequests(t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
+	require.NoError(t, err)
 	for _, r := range list {
-		v := requestView{Role: string(r.Role), Method: r.Method, Route: r.Route, Target: r.Target, Status: &r.Status}
-		brief = append([]string{v.brief()}, brief...)
+		recorded = append(recorded, fmt.Sprintf("%s %s %d", r.Role, r.Route, r.Status))
 	}
-	return brief
+	refused := "buyer /api/v1/auth/login 401"
+	require.Equal(t, append([]string{"operator /api/v1/auth/login 200"}, slices.Repeat([]string{refused}, 5+1)...), recorded)
 }
 
 // TestRoleWithoutSecondFactor: outside demo mode, roles above viewer are not in effect before the enrolment, in sessions
@@ -160,18 +150,13 @@ func (e *environment) changeSecret(old bool, options ...option) *environment {
 // TestCursorSurvivesChangeOfSecret: a list that was begun before a change of secret goes on while the old one is listed.
 func TestCursorSurvivesChangeOfSecret(t *testing.T) {
 	e := start(t)
-	for range 3 {
-		e.sale(1)
-	}
-	page := func(e *environment, cursor string) answer { return e.guest().get("/api/v1/vouchers?limit=1" + cursor) }
-	first := decode[listView[voucherView]](page(e, "").want(http.StatusOK))
-	changed := e.changeSecret(true)
-	second := decode[listView[voucherView]](page(changed, "&cursor="+*first.NextCursor).want(http.StatusOK))
-	dropped := e.changeSecret(false)
-	third := decode[listView[voucherView]](page(dropped, "&cursor="+*second.NextCursor).want(http.StatusOK))
-	require.NotEqual(t, first.Items[0].ID, second.Items[0].ID)
-	require.NotEqual(t, second.Items[0].ID, third.Items[0].ID)
-	dropped.guest().bad().get("/api/v1/vouchers?cursor="+*first.NextCursor).problem(http.StatusBadRequest, "invalid_request")
+	first, second := e.sale(1), e.sale(1)
+	list := decode[listView[voucherView]](e.guest().get(vouchersPath + "?limit=1").want(http.StatusOK))
+	require.Equal(t, []string{second.ID}, idsOf(list.Items))
+	next := vouchersPath + "?cursor=" + *list.NextCursor
+	rest := decode[listView[voucherView]](e.changeSecret(true).guest().get(next).want(http.StatusOK))
+	require.Equal(t, []string{first.ID}, idsOf(rest.Items))
+	e.changeSecret(false).guest().bad().get(next).problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestLoginSurvivesChangeOfSecret: a code that was sent before a change of secret is accepted after it, even from a client

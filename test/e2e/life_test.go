@@ -70,7 +70,7 @@ func startProvider(t *testing.T, shop string) (url string) {
 }
 
 // TestPaymentsOverHTTP pays and refunds orders at the example of a payment provider, one of them after its cancellation. The money
-// moves once. TestLostNoticeIsInquired and TestEveryNotice of package handler lose and double notices.
+// moves once. TestOrderIsNotClosedOverPayment and TestEveryNotice of package handler lose and double notices.
 func TestPaymentsOverHTTP(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
