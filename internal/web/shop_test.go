@@ -41,11 +41,3 @@ func TestShopFront(t *testing.T) {
 	assert.Equal(t, "#0a7c34", manifest["theme_color"])
 	assert.Len(t, manifest["icons"], 3)
 }
-
-// TestShopFrontWithoutSettings: nothing refers to a shop, and only resources of this server are allowed.
-func TestShopFrontWithoutSettings(t *testing.T) {
-	page := get(t, "/")
-	assert.Contains(t, page.Header.Get("Content-Security-Policy"), "; img-src 'self' data:; ")
-	assert.NotContains(t, body(t, page), "data-shop")
-	assert.Contains(t, body(t, get(t, "/manifest.webmanifest")), `"name":"Seckill"`)
-}
