@@ -39,12 +39,11 @@ func TestShops(t *testing.T) {
 	e := start(t)
 	operator := e.staff("13900000002", domain.RoleOperator)
 	a := operator.key("a shop").post("/api/v1/admin/shops", `{"name":"桂花茶餐厅","area":"大关","address":"金华路 29 号","open_hours":"10:00-22:00"}`)
-	created := decode[shopView](a.want(http.StatusCreated))
 	want := shopView{
 		ID: "1", Name: "桂花茶餐厅", Area: "大关", Address: "金华路 29 号", TypeID: "1", OpenHours: "10:00-22:00",
 		CreatedAt: "2026-11-11T12:00:00Z", UpdatedAt: "2026-11-11T12:00:00Z",
 	}
-	require.Equal(t, want, created)
+	require.Equal(t, want, decode[shopView](a.want(http.StatusCreated)))
 	require.Equal(t, "/api/v1/shops/1", a.header.Get("Location"))
 	require.Equal(t, want, decode[shopView](e.guest().get("/api/v1/shops/1").want(http.StatusOK)))
 
@@ -60,14 +59,9 @@ func TestShops(t *testing.T) {
 	require.Equal(t, []int{1, 1, 0}, sizes)
 	require.Equal(t, []shopView{second, want}, all, "newest first")
 
-	operator.patch("/api/v1/admin/shops/99", map[string]string{"name": "n"}).problem(http.StatusNotFound, "not_found")
-	e.guest().get("/api/v1/shops/99").problem(http.StatusNotFound, "not_found")
-	var log []string
-	for _, entry := range decode[listView[struct{ Action, Detail string }]](operator.get("/api/v1/admin/audit").want(http.StatusOK)).Items {
-		log = append(log, entry.Action+" "+entry.Detail)
-	}
-	require.Contains(t, log, `change_shop shop 1; address: "金华路 29 号" -> "新址 1 号"`)
-	require.Contains(t, log, `create_shop shop 2; name: "" -> "second"; type_id: "0" -> "1"`)
+	log := operator.audit("")
+	require.Equal(t, auditEntry{Actor: "admin", Action: "create_shop", Detail: `shop 2; name: "" -> "second"; type_id: "0" -> "1"`, ActorID: e.admin().login.User.ID}, log[0])
+	require.Equal(t, `shop 1; address: "金华路 29 号" -> "新址 1 号"`, log[1].Detail)
 }
 
 func TestInvalidShop(t *testing.T) {
@@ -286,13 +280,11 @@ func TestNewVoucherIsChecked(t *testing.T) {
 func TestBrowse(t *testing.T) {
 	e := start(t)
 	admin, now := e.admin(), e.clock.now()
-	titled := func(title string) func(map[string]any) { return func(b map[string]any) { b["title"] = title } }
-	later := func(b map[string]any) { b["begin_at"] = now.Add(time.Minute).Format(time.RFC3339) }
-	running, soldOut := e.sale(5, titled("Tea")), e.sale(0, titled("Green tea"))
-	upcoming, ended := e.sale(5, titled("Soup"), later), e.sale(5)
+	running, soldOut := e.sale(5, with("title", "Tea")), e.sale(0, with("title", "Green tea"))
+	upcoming, ended := e.sale(5, with("title", "Soup"), with("begin_at", now.Add(time.Minute))), e.sale(5)
 	admin.patch(ended.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 	plain := e.normal()
-	draft := e.draft(titled("Teapot"))
+	draft := e.draft(with("title", "Teapot"))
 
 	type browseView struct {
 		listView[voucherView]
@@ -326,43 +318,37 @@ func TestBrowse(t *testing.T) {
 // TestDraftNeedsATitleOnly: everything else can follow, and the checklist says what is missing by then.
 func TestDraftNeedsATitleOnly(t *testing.T) {
 	e := start(t)
-	operator := e.staff("13900000002", domain.RoleOperator)
+	operator, now := e.staff("13900000002", domain.RoleOperator), e.clock.now().Format(time.RFC3339)
+	post := func(body map[string]any) answer { return operator.bad().post("/api/v1/admin/vouchers", body) }
 	lacks := func(v voucherView) []string {
 		return operator.post(v.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state").fields()
 	}
-	create := func(body map[string]any) voucherView {
-		body["status"] = "draft"
-		return decode[voucherView](operator.post("/api/v1/admin/vouchers", body).want(http.StatusCreated))
-	}
-	idea := create(map[string]any{"title": "An idea"})
-	require.Equal(t, []string{"normal", "draft"}, []string{idea.Type, idea.Status})
-	require.Equal(t, []string{"shop_id", "actual_value"}, lacks(idea))
-	idea = decode[voucherView](operator.patch(idea.adminPath(), map[string]any{"limit_per_user": 2}).want(http.StatusOK))
-	require.Equal(t, []string{"seckill", "draft"}, []string{idea.Type, idea.Status})
-	require.Equal(t, []string{"shop_id", "actual_value", "end_at", "stock"}, lacks(idea))
-
-	sale := create(map[string]any{"title": "A sale", "limit_per_user": 2})
-	require.Equal(t, "seckill", sale.Type)
+	sale := decode[voucherView](post(map[string]any{"status": "draft", "title": "An idea"}).want(http.StatusCreated))
+	require.Equal(t, []string{"normal", "draft"}, []string{sale.Type, sale.Status})
+	require.Equal(t, []string{"shop_id", "actual_value"}, lacks(sale))
+	sale = decode[voucherView](operator.patch(sale.adminPath(), map[string]any{"limit_per_user": 2}).want(http.StatusOK))
+	require.Equal(t, []string{"seckill", "draft"}, []string{sale.Type, sale.Status})
 	require.Zero(t, *sale.Stock)
 	require.Equal(t, []string{"shop_id", "actual_value", "end_at", "stock"}, lacks(sale))
-	operator.patch(sale.adminPath(), map[string]any{"title": "A better title"}).want(http.StatusOK)
+
 	e.newShop("shop")
-	now := e.clock.now()
 	operator.patch(sale.adminPath(), map[string]any{
-		"shop_id": "1", "pay_value": 100, "actual_value": 200, "begin_at": now.Format(time.RFC3339), "end_at": now.Add(time.Hour).Format(time.RFC3339),
-		"segments": 4,
+		"shop_id": "1", "pay_value": 100, "actual_value": 200, "begin_at": now, "end_at": e.clock.now().Add(time.Hour).Format(time.RFC3339), "segments": 4,
 	}).want(http.StatusOK)
 	require.Equal(t, []string{"stock"}, lacks(sale))
 	operator.post(sale.adminPath()+"/stock", map[string]any{"delta": 3, "reason": "the first ones"}).want(http.StatusOK)
 	operator.post(sale.adminPath()+"/publish", nil).want(http.StatusOK)
 
-	for field, body := range map[string]map[string]any{
-		"title": {"status": "draft", "pay_value": 1}, "end_at": {"status": "draft", "title": "half a window", "begin_at": now.Format(time.RFC3339)},
+	for _, tc := range []struct {
+		body   map[string]any
+		fields []string
+	}{
+		{map[string]any{"status": "draft", "pay_value": 1}, []string{"title"}},
+		{map[string]any{"status": "draft", "title": "half a window", "begin_at": now}, []string{"end_at"}},
+		{map[string]any{"title": "no draft"}, []string{"shop_id", "pay_value", "actual_value"}},
 	} {
-		require.Equal(t, []string{field}, operator.bad().post("/api/v1/admin/vouchers", body).problem(http.StatusBadRequest, "invalid_request").fields())
+		require.Equal(t, tc.fields, post(tc.body).problem(http.StatusBadRequest, "invalid_request").fields())
 	}
-	require.Equal(t, []string{"shop_id", "pay_value", "actual_value"},
-		operator.bad().post("/api/v1/admin/vouchers", map[string]any{"title": "no draft"}).problem(http.StatusBadRequest, "invalid_request").fields())
 }
 
 // TestDeleteDraft: what buyers may have seen, or hold, stays.
@@ -397,36 +383,34 @@ func TestPublish(t *testing.T) {
 	e := start(t)
 	operator, buyer := e.staff("13900000002", domain.RoleOperator), e.buyer(1)
 	now := e.clock.now()
-	draft := e.draft(func(b map[string]any) {
-		b["shop_id"], b["pay_value"], b["stock"], b["currency"] = "7", 20000, 0, "XXX"
-		b["begin_at"], b["end_at"] = now.Add(-2*time.Hour).Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)
-	})
 	type checklist struct {
 		Problems, Warnings []struct{ Field string }
 	}
-	want := []string{"shop_id", "pay_value", "currency", "end_at", "stock"}
-	p := operator.post(draft.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
-	require.Equal(t, want, p.fields())
-	var listed []string
-	for _, f := range decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK)).Problems {
-		listed = append(listed, f.Field)
+	list := func(v voucherView) checklist {
+		return decode[checklist](operator.get(v.adminPath() + "/checklist").want(http.StatusOK))
 	}
-	require.Equal(t, want, listed)
-	require.Equal(t, []string{"status"}, operator.patch(draft.adminPath(), map[string]string{"status": "on"}).problem(http.StatusBadRequest, "invalid_request").fields())
-	buyer.get(draft.path()).problem(http.StatusNotFound, "not_found")
+	bad := e.draft(func(b map[string]any) {
+		b["shop_id"], b["pay_value"], b["stock"], b["currency"] = "7", 20000, 0, "XXX"
+		b["begin_at"], b["end_at"] = now.Add(-2*time.Hour).Format(time.RFC3339), now.Add(-time.Hour).Format(time.RFC3339)
+	})
+	p := operator.post(bad.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
+	require.Equal(t, []string{"shop_id", "pay_value", "currency", "end_at", "stock"}, p.fields())
+	require.Len(t, list(bad).Problems, 5)
+	require.Equal(t, []string{"status"}, operator.patch(bad.adminPath(), map[string]string{"status": "on"}).problem(http.StatusBadRequest, "invalid_request").fields())
 
-	draft = e.draft(func(b map[string]any) { b["limit_per_user"] = 3 })
+	draft := e.draft(with("limit_per_user", 3))
 	e.newShop("shop")
+	listed := `"id":"` + draft.ID + `"`
 	e.guest().get(draft.path()).problem(http.StatusNotFound, "not_found") // in memory now
-	require.NotContains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"id":"`+draft.ID+`"`)
+	require.NotContains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), listed)
 	operator.patch(draft.adminPath(), map[string]any{"limit_per_user": 1}).want(http.StatusOK) // there are no orders yet
-	list := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
-	require.Empty(t, list.Problems)
-	require.Len(t, list.Warnings, 2, "no picture, and it begins at once")
+	before := list(draft)
+	require.Empty(t, before.Problems)
+	require.Len(t, before.Warnings, 2, "no picture, and it begins at once")
 	published := decode[voucherView](operator.key("publish").post(draft.adminPath()+"/publish", nil).want(http.StatusOK))
 	require.Equal(t, "on", published.Status)
 	require.Equal(t, "on_sale", decode[voucherView](e.guest().get(draft.path()).want(http.StatusOK)).State)
-	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), `"id":"`+draft.ID+`"`)
+	require.Contains(t, string(e.guest().get(vouchersPath).want(http.StatusOK).body), listed)
 	require.Len(t, e.page().get("/voucher/list/1").list(), 1)
 	buyer.place(published)
 
@@ -434,8 +418,6 @@ func TestPublish(t *testing.T) {
 	require.Equal(t, published.UpdatedAt, again.UpdatedAt, "publishing again changes nothing")
 	operator.patch(draft.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 	operator.post(draft.adminPath()+"/publish", nil).problem(http.StatusConflict, "invalid_state")
-	off := decode[checklist](operator.get(draft.adminPath() + "/checklist").want(http.StatusOK))
-	require.Equal(t, list, off, "the same as before it was published")
-	operator.post("/api/v1/admin/vouchers/99/publish", nil).problem(http.StatusNotFound, "not_found")
+	require.Equal(t, before, list(draft), "the same as before it was published")
 	require.Contains(t, operator.audit("voucher_id=" + draft.ID)[1].Detail, "status: draft -> on")
 }

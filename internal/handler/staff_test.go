@@ -105,39 +105,39 @@ func (e *environment) requests(admin, of client) (brief []string) {
 	return brief
 }
 
-// TestAdminRequestsAreRecorded covers changes, reads, refusals, logins and commands.
+// TestAdminRequestsAreRecorded covers changes, reads, refusals, logins and commands. Equal reads and refusals of a minute are recorded once,
+// but those of phone numbers.
 func TestAdminRequestsAreRecorded(t *testing.T) {
 	e := start(t)
 	buyer, v := e.buyer(1), e.sale(9)
 	o := buyer.place(v)
 	operator, viewer, admin := e.staff("13900000002", domain.RoleOperator), e.staff("13900000003", domain.RoleViewer), e.admin()
+	path := "/api/v1/admin/orders/" + o.ID
+	const search = "/api/v1/admin/orders?phone=13800000001"
 
-	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
+	for range 2 {
+		operator.get(path).want(http.StatusOK)
+		operator.get(path + "/phone").want(http.StatusOK)
+		operator.get(search).want(http.StatusOK)
+		viewer.post(path+"/cancel", nil).problem(http.StatusForbidden, "forbidden")
+		viewer.get(search).problem(http.StatusForbidden, "forbidden")
+	}
 	operator.get("/api/v1/admin/orders/77").want(http.StatusNotFound)
-	for range 2 {
-		operator.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
-		operator.get("/api/v1/admin/orders?phone=13800000001").want(http.StatusOK)
-	}
 	operator.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}).want(http.StatusOK)
-	operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusOK)
-	operator.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).want(http.StatusConflict)
+	operator.post(path+"/cancel", nil).want(http.StatusOK)
+	operator.post(path+"/cancel", nil).want(http.StatusConflict)
 	e.clock.advance(time.Minute)
-	operator.get("/api/v1/admin/orders/" + o.ID).want(http.StatusOK)
-	for range 2 {
-		viewer.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil).problem(http.StatusForbidden, "forbidden")
-		viewer.get("/api/v1/admin/orders?phone=13800000001").problem(http.StatusForbidden, "forbidden")
-	}
+	operator.get(path).want(http.StatusOK)
 	buyer.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
 
 	require.Equal(t, []string{
 		"operator POST /auth/login  OK",
 		"operator GET /admin/orders/:id " + o.ID + " OK",
+		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+		"operator GET /admin/orders  OK",
+		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
+		"operator GET /admin/orders  OK",
 		"operator GET /admin/orders/:id 77 Not Found",
-		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
-		"operator GET /admin/orders  OK",
-		"operator GET /admin/orders/:id/phone " + o.ID + " OK",
-		"operator GET /admin/orders  OK",
 		"operator POST /admin/orders/search  OK",
 		"operator POST /admin/orders/:id/cancel " + o.ID + " OK",
 		"operator POST /admin/orders/:id/cancel " + o.ID + " Conflict",
@@ -158,7 +158,6 @@ func TestAdminRequestsAreRecorded(t *testing.T) {
 	_, list = walk[requestView](admin, "/api/v1/admin/audit?kind=request&target="+o.ID, 2)
 	require.Equal(t, "127.0.0.0/24", list[0].Network)
 	require.NotEmpty(t, list[0].RequestID)
-	admin.bad().get("/api/v1/admin/audit?kind=all").problem(http.StatusBadRequest, "invalid_request")
 }
 
 // TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
@@ -187,36 +186,31 @@ func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
 // TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number.
 func TestAdminAnswersMaskPhones(t *testing.T) {
 	e := start(t)
-	buyer := e.buyer(1)
 	v := e.sale(9)
-	o := buyer.place(v)
-	paid := e.buyer(2).paid(v).Order
+	o, paid := e.buyer(1).place(v), e.buyer(1).paid(e.sale(9)).Order
 	admin := e.admin()
-	full := []string{"13800000001", "13800000002"}
+	const full = "13800000001"
 	admin.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
 	for _, a := range []answer{
-		admin.get("/api/v1/admin/orders"),
-		admin.get("/api/v1/admin/orders?phone=13800000001"),
-		admin.post("/api/v1/admin/orders/search", map[string]string{"phone": "13800000001"}),
-		admin.post("/api/v1/admin/orders/search?status=paid", map[string]string{"phone": "13800000002"}),
+		admin.get("/api/v1/admin/orders?phone=" + full),
+		admin.post("/api/v1/admin/orders/search", map[string]string{"phone": full}),
+		admin.post("/api/v1/admin/orders/search?status=paid", map[string]string{"phone": full}),
 		admin.get("/api/v1/admin/orders/" + o.ID),
 		admin.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil),
 		admin.post("/api/v1/admin/orders/"+paid.ID+"/redeem", nil),
-		admin.get("/api/v1/admin/vouchers/" + v.ID + "/stats"),
+		admin.get(v.adminPath() + "/stats"),
 		admin.get("/api/v1/admin/audit?limit=100"),
 		admin.get("/api/v1/admin/audit?kind=request&limit=100"),
 	} {
 		a.want(http.StatusOK)
 		if strings.Contains(a.what, "/orders") {
-			assert.Regexp(t, `138\*\*\*\*000[12]|"status":"(cancelled|redeemed)"`, string(a.body), a.what)
+			assert.Regexp(t, `138\*\*\*\*0001|"status":"(cancelled|redeemed)"`, string(a.body), a.what)
 		}
-		for _, phone := range full {
-			assert.NotContains(t, string(a.body), phone, a.what)
-		}
+		assert.NotContains(t, string(a.body), full, a.what)
 	}
 	stored := e.dumpOf("admin_requests", "audit_log")
 	assert.Contains(t, stored, "/admin/orders/search")
-	assert.NotContains(t, stored, "13800000001")
+	assert.NotContains(t, stored, full)
 	admin.bad().post("/api/v1/admin/orders/search", map[string]string{"phone": ""}).problem(http.StatusBadRequest, "invalid_request")
 }
 
@@ -244,20 +238,19 @@ func TestExports(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, db option) {
 		e := newEnv(t, db)
 		viewer := e.staff("13900000003", domain.RoleViewer)
+		read := func(file string) []map[string]string { return viewer.get("/api/v1/admin/" + file).file() }
 		const title = "=HYPERLINK(\"http://x\", \"win\"),\n100 元"
-		v, other := e.sale(300, func(b map[string]any) { b["title"] = title }), e.sale(5)
+		v, other := e.sale(300, with("title", title)), e.sale(5)
 		var newest orderView
 		for n := range domain.MaxPageSize + 3 { // more than a page
 			newest = e.buyer(n).place(v)
 		}
-		paid := e.buyer(999).place(other)
-		e.buyer(999).post(paid.path()+"/pay", nil).want(http.StatusOK)
+		paid := e.buyer(999).pay(e.buyer(999).place(other)).Order
 		e.exec("INSERT INTO payments (order_id, provider, provider_ref, amount, currency, status, created_at, updated_at) "+
 			"VALUES (77, 'sandbox', '=1+1', 500, 'JPY', 2, ?, ?)", e.clock.now(), e.clock.now()) // of an order that does not exist
 
-		rows := viewer.get("/api/v1/admin/orders.csv").file()
-		require.Len(t, rows, domain.MaxPageSize+4)
-		rows = viewer.get("/api/v1/admin/orders.csv?voucher_id=" + v.ID).file()
+		require.Len(t, read("orders.csv"), domain.MaxPageSize+4)
+		rows := read("orders.csv?voucher_id=" + v.ID)
 		require.Len(t, rows, domain.MaxPageSize+3)
 		require.Equal(t, map[string]string{
 			"order_id": newest.ID, "voucher_id": v.ID, "title": "'" + title, "user_id": newest.UserID, "phone": "138****0102", "status": "pending_payment",
@@ -267,42 +260,33 @@ func TestExports(t *testing.T) {
 			"valid_from_utc": "", "valid_until_utc": "",
 		}, rows[0])
 
-		rows = viewer.get("/api/v1/admin/payments.csv").file()
+		rows = read("payments.csv")
 		require.Len(t, rows, 2)
-		require.Equal(t, []string{"'=1+1", "500", "JPY", "77", ""}, []string{rows[0]["provider_ref"], rows[0]["amount"], rows[0]["currency"], rows[0]["order_id"], rows[0]["voucher_id"]})
-		require.Equal(t, []string{paid.ID, other.ID, "pending"}, []string{rows[1]["order_id"], rows[1]["voucher_id"], rows[1]["status"]})
-		require.Len(t, viewer.get("/api/v1/admin/payments.csv?voucher_id="+other.ID).file(), 1)
-		require.Empty(t, viewer.get("/api/v1/admin/payments.csv?voucher_id="+v.ID).file())
+		require.Subset(t, rows[0], map[string]string{"provider_ref": "'=1+1", "amount": "500", "currency": "JPY", "order_id": "77", "voucher_id": ""})
+		require.Subset(t, rows[1], map[string]string{"order_id": paid.ID, "voucher_id": other.ID, "status": "pending"})
+		require.Len(t, read("payments.csv?voucher_id="+other.ID), 1)
 
-		rows = viewer.get("/api/v1/admin/audit.csv?voucher_id=" + v.ID).file()
+		rows = read("audit.csv?voucher_id=" + v.ID)
 		require.Equal(t, "create_voucher", rows[len(rows)-1]["action"])
-		rows = viewer.get("/api/v1/admin/audit.csv?kind=request").file()
-		require.Equal(t, []string{"/api/v1/admin/audit.csv", "viewer"}, []string{rows[0]["route"], rows[0]["role"]})
-		exports := 0
-		for _, row := range rows {
-			if strings.HasSuffix(row["route"], ".csv") && row["user_id"] == viewer.login.User.ID {
-				exports++
-			}
-		}
-		require.Equal(t, 7, exports, "every export is recorded, before it runs")
+		rows = read("audit.csv?kind=request")
+		require.Subset(t, rows[0], map[string]string{"route": "/api/v1/admin/audit.csv", "role": "viewer", "user_id": viewer.login.User.ID})
+		require.Equal(t, 6, len(rows)-e.count("admin_requests WHERE route NOT LIKE '%.csv'"), "every export is recorded, before it runs")
 		viewer.bad().get("/api/v1/admin/audit.csv?kind=request&voucher_id=1").problem(http.StatusBadRequest, "invalid_request")
 	})
 }
 
 // TestExportForRegion: a file for a spreadsheet program whose decimal separator is a comma, with the days of a time zone, the
-// language of the page, and ids that keep their digits.
+// language of the page, and ids that keep their digits. TestCells, TestExactCells and TestSheetTexts have the cells.
 // Source: mui/mui-x#3689, Automattic/woocommerce-payments#8522, pretix/pretix#5695, ApamaCommunity/apama-log-analyzer#5.
 func TestExportForRegion(t *testing.T) {
 	e := start(t)
 	e.clock.advance(270 * time.Minute) // 16:30 in UTC, 00:30 of the next day in Shanghai
-	v := e.sale(9, func(b map[string]any) { b["pay_value"] = 1205 })
+	v := e.sale(9, with("pay_value", 1205))
 	paid := e.buyer(1).paid(v)
 	admin := e.admin()
-	semicolon := "%3B"
-	read := func(name, query string) [][]string {
+	read := func(name, query string) map[string]string {
 		t.Helper()
-		path := "/api/v1/admin/" + name + ".csv?tz=Asia/Shanghai&separator=" + semicolon + "&decimal=," + query
-		a := admin.raw("GET", path, nil) // the document's reader knows commas only
+		a := admin.raw("GET", "/api/v1/admin/"+name+".csv?tz=Asia/Shanghai&decimal=,"+query, nil) // the document's reader knows commas only
 		a.t = t
 		a.want(http.StatusOK)
 		require.Equal(t, `attachment; filename="`+name+`-2026-11-12.csv"`, a.header.Get("Content-Disposition"))
@@ -310,41 +294,27 @@ func TestExportForRegion(t *testing.T) {
 		file.Comma = ';'
 		records, err := file.ReadAll()
 		require.NoError(t, err)
-		return records
+		row := map[string]string{}
+		for i, column := range records[0] {
+			row[column] = records[1][i]
+		}
+		return row
 	}
-	cell := func(records [][]string, column string) string {
-		t.Helper()
-		i := slices.Index(records[0], column)
-		require.GreaterOrEqual(t, i, 0, "%s in %s", column, records[0])
-		return records[1][i]
-	}
-	for name, at := range map[string]string{"orders": "paid_at", "payments": "created_at"} {
-		records := read(name, "")
-		assert.Equal(t, "12,05", cell(records, "amount"), name)
-		assert.Equal(t, "2026-11-12 00:30:00", cell(records, at+" (Asia/Shanghai)"), name)
-		assert.Equal(t, paid.Order.ID, cell(records, "order_id"), name)
-	}
-	ref := cell(read("payments", ""), "provider_ref")
-	assert.Equal(t, ref, cell(read("orders", ""), "payment_ref"))
+	payment := read("payments", "&separator=;") // as people type it
+	assert.Equal(t, "12,05", payment["amount"])
+	assert.Equal(t, "2026-11-12 00:30:00", payment["created_at (Asia/Shanghai)"])
+	assert.Equal(t, paid.Order.ID, payment["order_id"])
 	for lang, want := range map[string]map[string]string{
-		"en": {"Order": paid.Order.ID + "\t", "Sale ID": v.ID + "\t", "Status": "Paid", "Face value": "100,00", "Payment reference": ref},
+		"en": {"Order": paid.Order.ID + "\t", "Sale ID": v.ID + "\t", "Status": "Paid", "Face value": "100,00", "Payment reference": payment["provider_ref"]},
 		"zh": {"订单号": paid.Order.ID + "\t", "活动 ID": v.ID + "\t", "状态": "已支付", "面值": "100,00", "支付时间 (Asia/Shanghai)": "2026-11-12 00:30:00"},
 	} {
-		records := read("orders", "&ids=text&lang="+lang)
-		for column, text := range want {
-			assert.Equal(t, text, cell(records, column), "%s %s", lang, column)
-		}
-		state := map[string][2]string{"en": {"Status", "Succeeded"}, "zh": {"状态", "成功"}}[lang]
-		assert.Equal(t, state[1], cell(read("payments", "&lang="+lang), state[0]))
+		assert.Subset(t, read("orders", "&separator=%3B&ids=text&lang="+lang), want)
 	}
 	for _, name := range []string{"orders", "payments", "audit"} {
-		for _, column := range read(name, "&lang=zh")[0] {
+		for column := range read(name, "&separator=%3B&lang=zh") {
 			assert.NotRegexp(t, `^\w+$`, column, name)
 		}
 	}
-	semicolon = ";" // as people type it
-	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit", ""), "at (Asia/Shanghai)"))
-	assert.Equal(t, "2026-11-12 00:30:00", cell(read("audit", "&lang=zh"), "时间 (Asia/Shanghai)"))
 
 	for _, query := range []string{"tz=Mars", "tz=", "tz=Local", "tz=../etc/passwd", "separator=x", "separator=", "decimal=;", "lang=de", "lang=", "ids=digits"} {
 		p := admin.bad().get("/api/v1/admin/orders.csv?"+query).problem(http.StatusBadRequest, "invalid_request")
