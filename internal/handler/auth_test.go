@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,64 +207,47 @@ func TestCodeCooldown(t *testing.T) {
 	e.tryCode("0086"+phone, e.outbox.code(phone)).want(http.StatusOK)
 }
 
-// TestFailedCodeCanBeRetried: after the Retry-After of one second, a failed code can be sent again.
-func TestFailedCodeCanBeRetried(t *testing.T) {
+// TestMessagesThatFail: a code that was not sent costs no quota, and can be requested again after one second. A client that disconnects
+// while its code is sent, and a provider that is too slow, give no quota back, because the message may arrive.
+func TestMessagesThatFail(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool
-	broken.Store(true)
-	e := newEnv(t, func(s *setup) {
-		s.limits = true
-		s.sender = func(inner auth.CodeSender) auth.CodeSender {
-			return func(ctx context.Context, phone, code string, expires time.Time) error {
-				if broken.Load() {
-					return errors.New("the provider answered 500 for +49123")
-				}
-				return inner(ctx, phone, code, expires)
-			}
-		}
-	})
-	a := e.sendCode(phone)
-	a.problem(http.StatusServiceUnavailable, "unavailable")
-	assert.NotContains(t, string(a.body), "provider")
-	require.Equal(t, 1, a.retryAfter())
-	for range 20 { // codes that were not sent cost no quota
-		e.sendCode(phone).problem(http.StatusServiceUnavailable, "unavailable")
-	}
-	assert.NotContains(t, e.dumpOf("login_codes"), phone)
-	broken.Store(false)
-	for range 3 {
-		e.sendCode(phone).want(http.StatusOK)
-	}
-	assert.Contains(t, e.dumpOf("login_codes"), phone)
-}
-
-// TestMessageOnItsWayCostsQuota: a client that disconnects while its code is sent, and a provider that is too slow, give
-// no quota back, because the message may arrive.
-func TestMessageOnItsWayCostsQuota(t *testing.T) {
-	t.Parallel()
-	for name, outcome := range map[string]func(ctx context.Context, disconnect func()) error{
-		"client disconnects": func(ctx context.Context, disconnect func()) error { disconnect(); return ctx.Err() },
-		"provider is slow":   func(context.Context, func()) error { return &net.DNSError{IsTimeout: true} },
+	for name, tc := range map[string]struct {
+		err  error // of the provider; nil: the client disconnects
+		sent int   // messages until the limit
+	}{
+		"refused by the provider": {errors.New("the provider answered 500 for +49123"), 20},
+		"client disconnects":      {nil, 3},
+		"provider is slow":        {&net.DNSError{IsTimeout: true}, 3},
 	} {
-		ctx, disconnect := context.WithCancel(t.Context())
+		var ctx context.Context
+		var disconnect context.CancelFunc
+		sent := 0
 		e := newEnv(t, func(s *setup) {
 			s.limits = true
 			s.sender = func(auth.CodeSender) auth.CodeSender {
-				return func(ctx context.Context, _, _ string, _ time.Time) error { return outcome(ctx, disconnect) }
+				return func(ctx context.Context, _, _ string, _ time.Time) error {
+					sent++
+					if tc.err == nil {
+						disconnect()
+						return ctx.Err()
+					}
+					return tc.err
+				}
 			}
 		})
-		sent := 0
-		for range 10 {
-			_, err := e.auth.SendCode(ctx, phone, auth.Asker{})
-			var limited *domain.RateLimitedError
-			if errors.As(err, &limited) {
-				break
-			}
-			sent++
+		for range 20 {
 			ctx, disconnect = context.WithCancel(t.Context())
+			_, _ = e.auth.SendCode(ctx, phone, auth.Asker{})
+			disconnect()
 		}
-		disconnect()
-		assert.Equal(t, 3, sent, name)
+		assert.Equal(t, tc.sent, sent, name)
+		if tc.sent == 20 {
+			a := e.sendCode(phone)
+			a.problem(http.StatusServiceUnavailable, "unavailable")
+			assert.NotContains(t, string(a.body), "provider")
+			require.Equal(t, 1, a.retryAfter())
+			assert.NotContains(t, e.dumpOf("login_codes"), phone)
+		}
 	}
 }
 

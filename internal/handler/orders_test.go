@@ -160,25 +160,24 @@ func (e *environment) letExpire(o orderView) {
 	require.NoError(e.t, err)
 }
 
-// After an order has expired, its user gets neither a pass nor another order of the sale. A repeated request still
-// returns its order. Other users and other sales are not affected.
+// After an order has expired, its user gets neither a pass nor another order of the sale, and in lane queue no unit. A repeated request
+// still returns its order. Other users are not affected.
 func TestUnpaidLimit(t *testing.T) {
-	e := start(t)
-	v := e.passSale(9)
-	user := e.buyer(1)
+	e := startQueue(t)
+	v, user := e.passSale(9), e.buyer(1)
 	buyer := user.withPass(v)
-	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	e.letExpire(decode[orderView](first))
+	first := buyer.key("k").post(v.orders(), nil).want(http.StatusAccepted)
+	e.work()
+	e.letExpire(orderView{ID: decode[queuedView](first).OrderID})
 
 	const detail = "the user did not pay earlier orders of this sale in time"
-	p := buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-	assert.Equal(t, detail, p.Detail)
-	p = user.post(v.path()+"/entry", nil).problem(http.StatusConflict, "unpaid_limit")
-	assert.Equal(t, detail, p.Detail)
+	for _, a := range []answer{buyer.post(v.orders(), nil), user.post(v.path()+"/entry", nil), buyer.key("l").post(v.orders(), nil)} {
+		assert.Equal(t, detail, a.problem(http.StatusConflict, "unpaid_limit").Detail)
+	}
+	assert.Empty(t, e.waiting())
 	buyer.key("k").post(v.orders(), nil).same(first)
-	buyer.key("l").post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-	e.buyer(2).withPass(v).place(v)
-	assert.EqualValues(t, 8, e.stock(v.ID))
+	e.buyer(2).withPass(v).queue(v)
+	assert.EqualValues(t, 9, e.stock(v.ID))
 	e.checkInvariants()
 }
 
@@ -207,33 +206,26 @@ func TestPauseAfterCancellation(t *testing.T) {
 func TestPayTimeoutOfSale(t *testing.T) {
 	e := start(t)
 	type view struct {
-		PayTimeout  *int `json:"pay_timeout"`
-		UnpaidLimit *int `json:"unpaid_limit"`
+		PayTimeout  int `json:"pay_timeout"`
+		UnpaidLimit int `json:"unpaid_limit"`
 	}
-	settings := func(v voucherView) view { return decode[view](e.guest().get(v.path()).want(http.StatusOK)) }
-	v, plain, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.sale(9), e.admin()
-	ninety, three := 90, 3
-	assert.Equal(t, view{&ninety, &three}, settings(v))
-	assert.Equal(t, view{}, settings(plain))
-	assert.Equal(t, "2026-11-11T12:01:30Z", e.buyer(1).place(v).ExpiresAt)
-	assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(1).place(plain).ExpiresAt)
-
+	v, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.admin()
+	buyers := 0
+	check := func(want view, expires, detail string) {
+		t.Helper()
+		assert.Equal(t, want, decode[view](e.guest().get(v.path()).want(http.StatusOK)))
+		buyers++
+		assert.Equal(t, expires, e.buyer(buyers).place(v).ExpiresAt)
+		assert.Equal(t, detail, admin.audit("voucher_id=" + v.ID)[0].Detail)
+	}
+	check(view{90, 3}, "2026-11-11T12:01:30Z", "")
 	admin.patch(v.adminPath(), map[string]any{"title": "renamed"}).want(http.StatusOK)
-	assert.Equal(t, view{&ninety, &three}, settings(v))
-	changed := admin.patch(v.adminPath(), map[string]any{"pay_timeout": 3600, "unpaid_limit": 0}).want(http.StatusOK)
-	hour, off := 3600, 0
-	assert.Equal(t, view{&hour, &off}, decode[view](changed))
-	assert.Equal(t, "2026-11-11T13:00:00Z", e.buyer(2).place(v).ExpiresAt)
-	assert.Equal(t, "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 0", admin.audit("voucher_id=" + v.ID)[0].Detail)
+	check(view{90, 3}, "2026-11-11T12:01:30Z", `title: "100 for 80" -> "renamed"`)
+	admin.patch(v.adminPath(), map[string]any{"pay_timeout": 3600, "unpaid_limit": 5}).want(http.StatusOK)
+	check(view{3600, 5}, "2026-11-11T13:00:00Z", "pay_timeout: 1m30s -> 1h0m0s; unpaid_limit: 3 -> 5")
 	admin.refusedRequest("PATCH", v.adminPath(), `{"pay_timeout":"90","unpaid_limit":3}`, "pay_timeout")
-	admin.refusedRequest("PATCH", v.adminPath(), `{"unpaid_limit":101}`, "unpaid_limit")
-
-	// Null removes what the sale has of its own.
-	none := map[string]any{"pay_timeout": nil, "unpaid_limit": nil}
-	assert.Equal(t, view{}, decode[view](admin.patch(v.adminPath(), none).want(http.StatusOK)))
-	assert.Equal(t, view{}, settings(v))
-	assert.Equal(t, "2026-11-11T12:15:00Z", e.buyer(3).place(v).ExpiresAt)
-	assert.Equal(t, "pay_timeout: 1h0m0s -> default; unpaid_limit: 0 -> default", admin.audit("voucher_id=" + v.ID)[0].Detail)
+	admin.patch(v.adminPath(), map[string]any{"pay_timeout": nil, "unpaid_limit": nil}).want(http.StatusOK)
+	check(view{}, "2026-11-11T12:15:00Z", "pay_timeout: 1h0m0s -> default; unpaid_limit: 5 -> default")
 }
 
 // A queued order keeps the time to pay that its sale had when it was admitted.
@@ -249,20 +241,6 @@ func TestPayTimeoutOfQueuedOrder(t *testing.T) {
 	later := e.buyer(2).queue(v)
 	e.work()
 	assert.Equal(t, "2026-11-11T12:01:00Z", decode[orderView](e.buyer(2).get(orderPath(later)).want(http.StatusOK)).ExpiresAt)
-}
-
-// In lane queue a refused user reserves no unit.
-func TestUnpaidLimitInQueue(t *testing.T) {
-	e := startQueue(t)
-	v, buyer := e.passSale(9), e.buyer(1)
-	buyer = buyer.withPass(v)
-	first := buyer.key("k").post(v.orders(), nil).want(http.StatusAccepted)
-	e.work()
-	e.letExpire(orderView{ID: decode[queuedView](first).OrderID})
-	buyer.post(v.orders(), nil).problem(http.StatusConflict, "unpaid_limit")
-	assert.Empty(t, e.waiting())
-	buyer.key("k").post(v.orders(), nil).same(first)
-	e.buyer(2).withPass(v).queue(v)
 }
 
 // boughtView is what an order says that it is for.
