@@ -41,17 +41,17 @@ func TestUnknownRoutes(t *testing.T) {
 func TestRequestID(t *testing.T) {
 	e := start(t)
 	for id, kept := range map[string]bool{
-		"abc": true, "A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
+		"A-1_b.c": true, strings.Repeat("x", 64): true, "": false, strings.Repeat("x", 65): false,
 		"a b": false, "a\tb": false, "<script>": false, "ü": false, `"`: false, "a,b": false,
 	} {
-		for _, path := range []string{"/healthz", "/nowhere", "/api/v1/vouchers/x"} {
-			got := e.guest().bad().with("X-Request-Id", id).get(path).header.Get("X-Request-Id")
-			assert.Equal(t, kept, got == id, "%q -> %q", id, got)
-			assert.NotEmpty(t, got)
+		for _, path := range []string{"/healthz", "/nowhere"} {
+			c := e.guest().bad().with("X-Request-Id", id)
+			one, two := c.get(path).header.Get("X-Request-Id"), c.get(path).header.Get("X-Request-Id")
+			assert.NotEmpty(t, one)
+			assert.Equal(t, kept, one == id, "%q -> %q", id, one)
+			assert.Equal(t, kept, one == two, "a new id is unique")
 		}
 	}
-	one, two := e.guest().get("/healthz"), e.guest().get("/healthz")
-	assert.NotEqual(t, one.header.Get("X-Request-Id"), two.header.Get("X-Request-Id"))
 }
 
 // exchange is a request that reaches the store.

@@ -2,10 +2,8 @@ package handler_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -240,31 +238,22 @@ func TestVouchersAreRevalidated(t *testing.T) {
 	require.Contains(t, string(ended.body), `"state":"ended"`)
 }
 
-// TestVouchersAreCompressed: large answers are compressed for clients that accept gzip.
+// TestVouchersAreCompressed: large answers are compressed for clients that accept gzip. TestGzipIsThePlainAnswer has the contents.
 func TestVouchersAreCompressed(t *testing.T) {
 	e := start(t)
 	var v voucherView
 	for range 4 {
 		v = e.sale(5)
 	}
-	zipped := e.guest().with("Accept-Encoding", "br, gzip;q=0.8")
-	small := zipped.raw("GET", v.path(), nil)
-	require.Empty(t, small.header.Get("Content-Encoding"))
-	require.Equal(t, "Accept-Encoding", small.header.Get("Vary"))
-	for range 2 {
-		large := zipped.raw("GET", vouchersPath, nil)
-		require.Equal(t, "gzip", large.header.Get("Content-Encoding"))
+	for accept, zipped := range map[string]bool{
+		"br, gzip;q=0.8": true, "": false, "br": false, "gzip;q=0": false, "gzip;q=0.000": false, "x-gzip": false,
+	} {
+		c := e.guest().with("Accept-Encoding", accept)
+		small, large := c.raw("GET", v.path(), nil), c.raw("GET", vouchersPath, nil)
+		require.Empty(t, small.header.Get("Content-Encoding"))
+		require.Equal(t, "Accept-Encoding", small.header.Get("Vary"))
+		require.Equal(t, zipped, large.header.Get("Content-Encoding") == "gzip", accept)
 		require.Equal(t, fmt.Sprint(len(large.body)), large.header.Get("Content-Length"))
-		r, err := gzip.NewReader(bytes.NewReader(large.body))
-		require.NoError(t, err)
-		body, err := io.ReadAll(r)
-		require.NoError(t, err)
-		require.Equal(t, string(e.guest().raw("GET", vouchersPath, nil).body), string(body))
-		require.Contains(t, string(body), `"server_time":"`+e.clock.now().Format(time.RFC3339Nano)+`"`)
-		e.clock.advance(time.Second)
-	}
-	for _, none := range []string{"", "br", "gzip;q=0", "gzip;q=0.000", "x-gzip"} {
-		require.Empty(t, e.guest().with("Accept-Encoding", none).raw("GET", vouchersPath, nil).header.Get("Content-Encoding"), none)
 	}
 }
 
