@@ -214,13 +214,8 @@ func TestRushRoutes(t *testing.T) {
 
 // TestRushRequiresDemoMode: outside demo mode, the answer names the setting.
 func TestRushRequiresDemoMode(t *testing.T) {
-	e := start(t)
-	admin := e.admin()
-	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
-		var body any
-		if method == http.MethodPost {
-			body = map[string]any{"buyers": 1, "stock": 1}
-		}
+	admin := start(t).admin()
+	for method, body := range map[string]any{http.MethodPost: map[string]any{"buyers": 1, "stock": 1}, http.MethodGet: nil, http.MethodDelete: nil} {
 		p := admin.do(method, "/api/v1/admin/rush", body).problem(http.StatusForbidden, "forbidden")
 		assert.Contains(t, p.Detail, "SECKILL_DEMO")
 	}

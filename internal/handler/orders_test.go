@@ -342,22 +342,6 @@ func TestOrderKeepsWhatWasBought(t *testing.T) {
 	})
 }
 
-// TestMovesAnswerWhatWasBought: the answers to actions on an order say what was bought.
-func TestMovesAnswerWhatWasBought(t *testing.T) {
-	e := start(t)
-	v, says := e.breakfast(9)
-	paid, unpaid := e.buyer(1).paid(v).Order, e.buyer(2).place(v)
-	e.replace(v, says)
-	admin := e.admin()
-	begun := decode[struct{ Order boughtView }](e.buyer(2).post(unpaid.path()+"/pay", nil).want(http.StatusOK))
-	assert.Equal(t, says, begun.Order)
-	assert.Equal(t, says, decode[boughtView](e.buyer(2).post(unpaid.path()+"/cancel", nil).want(http.StatusOK)))
-	assert.Equal(t, says, decode[boughtView](admin.post("/api/v1/admin/orders/"+paid.ID+"/redeem", nil).want(http.StatusOK)))
-	undo := map[string]string{"reason": "the wrong guest"}
-	assert.Equal(t, says, decode[boughtView](admin.post("/api/v1/admin/orders/"+paid.ID+"/undo-redeem", undo).want(http.StatusOK)))
-	assert.Equal(t, says, decode[boughtView](e.buyer(1).post(paid.path()+"/refund", nil).want(http.StatusOK)))
-}
-
 // TestOfferIsStoredBeforeItsOrders: no purchase is committed without its texts. Lane queue admits without the database, with the texts
 // of the admission, however long the order waits.
 func TestOfferIsStoredBeforeItsOrders(t *testing.T) {

@@ -207,20 +207,6 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	}
 }
 
-// The header is sent only to browsers that use TLS, as a trusted proxy reports.
-func TestStrictTransportSecurity(t *testing.T) {
-	e := start(t, configured(func(c *handler.Config) {
-		c.TrustedProxies = []string{"192.0.2.1"} // of direct requests
-		c.Pages = map[string]http.Handler{"/": http.NotFoundHandler()}
-	}))
-	for _, path := range []string{"/", "/api/v1/openapi.json"} {
-		for scheme, want := range map[string]string{"https": "max-age=31536000", "http": "", "": ""} {
-			a := e.guest().with("X-Forwarded-Proto", scheme).raw(http.MethodGet, path, nil)
-			assert.Equal(t, want, a.header.Get("Strict-Transport-Security"), "%s %s", path, scheme)
-		}
-	}
-}
-
 func TestSecurityTxt(t *testing.T) {
 	t.Parallel()
 	const path = "/.well-known/security.txt"
@@ -286,8 +272,8 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 	}
 }
 
-// TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser. A proxy is believed if it is
-// trusted, and nobody else: neither the header of another client nor a request for another server's URL.
+// TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser, and TLS is demanded of a browser that uses it.
+// A proxy is believed if it is trusted, and nobody else: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 	e := start(t, configured(func(c *handler.Config) {
 		c.TrustedProxies = []string{"192.0.2.1", "10.0.0.0/8"}
@@ -295,18 +281,31 @@ func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 			_, _ = io.WriteString(w, r.URL.Scheme)
 		})}
 	}))
-	for _, c := range []struct{ from, claimed, url, want string }{
-		{"192.0.2.1:1", "https", "/", "https"}, {"10.1.2.3:1", "HTTPS, http", "/", "https"}, {"192.0.2.1:1", "http", "/", "http"}, {"192.0.2.1:1", "", "/", "http"},
-		{"192.0.2.2:1", "https", "/", "http"}, {"192.0.2.2:1", "", "http://shop.example/", "http"}, {"192.0.2.2:1", "", "https://shop.example/", "https"},
-	} {
-		req := httptest.NewRequest(http.MethodGet, c.url, http.NoBody) // a URL with https is a connection over TLS
-		req.RemoteAddr = c.from
-		req.Header.Set("X-Forwarded-Proto", c.claimed)
-		assert.Equal(t, c.want, string(e.guest().serve(e.handler, req).body), "%+v", c)
+	visit := func(url, from, claimed string, tls bool) answer {
+		req := httptest.NewRequest(http.MethodGet, url, http.NoBody) // a URL with https is a connection over TLS
+		if !tls {
+			req.TLS = nil
+		}
+		req.RemoteAddr = from
+		req.Header.Set("X-Forwarded-Proto", claimed)
+		return e.guest().serve(e.handler, req)
 	}
-	req := httptest.NewRequest(http.MethodGet, "https://shop.example/", http.NoBody)
-	req.TLS = nil // only the request line says so
-	assert.Equal(t, "http", string(e.guest().serve(e.handler, req).body))
+	for _, c := range []struct {
+		from, claimed, url string
+		tls                bool
+		want               string
+	}{
+		{"192.0.2.1:1", "https", "/", false, "https"}, {"10.1.2.3:1", "HTTPS, http", "/", false, "https"}, {"192.0.2.1:1", "http", "/", false, "http"},
+		{"192.0.2.1:1", "", "/", false, "http"}, {"192.0.2.2:1", "https", "/", false, "http"}, {"192.0.2.2:1", "", "http://shop.example/", false, "http"},
+		{"192.0.2.2:1", "", "https://shop.example/", true, "https"},
+		{"192.0.2.2:1", "", "https://shop.example/", false, "http"}, // only the request line says so
+	} {
+		page := visit(c.url, c.from, c.claimed, c.tls)
+		assert.Equal(t, c.want, string(page.body), "%+v", c)
+		strict := map[string]string{"https": "max-age=31536000"}[c.want]
+		assert.Equal(t, strict, page.header.Get("Strict-Transport-Security"), "%+v", c)
+	}
+	assert.NotEmpty(t, visit("/api/v1/openapi.json", "192.0.2.1:1", "https", false).header.Get("Strict-Transport-Security"))
 }
 
 // TestPagesAreServedBesideAPI: pages are served with their own headers to GET and HEAD.
