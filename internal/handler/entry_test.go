@@ -135,22 +135,6 @@ func TestEntryAnswers(t *testing.T) {
 	e.buyer(1).post(later.path()+"/entry", nil).problem(http.StatusConflict, "sale_ended")
 }
 
-// demanded requires that the server demands a solved challenge.
-func (a answer) demanded(detail string) answer {
-	a.t.Helper()
-	p := a.problem(http.StatusForbidden, "challenge_required")
-	assert.Equal(a.t, "this sale needs a solved challenge: "+detail, p.Detail)
-	return a
-}
-
-// solved returns a solution of the challenge of an answer.
-func (a answer) solved() map[string]any {
-	a.t.Helper()
-	solution, err := env.SolveChallenge(decode[struct{ Challenge json.RawMessage }](a).Challenge)
-	require.NoError(a.t, err)
-	return map[string]any{"solution": solution}
-}
-
 // A buyer solves a challenge before the start and enters with it after the start, once. Package entry has the cases.
 func TestEntryWithChallenge(t *testing.T) {
 	env.Full(t)
@@ -158,19 +142,25 @@ func TestEntryWithChallenge(t *testing.T) {
 	begin := e.clock.now().Add(time.Minute)
 	v := e.sale(9, with("entry", map[string]any{"mode": "pass", "challenge": "on"}), with("begin_at", begin))
 	buyer := e.buyer(1)
-	enter := func(c client, body any) answer { return c.post(v.path()+"/entry", body) }
+	enter := func(body any) answer { return buyer.post(v.path()+"/entry", body) }
+	demanded := func(a answer, detail string) {
+		t.Helper()
+		require.Equal(t, "this sale needs a solved challenge: "+detail, a.problem(http.StatusForbidden, "challenge_required").Detail)
+	}
 
-	solution := enter(buyer, nil).demanded("the request has no solution").solved()
-	enter(buyer, solution).problem(http.StatusConflict, "sale_not_started")
+	a := enter(nil)
+	demanded(a, "the request has no solution")
+	text, err := env.SolveChallenge(decode[struct{ Challenge json.RawMessage }](a).Challenge)
+	require.NoError(t, err)
+	solution := map[string]any{"solution": text}
+	enter(solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)
-	enter(e.buyer(2), solution).demanded("the solution belongs to another user")
 	e.used.fail(domain.ErrUnavailable)
-	enter(buyer, solution).problem(http.StatusServiceUnavailable, "unavailable")
+	enter(solution).problem(http.StatusServiceUnavailable, "unavailable")
 	e.used.fail(nil)
-	pass := decode[admissionView](enter(buyer, solution).want(http.StatusOK)).Pass
+	pass := decode[admissionView](enter(solution).want(http.StatusOK)).Pass
 	buyer.with("X-Entry-Pass", pass).place(v)
-	enter(buyer, solution).demanded("the solution was used before")
-	enter(buyer.bad(), map[string]any{"solution": 1}).problem(http.StatusBadRequest, "invalid_request")
+	demanded(enter(solution), "the solution was used before")
 }
 
 // The entry of a sale is stored and returned. A change keeps what it does not name, unless it changes the mode.

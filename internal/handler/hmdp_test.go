@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -536,21 +537,14 @@ func TestHmdpPublish(t *testing.T) {
 
 	common := map[string]any{
 		"shopId": "1", "title": "100元代金券", "subTitle": "周一至周五均可使用", "rules": "全场通用\n无需预约\n不兑现、不找零",
-		"payValue": json.Number("8000"), "actualValue": json.Number("10000"),
+		"payValue": json.Number("8000"), "actualValue": json.Number("10000"), "id": normal, "type": json.Number("0"),
 	}
-	with := func(more map[string]any) map[string]any {
-		for k, v := range common {
-			more[k] = v
-		}
-		return more
-	}
-	require.Equal(t, []map[string]any{
-		with(map[string]any{"id": normal, "type": json.Number("0")}),
-		with(map[string]any{
-			"id": sale, "type": json.Number("1"), "stock": json.Number("100"),
-			"beginTime": "2026-11-11T20:00:00", "endTime": "2026-11-11T22:00:00",
-		}),
-	}, p.get("/voucher/list/1").list(), "oldest first; a normal voucher has no times")
+	timed := maps.Clone(common)
+	maps.Copy(timed, map[string]any{
+		"id": sale, "type": json.Number("1"), "stock": json.Number("100"),
+		"beginTime": "2026-11-11T20:00:00", "endTime": "2026-11-11T22:00:00",
+	})
+	require.Equal(t, []map[string]any{common, timed}, p.get("/voucher/list/1").list(), "oldest first; a normal voucher has no times")
 	p.post("/voucher-order/seckill/"+sale, nil).text()
 	require.Eventually(t, func() bool {
 		return p.get("/voucher/list/1").list()[1]["stock"] == json.Number("99")
@@ -631,22 +625,17 @@ func TestHmdpTimesOfSummerTime(t *testing.T) {
 func TestHmdpVouchersOfShop(t *testing.T) {
 	e := start(t)
 	now := e.clock.now()
-	sale := func(title string, begin, end time.Duration, more map[string]any) voucherView {
-		return e.sale(5, func(b map[string]any) {
-			b["title"], b["begin_at"], b["end_at"] = title, now.Add(begin).Format(time.RFC3339Nano), now.Add(end).Format(time.RFC3339Nano)
-			for k, v := range more {
-				b[k] = v
-			}
-		})
+	sale := func(title string, begin, end time.Duration, more ...func(map[string]any)) voucherView {
+		return e.sale(5, append(more, with("title", title), with("begin_at", now.Add(begin)), with("end_at", now.Add(end)))...)
 	}
-	sale("upcoming", time.Hour, 2*time.Hour, nil)
-	sale("running", -time.Hour, 1500*time.Millisecond, nil)
-	sale("ended", -2*time.Hour, -time.Hour, nil)
-	sale("ends now", -2*time.Hour, 0, nil)
-	off := sale("off", -time.Hour, time.Hour, nil)
+	sale("upcoming", time.Hour, 2*time.Hour)
+	sale("running", -time.Hour, 1500*time.Millisecond)
+	sale("ended", -2*time.Hour, -time.Hour)
+	sale("ends now", -2*time.Hour, 0)
+	off := sale("off", -time.Hour, time.Hour)
 	e.admin().patch(off.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
-	sale("dollars", -time.Hour, time.Hour, map[string]any{"currency": "USD"})
-	sale("elsewhere", -time.Hour, time.Hour, map[string]any{"shop_id": "2"})
+	sale("dollars", -time.Hour, time.Hour, with("currency", "USD"))
+	sale("elsewhere", -time.Hour, time.Hour, with("shop_id", "2"))
 
 	p := e.page()
 	titles := func(shop string) (titles []string) {
