@@ -283,30 +283,21 @@ func TestChangeDuringRefundAll(t *testing.T) {
 	t.Parallel()
 	const paid = 25
 	for name, race := range map[string]struct {
-		change func(e *environment, v voucherView)
-		status int // of the request that runs
-		after  int // of the next one
+		change        func(e *environment, v voucherView)
+		status, after int // of the request that runs, and of the next one
 	}{
 		// The units of the refunds that have begun are sold again, and at most ten more.
-		"the sale is published again": {
-			change: func(e *environment, v voucherView) {
-				e.admin().patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
-			},
-			status: http.StatusConflict, after: http.StatusConflict,
-		},
-		"the operator is removed": {
-			change: func(e *environment, _ voucherView) {
-				_, err := e.admins.Remove(e.t.Context(), "13900000002")
-				require.NoError(e.t, err)
-				require.NoError(e.t, e.revoked.Load(e.t.Context()))
-			},
-			status: http.StatusOK, after: http.StatusUnauthorized,
-		},
+		"the sale is published again": {func(e *environment, v voucherView) {
+			e.admin().patch(v.adminPath(), map[string]string{"status": "on"}).want(http.StatusOK)
+		}, http.StatusConflict, http.StatusConflict},
+		"the operator is removed": {func(e *environment, _ voucherView) {
+			_, err := e.admins.Remove(e.t.Context(), "13900000002")
+			require.NoError(e.t, err)
+			require.NoError(e.t, e.revoked.Load(e.t.Context()))
+		}, http.StatusOK, http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachDatabase(t, func(t *testing.T, db option) {
-				e := newEnv(t, db)
+			eachEnv(t, func(t *testing.T, e *environment) {
 				operator, v := e.staff("13900000002", domain.RoleOperator), e.sale(paid)
 				for n := range paid {
 					e.buyer(n).paid(v)
@@ -331,7 +322,6 @@ func TestChangeDuringRefundAll(t *testing.T) {
 					require.LessOrEqual(t, begun, 10)
 				}
 				operator.post(path, nil).want(race.after)
-				require.Equal(t, paid-begun, e.count("voucher_orders WHERE status = 2"))
 
 				require.NoError(t, e.payments.RefundDue(t.Context()))
 				require.Len(t, e.bank.refunded, begun)

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -232,25 +231,25 @@ func TestReturnOutside(t *testing.T) {
 		stray := e.noticeOf(paymentView{Ref: "stray"}, orderView{ID: "12345", Amount: 500}, "succeeded") // of an order that does not exist
 		e.notify(stray).want(http.StatusOK)
 
-		failing := func() []domain.Payment {
+		failing := func() int {
 			failing, err := e.store.FailingRefunds(t.Context(), 20)
 			require.NoError(t, err)
-			return failing
+			return len(failing)
 		}
 		e.bank.down = true
 		for range 5 {
-			require.Empty(t, failing())
-			e.exec("UPDATE payments SET next_try_at = ? WHERE status = 4", time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+			require.Zero(t, failing())
 			require.Error(t, e.payments.RefundDue(t.Context()))
+			require.EqualValues(t, 0, e.stock(v.ID), "the unit is returned after the money")
+			e.dueNow()
 		}
-		require.Len(t, failing(), 2)
+		require.Equal(t, 2, failing())
 
 		path := "/api/v1/admin/orders/" + p.Order.ID
 		require.Contains(t, string(admin.get(path).want(http.StatusOK).body), `"refund_tries":5,"refund_error":"the bank does not answer"`)
 		body := map[string]any{"provider_ref": " " + p.Payment.Ref + "\u200b\n", "reason": "card closed; transfer of 14 November"}
 		admin.refusedRequest("POST", path+"/return-outside", map[string]any{"reason": ""}, "reason", "provider_ref")
 		admin.post("/api/v1/admin/orders/12345/return-outside", body).problem(http.StatusNotFound, "not_found")
-		e.staff("13900000007", domain.RoleViewer).post(path+"/return-outside", body).problem(http.StatusForbidden, "forbidden")
 
 		first := admin.key("once").post(path+"/return-outside", body).want(http.StatusOK)
 		require.Equal(t, "refunded", decode[paymentView](first).Status)
@@ -261,11 +260,11 @@ func TestReturnOutside(t *testing.T) {
 
 		body["provider_ref"] = "stray"
 		admin.post("/api/v1/admin/orders/12345/return-outside", body).want(http.StatusOK)
-		require.Empty(t, failing())
+		require.Zero(t, failing())
 
 		// The provider is not requested again.
 		e.bank.down = false
-		e.exec("UPDATE payments SET next_try_at = ?", time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+		e.dueNow()
 		require.NoError(t, e.payments.RefundDue(t.Context()))
 		require.Empty(t, e.bank.refunded)
 		log := string(admin.get("/api/v1/admin/audit?order_id=" + p.Order.ID).want(http.StatusOK).body)
@@ -312,7 +311,6 @@ func asJSON(t *testing.T, v any) string {
 // Source: alfio-event/alf.io#195, pretix/pretix#5303.
 func TestUndoRedeem(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
-		e.store.RecordEvents()
 		cashier := e.staff("13900000003", domain.RoleRedeemer)
 		const redeem, undo = "/api/v1/admin/redeem", "/api/v1/admin/redeem/undo"
 		bought := func(n int) (client, paidView, map[string]any) {
@@ -337,13 +335,6 @@ func TestUndoRedeem(t *testing.T) {
 		require.Contains(t, string(e.admin().get("/api/v1/admin/audit?order_id="+p.Order.ID).want(http.StatusOK).body), "the wrong guest")
 
 		cashier.post(redeem, code).want(http.StatusOK)
-		events, err := e.store.OrderEvents(t.Context(), domain.EventFilter{OrderID: mustID(t, p.Order.ID), Page: domain.Page{Limit: 9}})
-		require.NoError(t, err)
-		var types []string
-		for _, ev := range slices.Backward(events) {
-			types = append(types, string(ev.Type))
-		}
-		require.Equal(t, []string{"created", "paid", "redeemed", "unredeemed", "redeemed"}, types)
 		e.clock.advance(domain.UndoTime + time.Millisecond)
 		cashier = e.login("13900000003")
 		cashier.post(undo, because(code)).problem(http.StatusConflict, "invalid_state")
