@@ -83,7 +83,7 @@ type environment struct {
 	http    *http.Client
 }
 
-// setup is the part of the wiring that a test can change. In the zero value limits, demo mode and faults are off.
+// setup is the part of the wiring that a test can change. By default limits, demo mode and faults are off.
 type setup struct {
 	store       *faultyDB                                                // nil: a new one on SQLite
 	limits      bool                                                     // quotas of login codes
@@ -95,13 +95,13 @@ type setup struct {
 	maxInFlight int                                                      // concurrent purchases
 	lane        func(service.Lane) service.Lane                          // wraps the lock lane
 	queue       func(*faultyDB) (service.Lane, service.ReservationStore) // lane queue instead of it
-	ids         *ids                                                     // nil: new ones
-	ready       map[string]handler.Check                                 // of /readyz
-	change      func(*handler.Config)                                    // called last
+	ids         *ids
+	ready       map[string]handler.Check // of /readyz
+	change      func(*handler.Config)    // called last
 	sender      func(auth.CodeSender) auth.CodeSender
-	adminPhones []string       // nil: adminPhone
-	keys        domain.Keyring // nil: the variable keys
-	provider    string         // of payments; empty: the sandbox
+	adminPhones []string
+	keys        domain.Keyring
+	provider    string // of payments
 }
 
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
@@ -154,18 +154,17 @@ func start(t *testing.T, options ...option) *environment {
 // newEnv wires the program as package app does, on a new SQLite database unless an option says otherwise.
 func newEnv(t testing.TB, options ...option) *environment {
 	t.Helper()
-	s := setup{maxInFlight: 64}
+	s := setup{
+		maxInFlight: 64, ids: newIDs(), keys: keys, adminPhones: []string{adminPhone}, provider: payment.SandboxName,
+		sender: func(inner auth.CodeSender) auth.CodeSender { return inner },
+		lane:   func(inner service.Lane) service.Lane { return inner },
+		change: func(*handler.Config) {},
+	}
 	for _, o := range options {
 		o(&s)
 	}
 	if s.store == nil {
 		s.store = opened(t)(repo.OpenSQLite(env.SQLiteFile(t)))
-	}
-	if s.keys == nil {
-		s.keys = keys
-	}
-	if s.adminPhones == nil {
-		s.adminPhones = []string{adminPhone}
 	}
 	e := &environment{
 		t: t, store: s.store, clock: newClock(), locks: newUserLocks(),
@@ -184,23 +183,13 @@ func newEnv(t testing.TB, options ...option) *environment {
 	if !s.factors {
 		factors = nil
 	}
-	var sender auth.CodeSender = e.outbox.SendCode
-	if s.sender != nil {
-		sender = s.sender(sender)
-	}
 	var quota *ratelimit.Quota
 	if s.limits {
 		quota = ratelimit.NewQuota("logins", e.clock.now, s.shared)
 	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.store})
 	t.Cleanup(sales.Close)
-	if s.ids == nil {
-		s.ids = newIDs()
-	}
-	var mode service.Lane = lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil))
-	if s.lane != nil {
-		mode = s.lane(mode)
-	}
+	mode := s.lane(lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil)))
 	var queue service.ReservationStore
 	if s.queue != nil {
 		mode, queue = s.queue(e.store)
@@ -217,11 +206,11 @@ func newEnv(t testing.TB, options ...option) *environment {
 	e.rooms = entries.Rooms
 	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
-	e.provider = payment.SandboxName
+	e.provider = s.provider
 	var provider domain.PaymentProvider = e.bank
 	if s.provider == payment.HTTPName {
 		e.remote = e.bank.overHTTP(t, e.clock.now)
-		e.provider, provider = s.provider, e.remote
+		provider = e.remote
 	}
 	e.payments = service.NewPayments(service.PaymentsConfig{
 		Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
@@ -231,7 +220,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	cfg := handler.Config{
 		Counters: counters, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
 		Auth: auth.New(auth.Config{
-			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: sender,
+			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: s.sender(e.outbox.SendCode),
 			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now}),
@@ -247,9 +236,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	cfg.Search = &service.Search{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	cfg.Drafts = &service.Publishing{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
-	if s.change != nil {
-		s.change(&cfg)
-	}
+	s.change(&cfg)
 	e.auth = cfg.Auth
 	e.config = cfg
 	h, err := handler.New(cfg)

@@ -74,11 +74,14 @@ var ginParam = regexp.MustCompile(`:([a-z_]+)`)
 // TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	e := start(t)
-	var served []string
+	documented, served := hmdpRoutes(t), []string(nil)
+	for _, o := range operations(t) {
+		documented = append(documented, o.name)
+	}
 	for _, r := range e.engine.Routes() {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
 	}
-	assert.ElementsMatch(t, append(documented(t), hmdpRoutes(t)...), served)
+	assert.ElementsMatch(t, documented, served)
 }
 
 var tableRoute = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| ")
@@ -95,43 +98,24 @@ func hmdpRoutes(t *testing.T) []string {
 	return list
 }
 
-// documented returns the operations of the document.
-func documented(t *testing.T) []string {
-	t.Helper()
-	k, err := theContract()
-	require.NoError(t, err)
-	var list []string
-	for path, item := range k.doc.Paths.Map() {
-		for method := range item.Operations() {
-			list = append(list, method+" "+path)
-		}
-	}
-	return list
-}
-
 // TestEveryOperationIsDescribed: the document is the only reference for clients, so every operation has all
 // descriptions.
 func TestEveryOperationIsDescribed(t *testing.T) {
 	t.Parallel()
-	k, err := theContract()
-	require.NoError(t, err)
 	ids := map[string]bool{}
-	for path, item := range k.doc.Paths.Map() {
-		for method, op := range item.Operations() {
-			name := method + " " + path
-			assert.NotEmpty(t, op.OperationID, name)
-			assert.False(t, ids[op.OperationID], "%s: the operationId is not unique", name)
-			ids[op.OperationID] = true
-			assert.NotEmpty(t, op.Tags, name)
-			assert.NotEmpty(t, op.Summary, name)
-			assert.NotEmpty(t, op.Description, name)
-			assert.NotNil(t, op.Security, "%s: no security requirement, not even []", name)
-			assert.NotNil(t, op.Responses.Status(http.StatusInternalServerError), name)
-			for status, response := range op.Responses.Map() {
-				assert.Contains(t, response.Value.Headers, "X-Request-Id", "%s %s", name, status)
-				if status >= "400" {
-					assert.Contains(t, response.Value.Content, "application/problem+json", "%s %s", name, status)
-				}
+	for _, o := range operations(t) {
+		assert.NotEmpty(t, o.op.OperationID, o.name)
+		assert.False(t, ids[o.op.OperationID], "%s: the operationId is not unique", o.name)
+		ids[o.op.OperationID] = true
+		assert.NotEmpty(t, o.op.Tags, o.name)
+		assert.NotEmpty(t, o.op.Summary, o.name)
+		assert.NotEmpty(t, o.op.Description, o.name)
+		assert.NotNil(t, o.op.Security, "%s: no security requirement, not even []", o.name)
+		assert.NotNil(t, o.op.Responses.Status(http.StatusInternalServerError), o.name)
+		for status, response := range o.op.Responses.Map() {
+			assert.Contains(t, response.Value.Headers, "X-Request-Id", "%s %s", o.name, status)
+			if status >= "400" {
+				assert.Contains(t, response.Value.Content, "application/problem+json", "%s %s", o.name, status)
 			}
 		}
 	}
