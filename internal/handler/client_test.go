@@ -67,9 +67,6 @@ func (e *environment) as(token string) client { return client{t: e.t, env: e, to
 // bad returns the client for requests that deliberately violate the document. Answers are still validated.
 func (c client) bad() client { c.invalid = true; return c }
 
-// in returns the client for a subtest that shares its parent's server.
-func (c client) in(t testing.TB) client { c.t = t; return c }
-
 // with returns the client with an additional header.
 func (c client) with(name, value string) client {
 	c.header = c.header.Clone()

@@ -21,28 +21,20 @@ import (
 	"seckill/internal/sale/entry"
 )
 
-// securityEnv returns an environment and a function that returns the number of security events.
-func securityEnv(t *testing.T, options ...option) (*environment, func(event string) int) {
-	t.Helper()
-	reg := prometheus.NewRegistry()
-	e := newEnv(t, append(options, configured(func(c *handler.Config) { c.Metrics = reg }))...)
-	return e, func(event string) int {
-		t.Helper()
-		families, err := reg.Gather()
-		require.NoError(t, err)
-		for _, f := range families {
-			if f.GetName() != "seckill_security_events_total" {
-				continue
-			}
-			for _, m := range f.GetMetric() {
-				if m.GetLabel()[0].GetValue() == event {
-					return int(m.GetCounter().GetValue())
-				}
+// securityEvents returns how often an event was counted.
+func (e *environment) securityEvents(event string) int {
+	e.t.Helper()
+	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
+	require.NoError(e.t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "seckill_security_events_total" && m.GetLabel()[0].GetValue() == event {
+				return int(m.GetCounter().GetValue())
 			}
 		}
-		require.Fail(t, "no such event", event)
-		return 0
 	}
+	require.Fail(e.t, "no such event", event)
+	return 0
 }
 
 // securityLines returns the log lines of an event.
@@ -128,11 +120,10 @@ func TestSecurityEvents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e, count := securityEnv(t, func(s *setup) { s.limits, s.factors = true, strings.HasPrefix(tc.event, "totp") })
-			before := count(tc.event)
-			require.Zero(t, before)
+			e := newEnv(t, func(s *setup) { s.limits, s.factors = true, strings.HasPrefix(tc.event, "totp") })
+			require.Zero(t, e.securityEvents(tc.event))
 			tc.attack(e)
-			assert.Positive(t, count(tc.event))
+			assert.Positive(t, e.securityEvents(tc.event))
 			lines := e.securityLines(tc.event)
 			require.NotEmpty(t, lines)
 			assert.Equal(t, "127.0.0.0/24", lines[0]["network"])
@@ -146,8 +137,7 @@ func TestSecurityEvents(t *testing.T) {
 
 // Ordinary refusals of a sale are no security events.
 func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
-	t.Parallel()
-	e, count := securityEnv(t)
+	e := start(t)
 	v, c := e.sale(1), e.buyer(1)
 	c.place(v)
 	c.post(v.orders(), nil).want(http.StatusConflict)
@@ -155,33 +145,31 @@ func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	e.guest().bad().get("/api/v1/me").want(http.StatusUnauthorized)
 	c.bad().get("/api/v1/orders?limit=x").want(http.StatusBadRequest)
 	for _, event := range []string{"token_refused", "admin_forbidden", "pass_forged", "login_blocked", "redeem_unknown_code"} {
-		assert.Zero(t, count(event), event)
+		assert.Zero(t, e.securityEvents(event), event)
 	}
 }
 
 // TestSecurityEventOfDisconnectedClient: a client that hangs up before the answer does not escape the counters.
 func TestSecurityEventOfDisconnectedClient(t *testing.T) {
-	t.Parallel()
-	e, count := securityEnv(t)
+	e := start(t)
 	token := e.buyer(1).token
 	for event, c := range map[string]client{"token_refused": e.as("made up"), "admin_forbidden": e.as(token)} {
 		ctx, hangUp := context.WithCancel(t.Context())
 		hangUp()
 		a := c.serve(e.handler, c.request("", http.MethodGet, "/api/v1/admin/orders", nil).WithContext(ctx))
 		assert.Empty(t, a.body, "no answer is written")
-		assert.Equal(t, 1, count(event), event)
+		assert.Equal(t, 1, e.securityEvents(event), event)
 	}
 }
 
 // An attack is counted completely and cannot fill the disk with log lines.
 func TestSecurityLogIsBounded(t *testing.T) {
-	t.Parallel()
-	e, count := securityEnv(t)
+	e := start(t)
 	const guesses = 200
 	for i := range guesses {
 		e.guest().direct(http.MethodPost, "/api/v1/auth/login", map[string]string{"phone": "13800000077", "code": fmt.Sprintf("%06d", i)})
 	}
-	assert.Equal(t, guesses, count("login_failed"))
+	assert.Equal(t, guesses, e.securityEvents("login_failed"))
 	assert.Less(t, len(e.securityLines("login_failed")), guesses/2)
 }
 
