@@ -155,9 +155,6 @@ func TestEntryWithChallenge(t *testing.T) {
 	solution := map[string]any{"solution": text}
 	enter(solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)
-	e.used.fail(domain.ErrUnavailable)
-	enter(solution).problem(http.StatusServiceUnavailable, "unavailable")
-	e.used.fail(nil)
 	pass := decode[admissionView](enter(solution).want(http.StatusOK)).Pass
 	buyer.with("X-Entry-Pass", pass).place(v)
 	demanded(enter(solution), "the solution was used before")

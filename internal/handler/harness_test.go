@@ -60,7 +60,6 @@ type environment struct {
 	clock  *clock
 	locks  *userLocks
 	outbox *outbox
-	used   *usedSolutions
 	bank   *bank
 
 	provider string        // the name of the payment provider
@@ -168,7 +167,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	e := &environment{
 		t: t, store: s.store, clock: newClock(), locks: newUserLocks(),
-		outbox: &outbox{codes: map[string]string{}}, used: &usedSolutions{ids: map[string]bool{}}, logs: &logBuffer{},
+		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens, err := auth.NewTokens(s.keys, e.clock.now)
@@ -196,7 +195,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	unpaid := entry.NewUnpaid(e.store)
 	entries := &entry.Service{
-		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(s.keys, e.clock.now), Solutions: e.used,
+		Sales: sales, Limits: unpaid, Now: e.clock.now, Human: entry.NewWork(s.keys, e.clock.now), Solutions: &usedSolutions{},
 		Passes:  entry.NewPasses(s.keys),
 		Tickets: entry.NewTickets(s.keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{

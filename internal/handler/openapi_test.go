@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
@@ -32,7 +33,8 @@ func TestDocumentIsValid(t *testing.T) {
 	require.NoError(t, err)
 	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	assert.Equal(t, "3.0.3", decode[struct{ OpenAPI string }](a).OpenAPI)
-	requireUniqueKeys(t, json.NewDecoder(bytes.NewReader(a.body)), "")
+	// Parsers of JSON in Go keep the last of two equal keys, and Swagger UI shows nothing.
+	require.NoError(t, yaml.Unmarshal(a.body, new(any)))
 
 	zipped := newEnv(t).guest().with("Accept-Encoding", "gzip").raw("GET", "/api/v1/openapi.json", nil)
 	assert.Equal(t, "gzip", zipped.header.Get("Content-Encoding"))
@@ -41,32 +43,6 @@ func TestDocumentIsValid(t *testing.T) {
 	unzipped, err := io.ReadAll(r)
 	require.NoError(t, err)
 	assert.Equal(t, string(a.body), string(unzipped))
-}
-
-// requireUniqueKeys: parsers of Go keep the last of two equal keys, and Swagger UI shows nothing.
-func requireUniqueKeys(t *testing.T, d *json.Decoder, path string) {
-	t.Helper()
-	next := func() json.Token {
-		token, err := d.Token()
-		require.NoError(t, err)
-		return token
-	}
-	switch next() {
-	case json.Delim('{'):
-		seen := map[json.Token]bool{}
-		for d.More() {
-			key := next()
-			require.False(t, seen[key], "%s has %q twice", path, key)
-			seen[key] = true
-			requireUniqueKeys(t, d, fmt.Sprintf("%s/%s", path, key))
-		}
-		next()
-	case json.Delim('['):
-		for i := 0; d.More(); i++ {
-			requireUniqueKeys(t, d, fmt.Sprintf("%s/%d", path, i))
-		}
-		next()
-	}
 }
 
 var ginParam = regexp.MustCompile(`:([a-z_]+)`)
