@@ -58,7 +58,8 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 		case "/payments/refund":
 			status, err = "refunded", b.Refund(r.Context(), p)
 		case "/payments/query":
-			status = b.result(in.Ref)
+			result, _ := b.results.Load(in.Ref)
+			status, _ = result.(string)
 			if status == "outage" {
 				err = errors.New(status)
 			}
@@ -93,19 +94,6 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 	return payment.NewHTTP(payment.HTTPConfig{URL: server.URL + "/", Secrets: secrets, Now: now})
 }
 
-// result returns the bank's status of a payment, or "" if it has none.
-func (b *bank) result(ref string) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.results[ref]
-}
-
-func (b *bank) setResult(ref, status string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.results[ref] = status
-}
-
 // TestOrderIsNotClosedOverPayment: when the time to pay ends, the provider is queried about a payment before its order is
 // closed. An order without a payment is closed at once, and one whose provider does not answer after half a minute.
 // Source: con2/kompassi#1016, coreshop/CoreShop#2529.
@@ -129,7 +117,7 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 		silent := lost.pay(lost.place(v))
 		unbegun := e.buyer(4).place(v)
 		for _, p := range []paidView{inTime, pending, silent} {
-			e.bank.setResult(p.Payment.Ref, "pending")
+			e.bank.results.Store(p.Payment.Ref, "pending")
 		}
 		e.exec("UPDATE payments SET created_at = ?", time.Now().UTC().Truncate(time.Millisecond)) // young by the database's clock
 		require.NoError(t, ask(), "an answer before the end does not count")
@@ -140,8 +128,8 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 		require.Equal(t, 1, e.close(), "only the order without a payment")
 		require.Equal(t, "cancelled", e.buyer(4).status(unbegun))
 
-		e.bank.setResult(inTime.Payment.Ref, "succeeded") // its notice is lost
-		e.bank.setResult(silent.Payment.Ref, "outage")
+		e.bank.results.Store(inTime.Payment.Ref, "succeeded") // its notice is lost
+		e.bank.results.Store(silent.Payment.Ref, "outage")
 		require.Error(t, ask())
 		require.Equal(t, "paid", paid.status(inTime.Order))
 		require.Equal(t, 1, e.close(), "the provider has no result")

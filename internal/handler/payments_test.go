@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"strings"
@@ -32,11 +31,11 @@ type bank struct {
 	created  []domain.Payment
 	refunded []string // references
 	down     bool
-	results  map[string]string // answers to queries, by reference
+	results  sync.Map // the statuses that answer queries, by reference
 }
 
 func newBank(now func() time.Time) *bank {
-	return &bank{results: map[string]string{}, Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
+	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
 }
 
 func (b *bank) Create(_ context.Context, p *domain.Payment) error {
@@ -371,16 +370,10 @@ func TestUnreadNotices(t *testing.T) {
 		e.guest().bad().with("X-Seckill-Signature", signature("x", e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, garbage).problem(http.StatusUnauthorized, "unauthenticated")
 
 		// The answers to the queries of one payment differ in their times only.
-		asked := 0
-		inquiry := payment.Inquiry{
-			Store: onePayment{domain.Payment{Ref: "pay_old"}}, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler),
-			Query: func(_ context.Context, p domain.Payment) (*domain.PaymentNotice, error) {
-				asked++
-				return &domain.PaymentNotice{Ref: p.Ref, Queried: true, Body: fmt.Append(nil, asked)}, domain.Invalid("amount", "is out of range")
-			},
-		}
-		for range 2 {
-			require.Error(t, inquiry.QueryDue(t.Context()))
+		for n := range 2 {
+			answer := domain.PaymentNotice{Ref: "pay_old", Queried: true, Body: fmt.Append(nil, 1+n)}
+			_, err := e.payments.Settle(t.Context(), e.provider, answer, domain.Invalid("amount", "is out of range"))
+			require.Error(t, err)
 		}
 
 		type unread struct {
@@ -431,15 +424,6 @@ func TestUnkeptNoticeIsRepeated(t *testing.T) {
 	e.guest().bad().with("X-Seckill-Signature", signature(body, e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, body).
 		problem(http.StatusServiceUnavailable, "unavailable")
 }
-
-// onePayment is a store with one payment that is due.
-type onePayment struct{ payment domain.Payment }
-
-func (s onePayment) DueInquiries(context.Context, string, int, func(time.Duration) time.Duration) ([]domain.Payment, error) {
-	return []domain.Payment{s.payment}, nil
-}
-
-func (s onePayment) NoteQueried(context.Context, domain.Payment) error { return nil }
 
 // TestMoneyOfLostOrderIsReturned: so is a payment of another amount. A payment that does not match the status of its order is
 // in TestEveryNotice.
