@@ -129,10 +129,7 @@ func TestOrderStreamRefusals(t *testing.T) {
 		_, res := c.watch(t, o, "")
 		return res.StatusCode
 	}
-	assert.Equal(t, http.StatusUnauthorized, status(e.guest(), o))
 	assert.Equal(t, http.StatusNotFound, status(e.buyer(2), o), "the order of another user")
-	assert.Equal(t, http.StatusNotFound, status(buyer, orderView{ID: "12345"}))
-	assert.Equal(t, http.StatusBadRequest, status(buyer, orderView{ID: "x"}))
 	for range 8 {
 		assert.Equal(t, http.StatusOK, status(buyer, o))
 	}
