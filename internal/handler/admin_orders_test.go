@@ -237,7 +237,6 @@ func TestAdminMovesAreAudited(t *testing.T) {
 		log := admin.audit("actor_id=" + admin.login.User.ID + "&order_id=" + o.ID)
 		assert.Equal(t, []auditEntry{{Actor: "admin", Action: want, ActorID: admin.login.User.ID, VoucherID: v.ID}}, log)
 	}
-
 }
 
 // TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.

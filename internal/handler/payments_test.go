@@ -188,7 +188,6 @@ func TestPayRefusals(t *testing.T) {
 	e.bank.down = false
 	buyer.pay(o)
 	assert.Equal(t, []string{"pending"}, buyer.payments(o), "the failed call belongs to the same payment")
-
 }
 
 // TestReversedOrderIsNotRedeemed: after a refund at the provider or a dispute the code is refused with the reason, the unit

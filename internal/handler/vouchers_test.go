@@ -186,10 +186,8 @@ func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
 // TestLimitCannotBeLowered: users may already have as many orders as the limit allowed, even if the window is moved
 // afterwards.
 func TestLimitCannotBeLowered(t *testing.T) {
-	t.Parallel()
-	three := func(b map[string]any) { b["limit_per_user"] = 3 }
-	e := newEnv(t)
-	v, admin, buyer := e.sale(5, three), e.admin(), e.buyer(1)
+	e := start(t)
+	v, admin, buyer := e.sale(5, with("limit_per_user", 3)), e.admin(), e.buyer(1)
 	buyer.post(v.orders(), nil).want(http.StatusCreated)
 	buyer.post(v.orders(), nil).want(http.StatusCreated)
 	before := e.dump()
