@@ -540,34 +540,29 @@ func TestHmdpPublish(t *testing.T) {
 	}, time.Minute, 50*time.Millisecond)
 }
 
-// TestHmdpPublishRefusals: only admins can publish, and only valid vouchers.
+// TestHmdpPublishRefusals: only admins can publish, and only valid vouchers. Package domain has the values.
 func TestHmdpPublishRefusals(t *testing.T) {
 	e := start(t)
 	buyer, admin := e.pageOf(phone), e.pageOf(adminPhone)
 	before := e.dump()
-	for _, path := range []string{"/voucher", "/voucher/seckill"} {
+	for path, fields := range map[string]string{
+		"/voucher": "shopId、title、payValue、actualValue", "/voucher/seckill": "shopId、title、payValue、actualValue、beginTime、endTime、stock",
+	} {
 		buyer.post(path, e.courseVoucher()).fails("没有权限")
 		buyer.post(path, "{").fails("没有权限")
 		e.page().post(path, e.courseVoucher()).loggedOut()
 		admin.post(path, "{").fails("参数错误：body")
-		admin.post(path, withField(e.courseVoucher(), "title", "")).fails("参数错误：title")
-		admin.post(path, withField(e.courseVoucher(), "shopId", `"x"`)).fails("参数错误：shopId")
-		admin.post(path, withField(e.courseVoucher(), "payValue", `-1`)).fails("参数错误：payValue")
-		admin.post(path, withField(e.courseVoucher(), "actualValue", "")).fails("参数错误：actualValue")
+		admin.post(path, "{}").fails("参数错误：" + fields)
 	}
-	admin.post("/voucher", "{}").fails("参数错误：shopId、title、payValue、actualValue")
-	admin.post("/voucher/seckill", "{}").fails("参数错误：shopId、title、payValue、actualValue、beginTime、endTime、stock")
 	for field, values := range map[string][]string{
-		"stock": {"", "-1", `"x"`}, "beginTime": {"", `"2026-11-11"`, `"2026-02-30T00:00:00"`, `"2026-11-11T20:00:00Z"`, `7`},
-		"endTime": {"", "null", `"2026-11-11 22:00:00"`, `"2026-11-11T20:00:00"`},
+		"shopId": {`"x"`}, "payValue": {"-1"}, "stock": {"", "-1", `"x"`},
+		"beginTime": {"", `"2026-11-11"`, `"2026-02-30T00:00:00"`, `"2026-11-11T20:00:00Z"`, `7`},
+		"endTime":   {"", "null", `"2026-11-11 22:00:00"`, `"2026-11-11T20:00:00"`},
 	} {
 		for _, v := range values {
 			admin.post("/voucher/seckill", withField(e.courseVoucher(), field, v)).fails("参数错误：" + field)
 		}
 	}
-	late := e.courseVoucher()
-	late["endTime"] = "2927-11-11T22:00:00"
-	admin.post("/voucher/seckill", withField(late, "beginTime", `"2926-11-11T20:00:00"`)).fails("参数错误：beginTime")
 	require.Equal(t, before, e.dump())
 	admin.post("/voucher/seckill", withField(e.courseVoucher(), "beginTime", `"2026-11-11T20:00"`)).text()
 }
