@@ -123,17 +123,16 @@ func TestOrderStream(t *testing.T) {
 
 func TestOrderStreamRefusals(t *testing.T) {
 	e := start(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	status := func(c client, o orderView) int {
-		_, res := c.watch(t, o, "")
-		return res.StatusCode
-	}
-	assert.Equal(t, http.StatusNotFound, status(e.buyer(2), o), "the order of another user")
+	buyer := e.buyer(1)
+	o := buyer.place(e.sale(2))
+	_, foreign := e.buyer(2).watch(t, o, "")
+	assert.Equal(t, http.StatusNotFound, foreign.StatusCode, "the order of another user")
 	for range 8 {
-		assert.Equal(t, http.StatusOK, status(buyer, o))
+		_, res := buyer.watch(t, o, "")
+		assert.Equal(t, http.StatusOK, res.StatusCode)
 	}
-	assert.Equal(t, http.StatusTooManyRequests, status(buyer, o), "streams are limited per user")
+	_, refused := buyer.watch(t, o, "")
+	assert.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "streams are limited per user")
 	assert.Equal(t, 8, e.subscribers.Count())
 }
 
