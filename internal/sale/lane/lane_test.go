@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,14 +24,14 @@ const storedBefore = 4_000_000
 // store is the store of the lanes. A test sets the functions that it needs.
 type store struct {
 	GateStore
-	place  func(ctx context.Context, o domain.Order) (domain.Order, error)
+	place  func(o domain.NewOrder) (domain.Order, error)
 	active func() (int, int64, error)
 }
 
-func (s *store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
+func (s *store) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domain.Placed {
 	placed := make([]domain.Placed, len(orders))
 	for i, o := range orders {
-		placed[i].Order, placed[i].Err = s.place(ctx, o.Order)
+		placed[i].Order, placed[i].Err = s.place(o)
 		placed[i].Before = placed[i].Order.ID == storedBefore
 	}
 	return placed
@@ -42,14 +41,22 @@ func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) 
 	return s.active()
 }
 
-// locks is a UserLocks that fails with before, or runs fn and fails with after; nil means success.
-type locks struct{ before, after error }
+// accept places every order.
+func accept(o domain.NewOrder) (domain.Order, error) { return o.Order, nil }
+
+// refuse returns a function that places no order.
+func refuse(err error) func(domain.NewOrder) (domain.Order, error) {
+	return func(domain.NewOrder) (domain.Order, error) { return domain.Order{}, err }
+}
+
+// locks is a UserLocks that calls a function. nil runs every fn.
+type locks func(ctx context.Context, fn func(context.Context) error) error
 
 func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
-	if l.before != nil {
-		return l.before
+	if l == nil {
+		return fn(ctx)
 	}
-	return errors.Join(fn(ctx), l.after)
+	return l(ctx, fn)
 }
 
 // ids is an IDs that counts up. Skip jumps by 1,000.
@@ -77,26 +84,29 @@ func (g *ids) Skip(_ context.Context, taken int64) error {
 }
 
 func TestLock(t *testing.T) {
-	placed := func(_ context.Context, o domain.Order) (domain.Order, error) { return o, nil }
 	broken := errors.New("broken")
+	refuses := func(err error) locks {
+		return func(context.Context, func(context.Context) error) error { return err }
+	}
+	keeps := func(ctx context.Context, fn func(context.Context) error) error { return errors.Join(fn(ctx), broken) }
 	for name, tc := range map[string]struct {
 		locks locks
 		ids   ids
-		place func(context.Context, domain.Order) (domain.Order, error)
+		place func(domain.NewOrder) (domain.Order, error)
 		want  error
 	}{
-		"placed":                 {place: placed},
-		"in progress":            {locks: locks{before: domain.ErrOrderInProgress}, want: domain.ErrOrderInProgress},
-		"lock server down":       {locks: locks{before: broken}, want: domain.ErrUnavailable},
-		"id server down":         {ids: ids{err: broken}, place: placed, want: domain.ErrUnavailable},
-		"sold out":               {place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrSoldOut }, want: domain.ErrSoldOut},
-		"release failed":         {locks: locks{after: broken}, place: placed}, // the commit counts
-		"sold out, then release": {locks: locks{after: broken}, place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrSoldOut }, want: domain.ErrSoldOut},
-		"ids never free":         {place: func(context.Context, domain.Order) (domain.Order, error) { return domain.Order{}, domain.ErrIDTaken }, want: domain.ErrUnavailable},
+		"placed":                 {place: accept},
+		"in progress":            {locks: refuses(domain.ErrOrderInProgress), want: domain.ErrOrderInProgress},
+		"lock server down":       {locks: refuses(broken), want: domain.ErrUnavailable},
+		"id server down":         {ids: ids{err: broken}, place: accept, want: domain.ErrUnavailable},
+		"sold out":               {place: refuse(domain.ErrSoldOut), want: domain.ErrSoldOut},
+		"release failed":         {locks: keeps, place: accept}, // the commit counts
+		"sold out, then release": {locks: keeps, place: refuse(domain.ErrSoldOut), want: domain.ErrSoldOut},
+		"ids never free":         {place: refuse(domain.ErrIDTaken), want: domain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := NewLock(tc.locks, NewBatch(&tc.ids, &store{place: tc.place}, nil))
-			o, _, err := l.Place(t.Context(), domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute)})
+			o, _, err := l.Place(t.Context(), purchase(0))
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
 				return
@@ -107,47 +117,38 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// heldLock is a UserLocks whose lock is held until its context ends.
-type heldLock struct{ context.Context }
-
-func (l heldLock) TryDo(_ context.Context, _ int64, fn func(context.Context) error) error {
-	return fn(l)
-}
-
-// fenceStore records the fence of the last order.
-type fenceStore struct{ fence context.Context }
-
-func (s *fenceStore) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domain.Placed {
-	s.fence = orders[0].Fence
-	return make([]domain.Placed, len(orders))
-}
-
 // The database refuses an order whose fence has ended. That is the lock of its user, and not the end of its request.
 func TestLockFencesItsOrder(t *testing.T) {
 	lock, lose := context.WithCancel(t.Context())
 	request, leave := context.WithCancel(t.Context())
-	st := &fenceStore{}
-	_, _, err := NewLock(heldLock{lock}, NewBatch(&ids{}, st, nil)).Place(request, domain.Purchase{UserID: 7, Deadline: time.Now().Add(time.Minute)})
+	var fence context.Context
+	st := &store{place: func(o domain.NewOrder) (domain.Order, error) {
+		fence = o.Fence
+		return accept(o)
+	}}
+	held := locks(func(_ context.Context, fn func(context.Context) error) error { return fn(lock) })
+	_, _, err := NewLock(held, NewBatch(&ids{}, st, nil)).Place(request, purchase(0))
 	require.NoError(t, err)
-	require.NotNil(t, st.fence)
+	require.NotNil(t, fence)
 	leave()
-	require.NoError(t, st.fence.Err())
+	require.NoError(t, fence.Err())
 	lose()
-	require.ErrorIs(t, st.fence.Err(), context.Canceled)
+	require.ErrorIs(t, fence.Err(), context.Canceled)
 }
 
 // A purchase with a key waits for a taken lock, because its holder may be the same request.
 func TestLockWaitsWithKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		held := lockFunc(func(ctx context.Context, fn func(context.Context) error) error {
+		held := locks(func(ctx context.Context, fn func(context.Context) error) error {
 			if tries++; tries < 4 {
 				return domain.ErrOrderInProgress
 			}
 			return fn(ctx)
 		})
-		l := NewLock(held, NewBatch(&ids{}, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) { return o, nil }}, nil))
-		p := domain.Purchase{UserID: 7, VoucherID: 1, Deadline: time.Now().Add(time.Second)}
+		l := NewLock(held, NewBatch(&ids{}, &store{place: accept}, nil))
+		p := purchase(0)
+		p.Deadline = time.Now().Add(time.Second)
 		_, _, err := l.Place(t.Context(), p)
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 		require.Equal(t, 1, tries)
@@ -158,13 +159,6 @@ func TestLockWaitsWithKey(t *testing.T) {
 		_, _, err = l.Place(t.Context(), p)
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 	})
-}
-
-// lockFunc is a UserLocks that calls a function.
-type lockFunc func(ctx context.Context, fn func(context.Context) error) error
-
-func (f lockFunc) TryDo(ctx context.Context, _ int64, fn func(context.Context) error) error {
-	return f(ctx, fn)
 }
 
 // A repeated request is found in the store, at the gate, or by a second search of the store, and returns a queued order
@@ -195,7 +189,7 @@ func TestQueueReplays(t *testing.T) {
 				require.Equal(t, key, as[0].Key)
 				return []error{tc.gate}, nil
 			}}
-			p := queuePurchase(0)
+			p := purchase(0)
 			p.Key = key
 			o, replayed, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), p)
 			require.ErrorIs(t, err, tc.err)
@@ -230,7 +224,7 @@ func TestPlacerMixedOutcomes(t *testing.T) {
 	broken := errors.New("broken")
 	calls := 0
 	g := &ids{}
-	p := placer{ids: g, orders: &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
+	p := placer{ids: g, orders: &store{place: func(o domain.NewOrder) (domain.Order, error) {
 		calls++
 		switch {
 		case o.UserID == 1:
@@ -240,7 +234,7 @@ func TestPlacerMixedOutcomes(t *testing.T) {
 		case o.UserID == 3:
 			return domain.Order{}, broken
 		}
-		return o, nil
+		return accept(o)
 	}}}
 	results := p.commit(t.Context(), []domain.Purchase{{UserID: 1}, {UserID: 2}, {UserID: 3}, {UserID: 4}})
 	require.ErrorIs(t, results[0].Err, domain.ErrSoldOut)
@@ -254,9 +248,9 @@ func TestPlacerMixedOutcomes(t *testing.T) {
 // Redis loses the counter between two purchases of a user within a millisecond, and the second one is given the id of
 // the first. Its result is not the order of the first.
 func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
-	p := placer{ids: &ids{next: storedBefore - 1}, orders: &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
+	p := placer{ids: &ids{next: storedBefore - 1}, orders: &store{place: func(o domain.NewOrder) (domain.Order, error) {
 		if o.ID == storedBefore {
-			return o, nil
+			return accept(o)
 		}
 		return domain.Order{}, &domain.DuplicateOrderError{OrderID: storedBefore}
 	}}}
@@ -267,72 +261,58 @@ func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 // The observer receives orders and refusals.
 func TestBatchObserver(t *testing.T) {
 	var observed []error
-	l := NewBatch(&ids{}, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
-		if o.UserID == 2 {
-			return domain.Order{}, domain.ErrSoldOut
-		}
-		return o, nil
-	}}, func(batch []domain.Purchase, placed []domain.Placed) {
-		for i := range batch {
-			observed = append(observed, placed[i].Err)
-		}
-	})
-	for user := range int64(3) {
-		_, _, _ = l.Place(t.Context(), domain.Purchase{UserID: user, VoucherID: 7, Deadline: time.Now().Add(time.Minute)})
-	}
-	require.Equal(t, []error{nil, nil, domain.ErrSoldOut}, observed)
+	st := &store{place: accept}
+	l := NewBatch(&ids{}, st, func(_ []domain.Purchase, placed []domain.Placed) { observed = append(observed, placed[0].Err) })
+	_, _, _ = l.Place(t.Context(), purchase(0))
+	st.place = refuse(domain.ErrSoldOut)
+	_, _, _ = l.Place(t.Context(), purchase(0))
+	require.Equal(t, []error{nil, domain.ErrSoldOut}, observed)
 }
 
-// Place returns by the deadline even if the transaction of its batch hangs, or that of the batch before it.
-func TestBatchReturnsByDeadline(t *testing.T) {
+// Place returns at the deadline although the batch has not ended. The subscription is closed all the same.
+func TestPlaceReturnsByDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hang := make(chan struct{})
-		l := NewBatch(&ids{}, &store{place: func(_ context.Context, o domain.Order) (domain.Order, error) { <-hang; return o, nil }}, nil)
-		start := time.Now()
-		var wg sync.WaitGroup
-		for user := range int64(2) {
-			wg.Go(func() {
-				_, _, err := l.Place(t.Context(), domain.Purchase{UserID: user, VoucherID: 1, Deadline: start.Add(3 * time.Second)})
-				require.ErrorIs(t, err, domain.ErrUnavailable)
-				require.Equal(t, 3*time.Second, time.Since(start))
-			})
+		const hangs = 2 * time.Second
+		st := &store{place: func(o domain.NewOrder) (domain.Order, error) {
+			time.Sleep(hangs)
+			return accept(o)
+		}}
+		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
+			time.Sleep(hangs)
+			return admitAll(as)
+		}}
+		for _, l := range []interface {
+			Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error)
+		}{NewBatch(&ids{}, st, nil), NewQueue(g, &ids{}, &gateStore{}, nil)} {
+			start := time.Now()
+			p := purchase(time.Second)
+			p.Deadline = start.Add(time.Second)
+			_, _, err := l.Place(t.Context(), p)
+			require.ErrorIs(t, err, domain.ErrUnavailable)
+			require.Equal(t, time.Second, time.Since(start))
+			time.Sleep(hangs)
 		}
-		wg.Wait()
-		close(hang)
-		o, _, err := l.Place(t.Context(), domain.Purchase{UserID: 3, VoucherID: 1, Deadline: time.Now().Add(3 * time.Second)})
-		require.NoError(t, err)
-		require.Equal(t, int64(3), o.UserID)
+		synctest.Wait()
+		require.Len(t, g.expected, 1)
+		require.Equal(t, 1, g.closed)
 	})
-}
-
-// limits is a store that counts the orders by limit.
-type limits struct {
-	store
-	orders map[int]int
-}
-
-func (l *limits) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-	for _, o := range orders {
-		l.orders[o.Limit]++
-	}
-	return l.store.PlaceOrders(ctx, orders)
 }
 
 // Each admission is stored as the order that its buyer received, under the limit of the admission. After a long wait
 // in the queue, the time to pay begins with the commit.
 func TestCommitterStoresAdmissions(t *testing.T) {
-	var stored []domain.Order
+	stored := map[int64]domain.NewOrder{}
 	g := &ids{}
-	orders := &limits{orders: map[int]int{}, store: store{place: func(_ context.Context, o domain.Order) (domain.Order, error) {
-		stored = append(stored, o)
+	orders := &store{place: func(o domain.NewOrder) (domain.Order, error) {
+		stored[o.ID] = o
 		switch o.UserID {
 		case 2:
 			return domain.Order{}, domain.ErrSoldOut
 		case 3:
 			return domain.Order{}, domain.ErrIDTaken
 		}
-		return o, nil
-	}}}
+		return accept(o)
+	}}
 	c := &Committer{IDs: g, Now: func() time.Time { return testNow }, PayTimeout: time.Hour, Orders: orders}
 	late := testNow.Add(-maxQueued - time.Second)
 	errs := c.Commit(t.Context(), []domain.Admission{
@@ -346,15 +326,11 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 	require.ErrorIs(t, errs[2], domain.ErrIDTaken)
 	require.NoError(t, errs[3])
 	require.Equal(t, []int64{13}, g.skipped, "later ids must not exist already")
-	require.Equal(t, map[int]int{1: 3, 3: 1}, orders.orders)
-	byID := map[int64]domain.Order{}
-	for _, o := range stored {
-		byID[o.ID] = o
-	}
+	require.Equal(t, []int{1, 3}, []int{stored[11].Limit, stored[14].Limit})
 	at := testNow.Add(-time.Second)
 	require.Equal(t, domain.Order{
 		ID: 11, UserID: 1, VoucherID: 5, Status: domain.OrderPendingPayment, Amount: 100, CreatedAt: at, ExpiresAt: at.Add(time.Hour),
-	}, byID[11])
-	require.Equal(t, late, byID[14].CreatedAt)
-	require.Equal(t, testNow.Add(time.Hour), byID[14].ExpiresAt)
+	}, stored[11].Order)
+	require.Equal(t, late, stored[14].CreatedAt)
+	require.Equal(t, testNow.Add(time.Hour), stored[14].ExpiresAt)
 }

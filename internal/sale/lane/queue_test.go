@@ -72,7 +72,8 @@ func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domai
 
 func admitAll(as []domain.Admission) ([]error, error) { return make([]error, len(as)), nil }
 
-func queuePurchase(wait time.Duration) domain.Purchase {
+// purchase returns a purchase of user 7, which waits so long for a queued order.
+func purchase(wait time.Duration) domain.Purchase {
 	return domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
 }
 
@@ -90,7 +91,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	}
 	counter := &ids{}
 	l := NewQueue(g, counter, &gateStore{}, nil)
-	o, _, err := l.Place(t.Context(), queuePurchase(0))
+	o, _, err := l.Place(t.Context(), purchase(0))
 	require.NoError(t, err)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
@@ -99,7 +100,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	require.Empty(t, g.expected, "without a wait there is no subscription")
 
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
-	_, _, err = l.Place(t.Context(), queuePurchase(0))
+	_, _, err = l.Place(t.Context(), purchase(0))
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 
@@ -112,7 +113,7 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	}}
 	counter := &ids{}
 	l := NewQueue(g, counter, &gateStore{}, nil)
-	p := queuePurchase(time.Second)
+	p := purchase(time.Second)
 	p.SoldOut = true
 	_, _, err := l.Place(t.Context(), p)
 	require.ErrorIs(t, err, domain.ErrSoldOut)
@@ -121,57 +122,51 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 
 	// Nor does a purchase that is refused at the gate, whose subscription is closed.
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
-	_, _, err = l.Place(t.Context(), queuePurchase(time.Second))
+	_, _, err = l.Place(t.Context(), purchase(time.Second))
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 	require.Equal(t, 1, g.closed)
 }
 
 // A purchase that waits returns the outcome.
 func TestQueueReturnsOutcome(t *testing.T) {
-	var dup *domain.DuplicateOrderError
-	for name, tc := range map[string]struct {
-		outcome domain.Outcome
-		err     error
-		check   func(t *testing.T, o domain.Order, err error)
-	}{
-		"committed": {check: func(t *testing.T, o domain.Order, err error) {
-			require.NoError(t, err)
-			require.Equal(t, domain.OrderPendingPayment, o.Status)
-		}},
-		"sold out":  {outcome: domain.Outcome{Failed: domain.ReasonSoldOut}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrSoldOut) }},
-		"duplicate": {outcome: domain.Outcome{Failed: domain.ReasonDuplicate}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorAs(t, err, &dup) }},
-		"other key": {outcome: domain.Outcome{Failed: domain.ReasonMismatch}, check: func(t *testing.T, _ domain.Order, err error) {
-			require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
-		}},
-		"used pass": {outcome: domain.Outcome{Failed: domain.ReasonPassUsed}, check: func(t *testing.T, _ domain.Order, err error) {
-			require.ErrorIs(t, err, domain.ErrPassExpired)
-		}},
-		"internal": {outcome: domain.Outcome{Failed: "internal"}, check: func(t *testing.T, _ domain.Order, err error) { require.ErrorIs(t, err, domain.ErrUnavailable) }},
-		"not in time": {err: context.DeadlineExceeded, check: func(t *testing.T, o domain.Order, err error) {
-			require.NoError(t, err)
-			require.Equal(t, domain.OrderQueued, o.Status)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			g := &fakeGate{outcome: func(ctx context.Context) (domain.Outcome, error) {
-				_, bounded := ctx.Deadline()
-				require.True(t, bounded)
-				return tc.outcome, tc.err
-			}}
-			g.reserve = func(as []domain.Admission) ([]error, error) {
-				require.Equal(t, "me", as[0].ReplyTo)
-				require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
-				return admitAll(as)
-			}
-			st := &gateStore{
-				store: store{active: func() (int, int64, error) { return 1, 99, nil }},
-				order: func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
-			}
-			o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), queuePurchase(time.Second))
-			tc.check(t, o, err)
-			require.Equal(t, 1, g.closed)
-		})
+	st := &gateStore{
+		store: store{active: func() (int, int64, error) { return 1, 99, nil }},
+		order: func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
 	}
+	place := func(failed string, end error) (domain.Order, error) {
+		g := &fakeGate{outcome: func(ctx context.Context) (domain.Outcome, error) {
+			_, bounded := ctx.Deadline()
+			require.True(t, bounded)
+			return domain.Outcome{Failed: failed}, end
+		}}
+		g.reserve = func(as []domain.Admission) ([]error, error) {
+			require.Equal(t, "me", as[0].ReplyTo)
+			require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
+			return admitAll(as)
+		}
+		o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), purchase(time.Second))
+		require.Equal(t, 1, g.closed)
+		return o, err
+	}
+
+	for failed, want := range map[string]error{
+		domain.ReasonSoldOut:  domain.ErrSoldOut,
+		domain.ReasonMismatch: domain.ErrIdempotencyMismatch,
+		domain.ReasonPassUsed: domain.ErrPassExpired,
+		"internal":            domain.ErrUnavailable,
+	} {
+		_, err := place(failed, nil)
+		require.ErrorIs(t, err, want)
+	}
+	_, err := place(domain.ReasonDuplicate, nil)
+	require.Equal(t, &domain.DuplicateOrderError{OrderID: 99}, err)
+
+	o, err := place("", nil)
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderPendingPayment, o.Status)
+	o, err = place("", context.DeadlineExceeded)
+	require.NoError(t, err)
+	require.Equal(t, domain.OrderQueued, o.Status)
 }
 
 // Without a message the outcome is read from the ticket, or from the database if there is no ticket.
@@ -180,7 +175,7 @@ func TestQueueReadsOutcome(t *testing.T) {
 	st := &gateStore{}
 	l := NewQueue(g, &ids{}, st, nil)
 	place := func() (domain.Order, error) {
-		o, _, err := l.Place(t.Context(), queuePurchase(time.Second))
+		o, _, err := l.Place(t.Context(), purchase(time.Second))
 		return o, err
 	}
 
@@ -207,21 +202,6 @@ func TestQueueReadsOutcome(t *testing.T) {
 		require.Equal(t, domain.OrderQueued, o.Status)
 		require.EqualValues(t, 7, o.UserID)
 	}
-}
-
-// A purchase ends at its deadline, before the gate has answered. Its subscription is still closed.
-func TestQueueClosesSubscriptionOfLateBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) { time.Sleep(2 * time.Second); return admitAll(as) }}
-		p := queuePurchase(time.Second)
-		p.Deadline = time.Now().Add(time.Second)
-		_, _, err := NewQueue(g, &ids{}, &gateStore{}, nil).Place(t.Context(), p)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		require.Len(t, g.expected, 1)
-		require.Equal(t, 1, g.closed)
-	})
 }
 
 // loadingGate is a gate of which only one voucher is loaded. The loads of the others do not end.
@@ -260,7 +240,7 @@ func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 		l := NewQueue(&loadingGate{loaded: 1}, &sharedIDs{}, &gateStore{}, nil)
 		var loading sync.WaitGroup
 		for voucher := range int64(20) {
-			p := queuePurchase(0)
+			p := purchase(0)
 			p.VoucherID = 100 + voucher
 			loading.Go(func() {
 				_, _, err := l.Place(t.Context(), p)
@@ -269,7 +249,7 @@ func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 		}
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := l.Place(t.Context(), queuePurchase(0))
+		_, _, err := l.Place(t.Context(), purchase(0))
 		require.NoError(t, err)
 		require.Zero(t, time.Since(start))
 		loading.Wait()
