@@ -68,6 +68,18 @@ func TestSoldOutIsCached(t *testing.T) {
 	require.Equal(t, 1, calls)
 }
 
+// The lane of a purchase has to answer within 5 s, even if a dependency hangs.
+func TestPurchaseEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		orders := newOrders(t, openSale(1), 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+			require.LessOrEqual(t, time.Until(p.Deadline), 5*time.Second)
+			return domain.Order{ID: 9}, nil
+		})
+		_, err := orders.Place(t.Context(), 7, 1, time.Minute)
+		require.NoError(t, err)
+	})
+}
+
 // A repeated purchase within seconds is refused without the lane, by the orders in the store. It reaches the lane if
 // the user may buy again, or after some seconds.
 func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {

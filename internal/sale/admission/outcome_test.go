@@ -245,6 +245,29 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 	})
 }
 
+// Redis hangs while a buyer waits. The wait ends by its context, and does not wait for the read of the ticket.
+func TestWaitEndsWhileRedisHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer func() { _ = rdb.Close() }()
+		rdb.AddHook(env.EachTrip(func(ctx context.Context, _ []redis.Cmder) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		g, start := namedGate(t, rdb), time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := g.Expect(1).Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
+			_, err := g.Ticket(ctx, 10, 1)
+			require.ErrorIs(t, err, domain.ErrUnavailable)
+			return domain.Outcome{}, false, err
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		time.Sleep(time.Minute) // the read ends
+	})
+}
+
 // The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
 func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
