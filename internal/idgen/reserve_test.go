@@ -71,6 +71,7 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 		_, err := g.Next(ctx)
 		require.ErrorIs(t, err, errDown, "nothing is reserved")
 		require.ErrorIs(t, g.Reserve(ctx), errDown)
+		require.ErrorIs(t, g.Skip(ctx, idAt(noon, 1)), errDown)
 		down.lasts.Store(false)
 		for _, each := range []*Generator{g, other} {
 			require.NoError(t, each.Reserve(ctx))
