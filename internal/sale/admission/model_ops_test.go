@@ -17,7 +17,7 @@ func (m *model) reserve(v int64) {
 	for i := range as {
 		m.nextID++
 		as[i] = domain.Admission{
-			OrderID: m.nextID, UserID: 1 + m.rnd.Int64N(6), VoucherID: v, Amount: m.rnd.Int64N(1000),
+			OrderID: m.nextID, UserID: m.user(), VoucherID: v, Amount: m.rnd.Int64N(1000),
 			Currency: []string{"CNY", "EUR"}[m.rnd.IntN(2)], Limit: 1 + m.rnd.IntN(2), At: noon, ReplyTo: "here",
 		}
 		if len(m.past) > 0 && m.rnd.IntN(6) == 0 { // a repeated call, as after a lost reply
@@ -273,7 +273,7 @@ func (m *model) cancel(v int64) {
 }
 
 func (m *model) releaseUnknown(v int64) {
-	require.NoError(m.t, m.g.Release(m.t.Context(), v, domain.Holder{OrderID: 12345, UserID: 1 + m.rnd.Int64N(6)}))
+	require.NoError(m.t, m.g.Release(m.t.Context(), v, domain.Holder{OrderID: 12345, UserID: m.user()}))
 }
 
 func (m *model) load(v int64) {

@@ -17,35 +17,8 @@ import (
 // failed is the End of a rejected admission.
 var failed = domain.End{Failed: "sold_out"}
 
-func TestSettleIsIdempotent(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(1, 10), admission(2, 11))
-		done := queue(t, g, voucher)[0]
-		settle(t, g, done, domain.End{}, failed)
-		requireLevel(t, g, Level{Stock: 4, Held: 1})
-		require.Equal(t, map[string]string{"10": "1"}, buyers(t, g, voucher))
-		_, err := g.Ticket(t.Context(), 10, 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
-		ticket, err := g.Ticket(t.Context(), 11, 2)
-		require.NoError(t, err)
-		require.Equal(t, "sold_out", ticket.Failed)
-		require.WithinDuration(t, time.Now(), ticket.FailedAt, time.Minute)
-		require.Equal(t, noon, ticket.At)
-		_, err = g.Ticket(t.Context(), 10, 2)
-		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
-		ttl, err := rdb.TTL(t.Context(), shardOf(voucher).Failed(11)).Result()
-		require.NoError(t, err)
-		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
-
-		before := level(t, g, voucher)
-		settle(t, g, done, domain.End{}, failed)
-		require.Equal(t, before, level(t, g, voucher))
-	})
-}
-
-// Settling removes exactly the ticket of the order, even if other ids contain the same digits.
-func TestSettleRemovesOnlyItsTicket(t *testing.T) {
+// A settlement removes the ticket of its order, and a release its hold, and nothing of other ids with the same digits.
+func TestIDsAreComparedAsAWhole(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 9)
 		as := []domain.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
@@ -57,6 +30,11 @@ func TestSettleRemovesOnlyItsTicket(t *testing.T) {
 		for _, i := range []int{1, 3, 2, 0} {
 			settle(t, g, q[i])
 			requireTickets(t, g, voucher)
+		}
+		requireLevel(t, g, Level{Stock: 5, Held: 4})
+
+		for _, part := range []int64{10, 12, 101, 211} {
+			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: part, UserID: 10}))
 		}
 		requireLevel(t, g, Level{Stock: 5, Held: 4})
 	})
@@ -81,30 +59,6 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 		pending, err := rdb.XPending(t.Context(), stream, Group).Result()
 		require.NoError(t, err)
 		require.Zero(t, pending.Count)
-	})
-}
-
-func TestSettleWithColdGate(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(1, 10), admission(2, 11))
-		require.NoError(t, g.Unload(t.Context(), voucher))
-		settle(t, g, queue(t, g, voucher)[0], domain.End{}, failed)
-		require.Empty(t, queue(t, g, voucher))
-		requireKeys(t, rdb, shardOf(voucher).Stream(), shardOf(voucher).Failed(11))
-	})
-}
-
-// An id that is a part of the held id releases nothing.
-func TestReleaseComparesWholeIDs(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
-		reserve(t, g, admission(2123, 12))
-		for _, id := range []int64{2, 3, 12, 21, 23, 212, 123} {
-			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: id, UserID: 12}))
-		}
-		require.Equal(t, map[string]string{"12": "2123"}, buyers(t, g, voucher))
-		requireLevel(t, g, Level{Stock: 4, Held: 1, Queued: 1, Backlog: 1})
 	})
 }
 
