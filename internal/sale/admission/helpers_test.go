@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -64,8 +65,9 @@ func at(place int64, a domain.Admission) domain.Admission {
 	return a
 }
 
-// database is a model of the database, from which gates are rebuilt.
+// database is a model of the database, from which gates are rebuilt. mu protects it where it is used concurrently.
 type database struct {
+	mu          sync.Mutex
 	stock       map[int64]int64
 	orders      map[int64]dbOrder
 	generations map[int64]int64
@@ -82,11 +84,15 @@ func newDatabase() *database {
 
 // GateGeneration implements domain.GateStore.
 func (d *database) GateGeneration(_ context.Context, voucherID int64) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	return d.generations[voucherID], nil
 }
 
 // FenceGate implements domain.GateStore.
 func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.generations[voucherID] != from {
 		return false, nil
 	}
@@ -96,6 +102,8 @@ func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, er
 
 // GateState implements domain.GateStore.
 func (d *database) GateState(_ context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	state := domain.GateState{Stock: d.stock[voucherID]}
 	for id, o := range d.orders {
 		if o.voucher == voucherID && o.active {
@@ -217,25 +225,33 @@ func reserveApart(t testing.TB, g *Gate, as ...domain.Admission) {
 	}
 }
 
-// queue returns a voucher's entries in the stream, oldest first, with all admissions marked as committed, and without
-// their generations.
-func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
+// entries returns a voucher's entries in the stream, oldest first.
+func entries(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 	t.Helper()
 	var all []domain.StreamEntry
 	for _, k := range segmentKeys(t, g, voucherID) {
 		stream := k.shard.Stream()
-		entries, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
+		found, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
 		require.NoError(t, err)
-		for _, e := range entries {
+		for _, e := range found {
 			p, err := g.Parse(stream, e.ID, e.Values)
 			require.NoError(t, err)
 			if p.Admissions[0].VoucherID == voucherID {
-				p.Ends = make([]domain.End, len(p.Admissions))
-				for i := range p.Admissions {
-					p.Admissions[i].Generation = 0
-				}
 				all = append(all, p)
 			}
+		}
+	}
+	return all
+}
+
+// queue is entries with all admissions marked as committed, and without their generations.
+func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
+	t.Helper()
+	all := entries(t, g, voucherID)
+	for n := range all {
+		all[n].Ends = make([]domain.End, len(all[n].Admissions))
+		for i := range all[n].Admissions {
+			all[n].Admissions[i].Generation = 0
 		}
 	}
 	return all

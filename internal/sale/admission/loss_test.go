@@ -22,7 +22,7 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 1)
 	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-	inHand := entries(t, g)[0]
+	inHand := entries(t, g, voucher)[0]
 	require.Equal(t, db.generations[voucher], inHand.Admissions[0].Generation)
 	require.NoError(t, rdb.FlushDB(ctx).Err())
 
@@ -52,7 +52,7 @@ func TestGateConfirmsAdmissionsOfItsStream(t *testing.T) {
 func confirmed(t testing.TB, rdb *redis.Client) {
 	g, db := withStock(t, rdb, 3)
 	require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
-	before := entries(t, g)[0]
+	before := entries(t, g, voucher)[0]
 	k := voucherKeys
 	require.NoError(t, rdb.Del(t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes).Err())
 	generation, err := g.Confirm(t.Context(), before)
@@ -71,7 +71,7 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, err)
 	_, err = g.Replay(t.Context(), letters[0].ID)
 	require.NoError(t, err)
-	again := entries(t, g)
+	again := entries(t, g, voucher)
 	require.Len(t, again, 2)
 	for _, p := range again {
 		require.Equal(t, generation, p.Admissions[0].Generation)
@@ -85,7 +85,7 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 2)
 	require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
-	before := entries(t, g)[0]
+	before := entries(t, g, voucher)[0]
 	require.NoError(t, rdb.ReplicaOf(ctx, "127.0.0.1", "1").Err())
 	require.NoError(t, rdb.ReplicaOf(ctx, "no", "one").Err())
 
@@ -127,7 +127,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "generation", "history").Err())
 	db.generations[voucher] = 0
 	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
-	require.Zero(t, entries(t, g)[0].Admissions[0].Generation)
+	require.Zero(t, entries(t, g, voucher)[0].Admissions[0].Generation)
 	row := formatRow(&domain.Admission{OrderID: 1, UserID: 10, VoucherID: voucher})
 	p, err := g.Parse(Streams()[voucher], "1-1", map[string]any{"rows": row})
 	require.NoError(t, err)
@@ -235,19 +235,6 @@ func elsewhere(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, err)
 	l.history = "another"
 	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)
-}
-
-// entries returns the entries of voucher's stream.
-func entries(t testing.TB, g *Gate) []domain.StreamEntry {
-	t.Helper()
-	stream := Streams()[voucher]
-	var all []domain.StreamEntry
-	for _, e := range g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Val() {
-		p, err := g.Parse(stream, e.ID, e.Values)
-		require.NoError(t, err)
-		all = append(all, p)
-	}
-	return all
 }
 
 // The data may be lost while the list of buyers is read.

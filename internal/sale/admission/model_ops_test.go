@@ -151,22 +151,11 @@ func (m *model) settle(int64) {
 			switch m.rnd.IntN(8) {
 			case 0:
 				p.Ends[i].Again = true
-			case 1:
+			case 1, 2:
 				p.Ends[i].Dead = "poison"
 			default:
 				p.Ends[i].Failed = m.db.commit(a)
 			}
-		}
-	}
-	m.end(done)
-}
-
-// deadLetter settles all admissions of some entries as dead letters.
-func (m *model) deadLetter(int64) {
-	done := m.pick()
-	for _, p := range done {
-		for i := range p.Ends {
-			p.Ends[i].Dead = "poison"
 		}
 	}
 	m.end(done)

@@ -116,7 +116,6 @@ func (m *model) step() string {
 		{"unload", 3, m.unload},
 		{"rebuild", 5, m.rebuild},
 		{"add stock", 8, m.addStock},
-		{"dead-letter", 4, m.deadLetter},
 		{"cut the stream", 2, m.cut},
 		{"replay", 6, m.replay},
 		{"discard", 1, m.discard},

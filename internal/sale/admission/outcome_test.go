@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,11 +37,17 @@ func listening(t *testing.T, rdb *redis.Client) *Gate {
 		cancel()
 		require.NoError(t, <-ended)
 	})
+	subscribed(t, rdb, g)
+	return g
+}
+
+// subscribed waits until a gate is subscribed.
+func subscribed(t *testing.T, rdb *redis.Client, g *Gate) {
+	t.Helper()
 	require.Eventually(t, func() bool {
-		n, err := rdb.PubSubNumSub(ctx, outcomeChannel(g.Instance())).Result()
+		n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(g.Instance())).Result()
 		return err == nil && n[outcomeChannel(g.Instance())] == 1
 	}, time.Minute, time.Millisecond)
-	return g
 }
 
 func TestOutcomesReachWaitingBuyers(t *testing.T) {
@@ -115,10 +120,7 @@ func TestRunFailsAfterClientIsClosed(t *testing.T) {
 		g := namedGate(t, rdb)
 		ended := make(chan error)
 		go func() { ended <- g.Run(t.Context()) }()
-		require.Eventually(t, func() bool {
-			n, err := rdb.PubSubNumSub(t.Context(), outcomeChannel(g.Instance())).Result()
-			return err == nil && n[outcomeChannel(g.Instance())] == 1
-		}, time.Minute, time.Millisecond)
+		subscribed(t, rdb, g)
 		require.NoError(t, rdb.Close())
 		require.Error(t, <-ended)
 	})
@@ -153,28 +155,6 @@ func TestRunReconnects(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// queued returns a queued admission with the first queue position.
-func queuedTicket(order, user, voucher int64) domain.Admission {
-	return domain.Admission{
-		OrderID: order, UserID: user, VoucherID: voucher, Limit: 1, Amount: 100, Currency: "CNY",
-		At: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC), Place: 1,
-	}
-}
-
-// store stores the ticket of a user's only queued admission in a shard, in the format of the gate.
-func store(t *testing.T, rdb *redis.Client, s Shard, a domain.Admission) {
-	t.Helper()
-	require.NoError(t, rdb.HSet(t.Context(), s.Queued(), a.UserID, formatRow(&a)).Err())
-	require.NoError(t, rdb.HSet(t.Context(), s.Meta(a.VoucherID), "line", 1, "queued", 1).Err())
-}
-
-// storeFailed stores the ticket of a failed admission, in the format of the gate.
-func storeFailed(t *testing.T, rdb *redis.Client, s Shard, a domain.Admission, at time.Time) {
-	t.Helper()
-	text := "sold_out " + strconv.FormatInt(at.UnixMilli(), 10) + " " + formatRow(&a)
-	require.NoError(t, rdb.HSet(t.Context(), s.Failed(a.UserID), a.OrderID, text).Err())
-}
-
 // counted counts the HMGET commands of a client.
 type counted struct{ commands atomic.Int64 }
 
@@ -199,7 +179,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		defer func() { require.NoError(t, rdb.Close()) }()
 		g, rows := namedGate(t, rdb), make([]any, 0, 2*n)
 		for id := range int64(n) {
-			a := queuedTicket(id+1, id+1, voucher)
+			a := at(1, admission(id+1, id+1))
 			rows = append(rows, a.UserID, formatRow(&a))
 			g.places.set(ticketPlace{voucher, voucher}, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 		}
@@ -268,23 +248,34 @@ func TestWaitEndsWhileRedisHangs(t *testing.T) {
 	})
 }
 
+// inShards queues order 1 of user 10 in the shard of voucher, and order 2 in another one.
+func inShards(t *testing.T, rdb *redis.Client) (g *Gate, second domain.Admission) {
+	t.Helper()
+	g, db := withStock(t, rdb, 5)
+	db.stock[stranger] = 5
+	require.NoError(t, g.Load(t.Context(), stranger, db))
+	second = admission(2, 10)
+	second.VoucherID = stranger
+	reserve(t, g, admission(1, 10))
+	reserve(t, g, second)
+	return g, second
+}
+
 // The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
 func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		store(t, rdb, 7, queuedTicket(1, 10, 7))
-		store(t, rdb, 8, queuedTicket(2, 10, 8))
+		admits, _ := inShards(t, rdb)
 		g, hook := namedGate(t, rdb), &counted{}
 		rdb.AddHook(env.EachTrip(hook.count))
 		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
 			hook.commands.Store(0)
 			ticket, err := g.Ticket(t.Context(), 10, 2)
 			require.NoError(t, err)
-			require.Equal(t, int64(8), ticket.VoucherID)
+			require.Equal(t, stranger, ticket.VoucherID)
 			require.NotNil(t, ticket.Ahead)
 			require.Equal(t, want, hook.commands.Load())
 		}
-		require.NoError(t, rdb.HDel(t.Context(), Shard(8).Queued(), "10").Err())
-		storeFailed(t, rdb, 8, queuedTicket(2, 10, 8), time.Now())
+		settle(t, admits, queue(t, admits, stranger)[0], failed)
 		ticket, err := g.Ticket(t.Context(), 10, 2)
 		require.NoError(t, err)
 		require.Equal(t, "sold_out", ticket.Failed)
@@ -295,23 +286,19 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 
 func TestTicketsOfAllShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := namedGate(t, rdb)
-		a, b, failed, at := queuedTicket(1, 10, 7), queuedTicket(2, 10, 8), queuedTicket(3, 10, 9), time.UnixMilli(1000).UTC()
-		for i, admission := range []domain.Admission{a, b} {
-			admission.ReplyTo = "here" // is not part of a ticket
-			store(t, rdb, Shard(7+i), admission)
-		}
-		store(t, rdb, 7, queuedTicket(4, 11, 7)) // another user's
-		storeFailed(t, rdb, 9, failed, at)
-		var first int64
-		want := []domain.Ticket{
-			{Admission: failed, Failed: "sold_out", FailedAt: at}, {Admission: b, Ahead: &first}, {Admission: a, Ahead: &first},
-		}
+		g, second := inShards(t, rdb)
+		settle(t, g, queue(t, g, voucher)[0], failed)
+		reserve(t, g, admission(3, 10), admission(4, 11))
 		tickets, err := g.Tickets(t.Context(), 10)
 		require.NoError(t, err)
-		require.Equal(t, want, tickets)
+		require.Len(t, tickets, 3)
+		require.EqualValues(t, 3, tickets[0].OrderID, "the newest first")
+		second.ReplyTo = "" // is not part of a ticket
+		require.Equal(t, domain.Ticket{Admission: at(1, second), Ahead: new(int64)}, tickets[1])
+		require.Equal(t, "sold_out", tickets[2].Failed)
+		require.WithinDuration(t, time.Now(), tickets[2].FailedAt, time.Minute)
 
-		for order, key := range map[int64]string{4: Shard(8).Queued(), 5: Shard(7).Failed(10)} {
+		for order, key := range map[int64]string{4: Shard(stranger).Queued(), 5: Shard(voucher).Failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
 			_, err = g.Ticket(t.Context(), 10, order)
 			require.Error(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,33 +18,20 @@ import (
 
 // storm is a gate and its database under concurrent changes.
 type storm struct {
-	g  *Gate
-	mu sync.Mutex
-	db *database
+	g     *Gate
+	db    *database
+	store domain.GateStore // db with slow snapshots
 }
 
-// GateGeneration implements domain.GateStore.
-func (s *storm) GateGeneration(ctx context.Context, v int64) (int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.db.GateGeneration(ctx, v)
-}
-
-// FenceGate implements domain.GateStore.
-func (s *storm) FenceGate(ctx context.Context, v, from int64) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.db.FenceGate(ctx, v, from)
-}
-
-// GateState implements domain.GateStore. It takes some time before and after its snapshot.
-func (s *storm) GateState(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+func newStorm(rdb *redis.Client, segments int) *storm {
+	s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
 	pause := func() { time.Sleep(rand.N(time.Millisecond)) }
-	pause()
-	defer pause()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.db.GateState(ctx, v, inFlight)
+	s.store = reads{s.db, func(ctx context.Context, v int64, inFlight []int64) (domain.GateState, error) {
+		pause()
+		defer pause()
+		return s.db.GateState(ctx, v, inFlight)
+	}}
+	return s
 }
 
 // buy reserves two orders of random users. It loads the gate whenever it is cold.
@@ -70,7 +56,7 @@ func (s *storm) buy(ctx context.Context, order int64) error {
 		if !errors.Is(err, domain.ErrGateCold) {
 			return err
 		}
-		if err := s.g.Load(ctx, voucher, s); err != nil {
+		if err := s.g.Load(ctx, voucher, s.store); err != nil {
 			return err
 		}
 	}
@@ -123,14 +109,14 @@ func (s *storm) commit(ctx context.Context, p *domain.StreamEntry) (bool, error)
 	p.Tries++
 	p.Ends = make([]domain.End, len(p.Admissions))
 	for range 2 {
-		s.mu.Lock()
+		s.db.mu.Lock()
 		current := p.Admissions[0].Generation == s.db.generations[voucher]
 		for i, a := range p.Admissions {
 			if p.Ends[i].Again = p.Tries < 3 && rand.IntN(8) == 0; current && !p.Ends[i].Again {
 				p.Ends[i].Failed = s.db.commit(a)
 			}
 		}
-		s.mu.Unlock()
+		s.db.mu.Unlock()
 		if current {
 			return true, nil
 		}
@@ -151,8 +137,8 @@ func (s *storm) commit(ctx context.Context, p *domain.StreamEntry) (bool, error)
 
 // flush empties Redis. No gate is loaded within the same millisecond, so that no new entry gets the id of a lost one.
 func (s *storm) flush(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
 	err := s.g.cfg.Redis.FlushDB(ctx).Err()
 	time.Sleep(2 * time.Millisecond)
 	return err
@@ -160,7 +146,7 @@ func (s *storm) flush(ctx context.Context) error {
 
 // cancel ends an active order, if there is one.
 func (s *storm) cancel(ctx context.Context) error {
-	s.mu.Lock()
+	s.db.mu.Lock()
 	var order, user int64
 	for id, o := range s.db.orders {
 		if o.active {
@@ -169,7 +155,7 @@ func (s *storm) cancel(ctx context.Context) error {
 		}
 	}
 	s.db.cancel(order)
-	s.mu.Unlock()
+	s.db.mu.Unlock()
 	return s.g.Release(ctx, voucher, domain.Holder{OrderID: order, UserID: user})
 }
 
@@ -179,13 +165,13 @@ func (s *storm) rebuild(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the gate is cold
 	}
-	return s.g.Rebuild(ctx, voucher, level.Built, s)
+	return s.g.Rebuild(ctx, voucher, level.Built, s.store)
 }
 
 // addStock changes the stock. No load reads the database between the two steps of the change.
 func (s *storm) addStock(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.db.mu.Lock()
+	defer s.db.mu.Unlock()
 	delta := rand.Int64N(7) - 3
 	if s.db.stock[voucher]+delta < 0 || s.db.stock[voucher]+delta > 30 {
 		return nil
@@ -212,9 +198,9 @@ func testStorm(t *testing.T, segments, rounds, fullRounds int) {
 }
 
 func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
-	s := &storm{g: segmented(rdb, map[int64]int{voucher: segments}), db: newDatabase()}
+	s := newStorm(rdb, segments)
 	s.db.stock[voucher] = 30
-	require.NoError(t, s.g.Load(t.Context(), voucher, s))
+	require.NoError(t, s.g.Load(t.Context(), voucher, s.store))
 	var orders atomic.Int64
 	for round := range rounds {
 		group, ctx := errgroup.WithContext(t.Context())
@@ -242,7 +228,7 @@ func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {
 			often(1, func() error { return s.flush(ctx) })
 		}
 		require.NoError(t, group.Wait())
-		require.NoError(t, s.g.Load(t.Context(), voucher, s))
+		require.NoError(t, s.g.Load(t.Context(), voucher, s.store))
 		requireExact(t, s.g, s.db)
 	}
 	for len(queue(t, s.g, voucher)) > 0 {
