@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -141,71 +139,6 @@ func ExampleRWMutex() {
 	// a reader is refused meanwhile: true
 	// other readers are admitted: true
 	// a writer is refused: true
-}
-
-// A supplier accepts ten calls at a time, from all processes together.
-func ExampleSemaphore() {
-	locks, done := newClient()
-	defer done()
-	ctx := context.Background()
-	calls := locks.Semaphore("supplier")
-	first, err := calls.SetPermits(ctx, 10) // every process may call it; the first call counts
-	check(err)
-	fmt.Println("set:", first)
-
-	check(calls.Acquire(ctx, 8)) // waits until eight permits are free
-	err = calls.TryAcquire(ctx, 3)
-	fmt.Println("three more are refused:", errors.Is(err, lock.ErrNotAcquired))
-	_ = calls.Release(ctx, 8)
-	left, _ := calls.Available(ctx)
-	fmt.Println("left:", left)
-	// Output:
-	// set: true
-	// three more are refused: true
-	// left: 10
-}
-
-// The permits of a process that dies are returned.
-func ExampleLeasedSemaphore() {
-	locks, done := newClient()
-	defer done()
-	ctx := context.Background()
-	workers := locks.LeasedSemaphore("reports")
-	_, err := workers.SetPermits(ctx, 2)
-	check(err)
-
-	// For 10 minutes at most; without the option, for as long as the process lives.
-	p, err := workers.Acquire(ctx, 1, lock.WithLease(10*time.Minute))
-	check(err)
-	left, _ := workers.Available(ctx)
-	fmt.Println("left:", left, "lost:", p.Context().Err() != nil)
-	fmt.Println(p.Release(ctx))
-
-	// Output:
-	// left: 1 lost: false
-	// <nil>
-}
-
-// The caller waits until three stations are ready.
-func ExampleLatch() {
-	locks, done := newClient()
-	defer done()
-	ctx := context.Background()
-	ready := locks.Latch("opening")
-	_, err := ready.TrySetCount(ctx, 3)
-	check(err)
-	var guests sync.WaitGroup
-	guests.Go(func() {
-		fmt.Println("waited:", ready.Wait(ctx) == nil)
-	})
-
-	for range 3 {
-		check(ready.CountDown(ctx))
-	}
-	guests.Wait()
-
-	// Output:
-	// waited: true
 }
 
 // A transfer needs both accounts. Transfers do not deadlock, whatever the order of the accounts.

@@ -269,29 +269,6 @@ func TestClose(t *testing.T) {
 	})
 }
 
-func TestCloseWhileServerHangs(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	server := env.StartRedis(t)
-	c := newLocks(t, server.Addr)
-	h := must(t)(c.Mutex("a").Lock(soon(t)))
-	got := background(soon(t), c.Mutex("a"))
-	mutex.queued(t, newClient(t, server.Addr), "a", 1)
-
-	require.NoError(t, server.Pause())
-	closed := make(chan error, 1)
-	go func() { closed <- c.Close() }()
-	require.ErrorIs(t, (<-got).err, ErrClosed)
-	requireDone(t, h.Context(), ErrLost)
-	select {
-	case err := <-closed:
-		require.NoError(t, err)
-	case <-time.After(2 * longTimeout):
-		require.FailNow(t, "Close waits for the server")
-	}
-	require.NoError(t, server.Resume())
-}
-
 // Where Redis refuses commands that may grow, holds are renewed and everything can be released; only new acquires are
 // refused, by the name of the reason.
 // Source: redis/redis#8623, redisson/redisson#866.

@@ -16,19 +16,6 @@ type ctxKey struct{}
 
 var errWork = errors.New("work failed")
 
-func TestReleaseWithEndedContext(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	h := must(t)(newLock(t, "a", []string{addr}).Lock(context.Background()))
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := h.Release(ended); err != nil { // on a very busy machine
-		require.ErrorIs(t, err, ErrUncertain)
-		require.ErrorIs(t, err, context.Canceled)
-	}
-	keyGone(t, addr, "a")
-}
-
 func TestDoReportsFailedRelease(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)

@@ -194,29 +194,3 @@ func TestHangingNodeIsBounded(t *testing.T) {
 	require.NoError(t, last.Resume())
 	keyGone(t, last.Addr, "a")
 }
-
-// Neither the acquire nor its undo is answered: the error is ErrUncertain, and the lock is undone later.
-func TestRedLockUndoAfterServerRecovers(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	addr := startServer(t)
-	ctx := context.Background()
-	var seen recorder
-	p := startProxy(t, addr)
-	l := newLock(t, "a", []string{p.Addr}, WithNodeTimeout(time.Second), WithRedLockObserver(seen.observe))
-	require.NoError(t, TryDo(ctx, l, nothing))
-
-	p.Inject(muteReply, setCmd, 1)
-	_, err := l.TryLock(ctx)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, ErrUncertain, "the undo succeeded on another connection")
-	require.Equal(t, 1, seen.count(EventFailed))
-
-	p.Inject(muteReply, anyCmd, always)
-	_, err = l.TryLock(ctx)
-	require.ErrorIs(t, err, ErrUncertain)
-	require.NotErrorIs(t, err, ErrNotAcquired)
-	require.Equal(t, 1, seen.count(EventUncertain))
-	p.Heal()
-	keyGone(t, addr, "a")
-}

@@ -13,28 +13,6 @@ import (
 
 // Who is admitted, in which order, and who is woken for it, is shown by TestRWModel.
 
-// A reader that requests the write lock is refused at once. Without an owner, the call cannot be matched to an earlier
-// hold and waits like any other.
-func TestNoUpgrade(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	m, me := newLocks(t, addr).RW("a"), owned(t)
-	h := must(t)(m.Read().Lock(me))
-	for _, lock := range bothWays(m.Write()) {
-		_, err := lock(me)
-		require.ErrorIs(t, err, ErrUpgrade)
-		require.NotErrorIs(t, err, ErrNotAcquired)
-	}
-
-	wait, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-	defer cancel()
-	_, err := m.Write().Lock(wait)
-	require.ErrorIs(t, err, ErrNotAcquired)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	release(t, h)
-	nothingLeft(t, newClient(t, addr))
-}
-
 // A writer's lease ends, but not that of its read hold: then others may read.
 func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
 	t.Parallel()

@@ -38,40 +38,6 @@ func TestWaitersAreWoken(t *testing.T) {
 // queueKinds are granted in the order of arrival.
 var queueKinds = []lockKind{fair, writing, permitsOf(plainPermits), permitsOf(leasedPermits)}
 
-// Waiters of several clients acquire a lock with a fair queue in the order of their arrival.
-func TestWaitersAreServedInOrder(t *testing.T) {
-	each(t, queueKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
-		k.ready(t, clients[0], "a")
-		h := must(t)(k.block(clients[0], "a").Lock(ctx))
-
-		var order []int // guarded by the lock: the race detector checks it
-		var wg sync.WaitGroup
-		const many = 60
-		for i := range many {
-			wg.Go(func() {
-				l := k.lock
-				if i%2 == 1 {
-					l = k.block // also for one at a time
-				}
-				assert.NoError(t, Do(ctx, l(clients[i%3], "a"), func(context.Context) error {
-					order = append(order, i)
-					return nil
-				}))
-			})
-			k.queued(t, rdb, "a", int64(i+1))
-		}
-
-		release(t, h)
-		wg.Wait()
-		require.IsIncreasing(t, order)
-		require.Len(t, order, many)
-		k.nothingLeft(t, rdb, "a")
-	})
-}
-
 // A waiter that retries keeps its place, even if the server's clock is set back, and a try passes none of them although
 // the lock is free.
 func TestWaitersKeepTheirPlaces(t *testing.T) {
@@ -105,6 +71,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 		_, err := k.lock(clients[0], "a").TryLock(soon(t))
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.EqualValues(t, 5, waiters(t, rdb, k.name, "a"))
+		requireIn(t, line[1], false)
 		for _, cl := range line[:5] {
 			stay(t, rdb, k.name, "a")
 			requireIn(t, cl, true)
