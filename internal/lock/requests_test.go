@@ -242,21 +242,20 @@ func TestCloseEndsRequests(t *testing.T) {
 	require.ErrorIs(t, c.Latch("a").Wait(context.Background()), ErrClosed)
 }
 
-// A call on a semaphore or a latch without a name is refused.
-func TestNamelessCounts(t *testing.T) {
+func TestNameIsRequired(t *testing.T) {
 	t.Parallel()
-	addr := startServer(t)
 	ctx := soon(t)
-	c := newLocks(t, addr)
+	c := newLocks(t, "127.0.0.1:1")
+	for _, k := range waitKinds {
+		_, err := k.lock(c, "").TryLock(ctx)
+		require.ErrorContains(t, err, "name", k)
+	}
 	for _, ch := range changes {
 		_, err := ch.do(ctx, c, "")
-		require.ErrorContains(t, err, "name", ch.name)
+		require.ErrorContains(t, err, "name", ch)
 	}
 	_, err := c.Semaphore("").Available(ctx)
 	require.ErrorContains(t, err, "name")
-	_, err = c.Latch("").Count(ctx)
-	require.ErrorContains(t, err, "name")
-	require.Zero(t, newClient(t, addr).DBSize(ctx).Val(), "refused calls left keys")
 }
 
 func TestLatch(t *testing.T) {

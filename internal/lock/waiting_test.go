@@ -265,60 +265,42 @@ func requireWake(ctx context.Context, t *testing.T, woken <-chan struct{}) {
 	}
 }
 
-// A name may contain any bytes: locks of different names, kinds or prefixes are independent, as are their queues.
-func TestNamesOfEveryKind(t *testing.T) {
+// The keys of a lock share a hash tag, and are those of no other name, kind, owner or prefix. A name may contain any
+// bytes, as TestNamesOfEveryLocker shows.
+func TestKeys(t *testing.T) {
 	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	c, other := newLocks(t, addr), newLocks(t, addr, WithPrefix("another"))
-	names := append(slices.Clone(oddNames), "a", "a:queue", "a:waiters", "a:fence", "a:readers", "a:reads:me", "a:holders", "{}", "a}b{c", "%7B")
-	var holds []*Hold
-	for _, k := range waitKinds {
-		if k.label == reading.label {
-			continue // its name has the keys of the write side
-		}
+	names := append(slices.Clone(oddNames), "a", "a:queue", "a:fence", "a:reads:me", "{}", "{a}", "a}b{c", "%7B", "%7D", ":")
+	seen := map[string]bool{}
+	for _, prefix := range []string{DefaultPrefix, "another"} {
 		for _, name := range names {
-			k.ready(t, c, name)
-			holds = append(holds, must(t)(k.block(c, name).TryLock(ctx)))
-			wait, leave := context.WithCancel(ctx)
-			got := background(wait, k.lock(c, name))
-			k.queued(t, rdb, name, 1)
-			leave()
-			require.ErrorIs(t, (<-got).err, ErrNotAcquired, "%s %q", k, name)
+			for _, keys := range [][]string{
+				keysOf(prefix, mutexKind.name, name, fenceKey, holdersKey),
+				rwKeys(prefix, name, Owner(names[0])),
+				rwKeys(prefix, name, Owner(names[1]))[6:],
+			} {
+				_, tag, _ := strings.Cut(keys[0], "{")
+				tag, _, _ = strings.Cut(tag, "}")
+				require.NotEmpty(t, tag)
+				for _, key := range keys {
+					require.Contains(t, key, ":{"+tag+"}")
+					require.False(t, seen[key], "another lock has %q", key)
+					seen[key] = true
+				}
+			}
 		}
-		k.ready(t, other, "a")
-		holds = append(holds, must(t)(k.block(other, "a").TryLock(ctx)))
-		_, err := k.lock(c, "").TryLock(ctx)
-		require.ErrorContains(t, err, "name")
-	}
-	release(t, holds...)
-
-	// The name of an owner is a part of a key as well.
-	for i, name := range names {
-		m, me := c.RW(name), WithOwner(ctx, Owner(names[len(names)-1-i]))
-		h := must(t)(m.Read().TryLock(me))
-		again := must(t)(m.Read().TryLock(me))
-		_, err := m.Write().TryLock(me)
-		require.ErrorIs(t, err, ErrUpgrade, "%q", name)
-		release(t, h, again)
 	}
 }
 
-// The keys of a lock share a hash tag, which is that of no other name.
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	tags := map[string]bool{}
-	for _, name := range []string{"a", "}", "{", "{}", "{a}", "a}b", "%7D", "%", "a:queue", ":"} {
-		keys := keysOf("lock", "mutex", name, fenceKey)
-		require.Len(t, keys, 4)
-		_, tag, _ := strings.Cut(keys[0], "{")
-		tag, _, _ = strings.Cut(tag, "}")
-		require.NotEmpty(t, tag)
-		require.False(t, tags[tag], "%q has another name's tag", name)
-		tags[tag] = true
+func TestPrefixOfEveryKey(t *testing.T) {
+	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
+		c := newLocks(t, addr, WithPrefix("another"))
+		k.ready(t, c, "a")
+		h := must(t)(k.block(c, "a").TryLock(soon(t)))
+		keys := newClient(t, addr).Keys(soon(t), "*").Val()
+		require.NotEmpty(t, keys)
 		for _, key := range keys {
-			require.True(t, strings.HasPrefix(key, "lock:mutex:{"+tag+"}"), key)
+			require.True(t, strings.HasPrefix(key, "another:"), key)
 		}
-	}
+		release(t, h)
+	})
 }
