@@ -112,11 +112,15 @@ func each[S any, K fmt.Stringer](t *testing.T, kinds []K, start func(testing.TB)
 }
 
 // newClient connects as the package documentation advises. A command ends with its context and not before.
-func newClient(t testing.TB, addr string) *redis.Client {
+func newClient(t testing.TB, addr string, changes ...func(*redis.Options)) *redis.Client {
 	t.Helper()
-	rdb := redis.NewClient(&redis.Options{
+	opts := &redis.Options{
 		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 2 * longTimeout,
-	})
+	}
+	for _, change := range changes {
+		change(opts)
+	}
+	rdb := redis.NewClient(opts)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }
@@ -185,31 +189,19 @@ func startProxy(t testing.TB, upstream string) *proxy {
 // client refuses to connect after the kill, as an unused port does.
 func newMortalClient(t *testing.T, server *env.Redis) (rdb *redis.Client, kill func()) {
 	t.Helper()
-	var dead deadServer
-	rdb = newClient(t, server.Addr)
-	rdb.AddHook(&dead)
+	var dead atomic.Bool
+	rdb = newClient(t, server.Addr, func(o *redis.Options) {
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if dead.Load() {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, addr)
+		}
+	})
 	return rdb, func() {
 		dead.Store(true)
 		server.Kill()
 	}
-}
-
-// deadServer is a hook that refuses connections while it is true.
-type deadServer struct{ atomic.Bool }
-
-func (d *deadServer) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if d.Load() {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-		}
-		return next(ctx, network, addr)
-	}
-}
-
-func (d *deadServer) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (d *deadServer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // afterwards returns a hook that calls f with the commands of each round trip that has ended.

@@ -15,11 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// oneSale returns the same voucher for every id.
-type oneSale struct{ domain.Voucher }
-
-func (s oneSale) Get(context.Context, int64) (domain.Voucher, error) { return s.Voucher, nil }
-
 // riddle is a HumanProof with the solution "good". It counts its challenges.
 type riddle struct{ challenges int }
 
@@ -57,19 +52,19 @@ func (u *used) UseUp(_ context.Context, id string, _ time.Duration) (bool, error
 
 // challenged returns a Service of a sale in mode pass that demands a challenge.
 func challenged(human entry.HumanProof, solutions entry.UsedSolutions, clock func() time.Time) (*entry.Service, *domain.Sale) {
-	sale := &domain.Sale{
+	terms := &domain.Sale{
 		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1,
 		Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Second, Challenge: true},
 	}
 	return &entry.Service{
-		Sales:     oneSale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: sale}},
+		Sales:     sale{domain.Voucher{ID: 1, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: terms}},
 		Passes:    entry.NewPasses(newKey),
 		Tickets:   entry.NewTickets(newKey),
 		Limits:    limits{},
 		Human:     human,
 		Solutions: solutions,
 		Now:       clock,
-	}, sale
+	}, terms
 }
 
 var challengeSecrets = domain.NewKeyring([]byte("a secret of the challenges of tests!"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,6 +62,7 @@ func (l locks) TryDo(ctx context.Context, _ int64, fn func(context.Context) erro
 
 // ids is an IDs that counts up. Skip jumps by 1,000.
 type ids struct {
+	mu      sync.Mutex
 	next    int64
 	skipped []int64
 	blocks  []int // the number of ids of each call
@@ -68,6 +70,8 @@ type ids struct {
 }
 
 func (g *ids) NextN(_ context.Context, n int) ([]int64, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.blocks = append(g.blocks, n)
 	block := make([]int64, n)
 	for i := range block {
@@ -91,21 +95,21 @@ func TestLock(t *testing.T) {
 	keeps := func(ctx context.Context, fn func(context.Context) error) error { return errors.Join(fn(ctx), broken) }
 	for name, tc := range map[string]struct {
 		locks locks
-		ids   ids
+		ids   error
 		place func(domain.NewOrder) (domain.Order, error)
 		want  error
 	}{
 		"placed":                 {place: accept},
 		"in progress":            {locks: refuses(domain.ErrOrderInProgress), want: domain.ErrOrderInProgress},
 		"lock server down":       {locks: refuses(broken), want: domain.ErrUnavailable},
-		"id server down":         {ids: ids{err: broken}, place: accept, want: domain.ErrUnavailable},
+		"id server down":         {ids: broken, place: accept, want: domain.ErrUnavailable},
 		"sold out":               {place: refuse(domain.ErrSoldOut), want: domain.ErrSoldOut},
 		"release failed":         {locks: keeps, place: accept}, // the commit counts
 		"sold out, then release": {locks: keeps, place: refuse(domain.ErrSoldOut), want: domain.ErrSoldOut},
 		"ids never free":         {place: refuse(domain.ErrIDTaken), want: domain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := NewLock(tc.locks, NewBatch(&tc.ids, &store{place: tc.place}, nil))
+			l := NewLock(tc.locks, NewBatch(&ids{err: tc.ids}, &store{place: tc.place}, nil))
 			o, _, err := l.Place(t.Context(), purchase(0))
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)

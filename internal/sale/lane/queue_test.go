@@ -17,6 +17,7 @@ import (
 type fakeGate struct {
 	Gate
 	reserve  func(as []domain.Admission) ([]error, error)
+	load     func(ctx context.Context) error // nil: counts loads
 	loads    int
 	ticket   func() (domain.Ticket, error)
 	outcome  func(ctx context.Context) (domain.Outcome, error)
@@ -27,7 +28,13 @@ type fakeGate struct {
 func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) ([]error, error) {
 	return g.reserve(as)
 }
-func (g *fakeGate) Load(context.Context, int64, domain.GateStore) error         { g.loads++; return nil }
+func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error {
+	if g.load != nil {
+		return g.load(ctx)
+	}
+	g.loads++
+	return nil
+}
 func (g *fakeGate) Ticket(context.Context, int64, int64) (domain.Ticket, error) { return g.ticket() }
 func (g *fakeGate) Instance() string                                            { return "me" }
 func (g *fakeGate) Expect(id int64) OutcomeWaiter {
@@ -204,40 +211,22 @@ func TestQueueReadsOutcome(t *testing.T) {
 	}
 }
 
-// loadingGate is a gate of which only one voucher is loaded. The loads of the others do not end.
-type loadingGate struct {
-	fakeGate
-	loaded int64
-}
-
-func (g *loadingGate) Reserve(_ context.Context, voucherID int64, _ domain.Window, as []domain.Admission) ([]error, error) {
-	if voucherID != g.loaded {
-		return nil, domain.ErrGateCold
-	}
-	return admitAll(as)
-}
-
-func (g *loadingGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error {
-	<-ctx.Done()
-	return domain.ErrUnavailable
-}
-
-// sharedIDs is ids for concurrent batches.
-type sharedIDs struct {
-	mu sync.Mutex
-	ids
-}
-
-func (s *sharedIDs) NextN(ctx context.Context, n int) ([]int64, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ids.NextN(ctx, n)
-}
-
 // A purchase does not wait for the loads of other vouchers.
 func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewQueue(&loadingGate{loaded: 1}, &sharedIDs{}, &gateStore{}, nil)
+		g := &fakeGate{
+			reserve: func(as []domain.Admission) ([]error, error) {
+				if as[0].VoucherID != 1 {
+					return nil, domain.ErrGateCold
+				}
+				return admitAll(as)
+			},
+			load: func(ctx context.Context) error {
+				<-ctx.Done()
+				return domain.ErrUnavailable
+			},
+		}
+		l := NewQueue(g, &ids{}, &gateStore{}, nil)
 		var loading sync.WaitGroup
 		for voucher := range int64(20) {
 			p := purchase(0)
