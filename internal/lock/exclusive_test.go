@@ -203,62 +203,31 @@ func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 	})
 }
 
-// A request that is still in flight puts a waiter that has left back into the queue. A release that hands the lock over
-// to this waiter passes it on to the next one at once, not when its lease ends.
-func TestHandoffToDepartedWaiterIsPassedOn(t *testing.T) {
+// A release hands the lock over to a waiter that leaves: before, while its request in flight puts it back into the
+// queue, or before it has noticed. The lock is passed on to the next waiter at once, not when its lease ends.
+func TestHandoffToDepartingWaiterIsPassedOn(t *testing.T) {
 	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
-		h := must(t)(k.lock(c, "a").Lock(ctx))
-		departed := k.claim(c, "a", time.Hour)
-		_, _, err := c.hub.join(departed.id, departed.keys[0])
-		require.NoError(t, err)
-		require.False(t, c.hub.leave(departed.id, false))
-		requireIn(t, departed, false)
-
-		got := background(ctx, k.lock(c, "a"))
-		k.queued(t, rdb, "a", 2)
-		release(t, h)
-		release(t, arrived(t, got))
-	})
-}
-
-// A successor whose wait ends at the moment of the handoff releases the lock. If its client is closed instead, it may
-// lose the lock, as the client's other holds do; it is never left behind in the queue.
-func TestSuccessorDepartsDuringHandoff(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		stranger := k.lock(newLocks(t, addr), "a")
-
-		for round := range 50 {
-			ctx := soon(t)
-			waiting, cancel := context.WithCancel(ctx)
-			c := newLocks(t, addr)
+		for _, before := range []bool{true, false} {
 			h := must(t)(k.lock(c, "a").Lock(ctx))
-			got := background(waiting, k.lock(c, "a"))
-			k.queued(t, rdb, "a", 1)
-
-			left := make(chan struct{})
-			closes := round%5 == 0
-			go func() {
-				defer close(left)
-				if closes {
-					assert.NoError(t, c.Close())
-				}
-				cancel()
-			}()
-			released := h.Release(ctx)
-			<-left
-			next := <-got
-			if closes && (next.err == nil || released != nil) { // a hold was lost
-				require.NoError(t, rdb.Del(ctx, k.holds("a")...).Err())
-			} else if next.err == nil {
-				release(t, next.hold)
+			departing := k.claim(c, "a", time.Hour)
+			_, _, err := c.hub.join(departing.id, departing.keys[0])
+			require.NoError(t, err)
+			departing.joined = true
+			if before {
+				departing.leaveHub(false)
 			}
+			requireIn(t, departing, false)
 
-			require.Zero(t, waiters(t, rdb, k.name, "a"), "a waiter is left in the queue")
-			release(t, must(t)(stranger.Lock(ctx)))
+			got := background(ctx, k.lock(c, "a"))
+			k.queued(t, rdb, "a", 2)
+			release(t, h)
+			if !before {
+				departing.leaveHub(false)
+			}
+			release(t, arrived(t, got))
 		}
 	})
 }
