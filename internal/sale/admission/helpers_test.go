@@ -59,6 +59,16 @@ func admission(order, user int64) domain.Admission {
 	}
 }
 
+// admissions returns n admissions, whose users have the ids of the orders, which begin with first.
+func admissions(first int64, n int) []domain.Admission {
+	as := make([]domain.Admission, n)
+	for i := range as {
+		id := first + int64(i)
+		as[i] = admission(id, id)
+	}
+	return as
+}
+
 // at returns an admission with the queue position that the gate assigned.
 func at(place int64, a domain.Admission) domain.Admission {
 	a.Place = place

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
@@ -86,9 +87,8 @@ func onlySegment(g *Gate, token string) *segmentLoad {
 func TestLoadReadsAllPages(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
-		as := make([]domain.Admission, 2500)
+		as := admissions(1, 2500)
 		for i := range as {
-			as[i] = admission(int64(i+1), int64(i+1))
 			if i%2 == 0 {
 				db.commit(as[i])
 			}
@@ -119,40 +119,40 @@ func TestLoadCountsFirstAdmissionOfAnID(t *testing.T) {
 	}
 }
 
-// A loader that lost its lease must not clear the notes of the load that runs now.
-func TestStaleLoaderKeepsNotesOfSuccessor(t *testing.T) {
+// A load that lost its lease, because it was suspended for too long, renews, marks and finishes nothing, and does not
+// clear the notes of the load that runs now.
+func TestStaleLoadChangesNothing(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := onlySegment(g, "old")
 		_, err := old.take(t.Context())
 		require.NoError(t, err)
+		renew := func() bool {
+			kept, err := g.run(t.Context(), loadRenewScript, old.keys.list(old.keys.table(old.token)), old.token,
+				loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
+			assert.NoError(t, err)
+			return kept
+		}
+		require.NoError(t, rdb.PExpire(t.Context(), old.keys.loading, loadLease/2).Err())
+		require.True(t, renew())
+		require.Greater(t, rdb.PTTL(t.Context(), old.keys.loading).Val(), loadLease/2)
+		state, err := db.GateState(t.Context(), voucher, nil)
+		require.NoError(t, err)
+		require.ErrorIs(t, old.finish(t.Context(), newTable(nil, state), "1"), errStale, "its table has expired")
+
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
 		read, reads := during(db, nil, func() {
 			db.cancel(1)
-			require.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
+			assert.NoError(t, g.Release(t.Context(), voucher, domain.Holder{OrderID: 1, UserID: 10}))
+			assert.False(t, renew())
 			_, err := old.mark(t.Context(), nil, "")
-			require.ErrorIs(t, err, errStale)
+			assert.ErrorIs(t, err, errStale)
+			assert.ErrorIs(t, old.repairTickets(t.Context(), nil, "9999999999999-0"), errStale)
 			old.drop(t.Context())
 		})
 		require.NoError(t, g.Load(t.Context(), voucher, read))
 		require.EqualValues(t, 1, reads.Load(), "the running load did not start over")
 		requireExact(t, g, db)
-	})
-}
-
-// The table of a load that was suspended for too long has expired, so the load must fail.
-func TestLoadFailsAfterTableExpired(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db, _ := cold(t, rdb)
-		l := onlySegment(g, "mine")
-		_, err := l.take(t.Context())
-		require.NoError(t, err)
-		state, err := db.GateState(t.Context(), voucher, nil)
-		require.NoError(t, err)
-		table := newTable(nil, state)
-		require.ErrorIs(t, l.finish(t.Context(), table, "1"), errStale)
-		_, err = g.Level(t.Context(), voucher)
-		require.ErrorIs(t, err, domain.ErrGateCold)
 	})
 }
 
@@ -190,27 +190,6 @@ func TestFailedLoadReleasesLease(t *testing.T) {
 		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), domain.ErrNotFound)
 		requireKeys(t, rdb)
 		require.NoError(t, g.Load(t.Context(), voucher, db))
-	})
-}
-
-func TestRenewDetectsStaleLoad(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g := newGate(rdb)
-		l := onlySegment(g, "mine")
-		_, err := l.take(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, rdb.PExpire(t.Context(), l.keys.loading, loadLease/2).Err())
-		kept, err := g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table(l.token)), "mine",
-			loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
-		require.NoError(t, err)
-		require.True(t, kept)
-		ttl, err := rdb.PTTL(t.Context(), l.keys.loading).Result()
-		require.NoError(t, err)
-		require.Greater(t, ttl, loadLease/2)
-		kept, err = g.run(t.Context(), loadRenewScript, l.keys.list(l.keys.table("other")), "other",
-			loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
-		require.NoError(t, err)
-		require.False(t, kept)
 	})
 }
 

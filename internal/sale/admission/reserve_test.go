@@ -56,11 +56,7 @@ func TestReserveSplitsLargeCalls(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		const stock, most = 1200, 64
 		g, _ := withStock(t, rdb, stock)
-		as := make([]domain.Admission, stock+100)
-		for i := range as {
-			as[i] = admission(int64(i+1), int64(i+1))
-		}
-
+		as := admissions(1, stock+100)
 		results := reserve(t, g, as...)
 		for i, err := range results {
 			if i < stock {
@@ -175,10 +171,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 		}
 		return total
 	}
-	as := make([]domain.Admission, 200)
-	for i := range as {
-		as[i] = admission(int64(i+1), int64(i+1))
-	}
+	as := admissions(1, 200)
 	reserve(t, g, admission(1000, 1000)) // loads the script into Redis
 	before := calls()
 	reserve(t, g, as...)

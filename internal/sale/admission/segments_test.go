@@ -109,12 +109,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	before := executed()
 	admitted := 0
 	for batch := range int64(64) { // 3,200 buyers, 50 at a time, as the lane groups them
-		as := make([]domain.Admission, 50)
-		for i := range as {
-			id := batch*50 + int64(i) + 1
-			as[i] = admission(id, id)
-		}
-		for _, err := range reserve(t, g, as...) {
+		for _, err := range reserve(t, g, admissions(batch*50+1, 50)...) {
 			if err == nil {
 				admitted++
 			}
@@ -147,9 +142,7 @@ func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
 		for _, n := range [][2]int{{4, 1}, {1, 4}, {4, 2}, {16, 1}, {2, 16}} {
 			require.NoError(t, rdb.FlushAll(t.Context()).Err())
 			before, db := segmentsWithStock(t, rdb, n[0], 20)
-			for i := range int64(12) {
-				reserveApart(t, before, admission(1+i, 10+i))
-			}
+			reserveApart(t, before, admissions(1, 12)...)
 			entries := queue(t, before, voucher)
 			require.Len(t, entries, 12)
 

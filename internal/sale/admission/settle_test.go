@@ -67,9 +67,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 100)
 		const buyers = 10
-		for i := range int64(buyers) {
-			reserve(t, g, admission(i+1, i+1))
-		}
+		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
 			ticket, err := g.Ticket(t.Context(), user, user)
 			require.NoError(t, err)
@@ -128,16 +126,15 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 		}
 		all := deadLetters(t, g)
 		require.Len(t, all, 1)
-		l := all[0]
-		require.Equal(t, at(1, admission(1, 10)), *l.Admission)
-		require.Equal(t, "poison", l.Reason)
-		require.EqualValues(t, 5, l.Tries)
-		require.Equal(t, entry.Entry, l.Entry)
+		l, a := all[0], at(1, admission(1, 10))
 		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
-		require.Equal(t, map[string]string{
-			"order": "1", "user": "10", "voucher": "7", "limit": "1", "amount": "100",
-			"at": strconv.FormatInt(noon.UnixMilli(), 10),
-		}, l.Fields)
+		require.Equal(t, domain.DeadLetter{
+			ID: l.ID, BuriedAt: l.BuriedAt, Entry: entry.Entry, Admission: &a, Reason: "poison", Tries: 5,
+			Fields: map[string]string{
+				"order": "1", "user": "10", "voucher": "7", "limit": "1", "amount": "100",
+				"at": strconv.FormatInt(noon.UnixMilli(), 10),
+			},
+		}, l)
 		ticket, err := g.Ticket(t.Context(), 10, 1)
 		require.NoError(t, err)
 		require.Equal(t, "internal", ticket.Failed)
