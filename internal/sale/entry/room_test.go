@@ -282,7 +282,9 @@ func TestBuyersAroundOneThatLeft(t *testing.T) {
 	r := newTestRoom(t, 20_000)
 	order := r.admit(time.Second)
 	ahead := len(order)
-	r.leave(r.numberAt(15_000))
+	gone := r.numberAt(15_000)
+	r.leave(gone)
+	require.Equal(t, turnOver, r.ask(gone).state)
 	require.Equal(t, 14_000-ahead, r.ask(r.numberAt(14_000)).ahead)
 }
 
