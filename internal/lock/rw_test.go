@@ -13,26 +13,6 @@ import (
 
 // Who is admitted, in which order, and who is woken for it, is shown by TestRWModel.
 
-// A writer's lease ends, but not that of its read hold: then others may read.
-func TestReadHoldContinuesAfterWriteEnds(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	rdb := newClient(t, addr)
-	m, me := newLocks(t, addr).RW("a"), owned(t)
-	w, r := must(t)(m.Write().Lock(me, WithLease(time.Minute))), must(t)(m.Read().Lock(me))
-	reader := background(soon(t), m.Read())
-	writing.queued(t, rdb, "a", 1)
-	writer := background(soon(t), m.Write())
-	writing.queued(t, rdb, "a", 2)
-
-	require.NoError(t, w.Extend(me, time.Second))
-	h := arrived(t, reader)
-	require.EqualValues(t, 1, waiters(t, rdb, "rw", "a"))
-	release(t, r, h)
-	release(t, arrived(t, writer))
-	nothingLeft(t, rdb)
-}
-
 // A read hold has the token of the last writer, which is kept for as long as the lock is held, whatever is renewed or
 // acquired. Readers before the first writer have a token too.
 func TestRWTokens(t *testing.T) {
