@@ -35,19 +35,27 @@ func (r *riddle) Verify(_ context.Context, _, _ int64, solution string) (string,
 	return "", errWrong
 }
 
-// used remembers ids, or fails.
+// used remembers ids for the time that UseUp gets, or fails.
 type used struct {
-	ids map[string]bool
-	err error
+	until  map[string]time.Duration // by id
+	passed time.Duration
+	err    error
 }
 
-func (u *used) UseUp(_ context.Context, id string, _ time.Duration) (bool, error) {
+func (u *used) UseUp(_ context.Context, id string, keep time.Duration) (bool, error) {
 	if u.err != nil {
 		return false, u.err
 	}
-	again := u.ids[id]
-	u.ids[id] = true
-	return !again, nil
+	first := u.passed >= u.until[id]
+	if first {
+		u.until[id] = u.passed + keep
+	}
+	return first, nil
+}
+
+func (u *used) GiveBack(_ context.Context, id string) error {
+	delete(u.until, id)
+	return u.err
 }
 
 // challenged returns a Service of a sale in mode pass that demands a challenge.
@@ -74,7 +82,8 @@ func TestEntryWithChallenge(t *testing.T) {
 	redisDown := domain.ErrUnavailable
 	for _, c := range []struct {
 		name, sale, solution string
-		used, off            bool
+		used                 time.Duration // until when the solution is used up
+		off                  bool
 		redis, want          error
 		demand               string // the reason of a *domain.ChallengeRequiredError
 		usesUp               bool
@@ -83,7 +92,7 @@ func TestEntryWithChallenge(t *testing.T) {
 		{name: "solution before the start", sale: upcoming, solution: "good", want: domain.ErrSaleNotStarted},
 		{name: "no solution", sale: running, demand: "wrong"},
 		{name: "solution", sale: running, solution: "good", usesUp: true},
-		{name: "used solution", sale: running, solution: "good", used: true, demand: "the solution was used before", usesUp: true},
+		{name: "used solution", sale: running, solution: "good", used: time.Hour, demand: "the solution was used before", usesUp: true},
 		{name: "verifier is busy", sale: running, solution: "busy", want: domain.ErrOverloaded},
 		{name: "Redis is down", sale: running, solution: "good", redis: redisDown, want: domain.ErrUnavailable},
 		{name: "sold out", sale: soldOut, want: domain.ErrSoldOut},
@@ -93,7 +102,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at := now
-			human, solutions := &riddle{}, &used{ids: map[string]bool{"id": c.used}, err: c.redis}
+			human, solutions := &riddle{}, &used{until: map[string]time.Duration{"id": c.used}, err: c.redis}
 			s, sale := challenged(human, solutions, func() time.Time { return at })
 			sale.Entry.Challenge = !c.off
 			switch c.sale {
@@ -105,7 +114,7 @@ func TestEntryWithChallenge(t *testing.T) {
 				at = sale.EndAt
 			}
 			admission, err := s.Enter(t.Context(), 7, 1, c.solution)
-			require.Equal(t, c.usesUp, solutions.ids["id"])
+			require.Equal(t, c.usesUp, solutions.until["id"] > 0)
 			if c.demand == "" {
 				require.ErrorIs(t, err, c.want)
 				require.Zero(t, human.challenges)
@@ -125,7 +134,7 @@ func TestEntryWithChallenge(t *testing.T) {
 // up enters again at once on either of them.
 func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	clock := func() time.Time { return now }
-	solutions := &used{ids: map[string]bool{}}
+	solutions := &used{until: map[string]time.Duration{}}
 	a, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	b, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	demanded := func(s *entry.Service, solution string) json.RawMessage {
@@ -161,9 +170,10 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 // The clock of a server is set back by ten minutes after a solution was used. By that clock the solution is valid for longer,
 // but it does not work again.
 func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
-	var passed, step time.Duration
-	clock := func() time.Time { return now.Add(passed + step) }
-	s, sale := challenged(entry.NewWork(challengeSecrets, clock), &expiring{passed: &passed}, clock)
+	solutions := &used{until: map[string]time.Duration{}}
+	step := time.Duration(0)
+	clock := func() time.Time { return now.Add(solutions.passed + step) }
+	s, sale := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	sale.BeginAt = now.Add(-time.Hour)
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	var demanded *domain.ChallengeRequiredError
@@ -174,31 +184,10 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	require.NoError(t, err)
 
 	step = -10 * time.Minute
-	for ; passed < 20*time.Minute; passed += 30 * time.Second {
+	for ; solutions.passed < 20*time.Minute; solutions.passed += 30 * time.Second {
 		_, err = s.Enter(t.Context(), 7, 1, solution)
-		require.ErrorAs(t, err, &demanded, "after %s", passed)
+		require.ErrorAs(t, err, &demanded, "after %s", solutions.passed)
 	}
-}
-
-// expiring remembers one used solution for the time that UseUp gets.
-type expiring struct {
-	passed *time.Duration
-	until  time.Duration
-}
-
-func (u *expiring) UseUp(_ context.Context, _ string, keep time.Duration) (bool, error) {
-	first := *u.passed >= u.until
-	if first {
-		u.until = *u.passed + keep
-	}
-	return first, nil
-}
-
-func (u *expiring) GiveBack(context.Context, string) error { return nil }
-
-func (u *used) GiveBack(_ context.Context, id string) error {
-	delete(u.ids, id)
-	return u.err
 }
 
 // oneRoom is a RoomStore with a room in which every user has the first place.
@@ -217,7 +206,7 @@ func (r *oneRoom) Rooms(context.Context, map[int64]domain.RoomCursor) ([]domain.
 
 // A place in a room uses a solution up; a failed attempt to get one does not.
 func TestRoomWithChallenge(t *testing.T) {
-	store, human, solutions := &oneRoom{err: domain.ErrUnavailable}, &riddle{}, &used{ids: map[string]bool{}}
+	store, human, solutions := &oneRoom{err: domain.ErrUnavailable}, &riddle{}, &used{until: map[string]time.Duration{}}
 	s, sale := challenged(human, solutions, func() time.Time { return now })
 	sale.Entry.Mode = domain.EntryRoom
 	s.Rooms = entry.NewRooms(entry.RoomsConfig{
