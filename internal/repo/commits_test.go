@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -13,9 +12,9 @@ import (
 
 	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 	"seckill/test/env"
 )
 
@@ -159,67 +158,27 @@ func (l *losingContext) Err() error {
 	return l.Context.Err()
 }
 
-// plant makes the next inserts or updates of orders fail with an error code. It returns a function that plants, and one
-// that returns how many errors are left.
-func plant(t *testing.T, s *Store, event string) (next func(code, times int), left func() int) {
-	t.Helper()
-	exec := func(stmt string, args ...any) {
-		t.Helper()
-		require.NoError(t, s.db.Writer(t.Context()).Exec(stmt, args...).Error)
-	}
-	exec("CREATE TABLE planted (code INT, times INT)")
-	exec("INSERT INTO planted VALUES (0, 0)")
-	exec("CREATE TABLE occasions (n INT AUTO_INCREMENT PRIMARY KEY)") // a rollback does not undo its counter
-	exec(fmt.Sprintf(`CREATE TRIGGER plant BEFORE %s ON voucher_orders FOR EACH ROW BEGIN
-		DECLARE number, most INT;
-		SELECT code, times INTO number, most FROM planted;
-		INSERT INTO occasions () VALUES ();
-		IF LAST_INSERT_ID() <= most THEN
-			SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = number;
-		END IF;
-	END`, event))
-
-	planted := 0
-	next = func(code, times int) {
-		planted = times
-		exec("TRUNCATE TABLE occasions")
-		exec("UPDATE planted SET code = ?, times = ?", code, times)
-	}
-	left = func() int {
-		var occasion int
-		require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
-			require.NoError(t, tx.Exec("INSERT INTO occasions () VALUES ()").Error)
-			return tx.Raw("SELECT LAST_INSERT_ID()").Scan(&occasion).Error
-		}))
-		return max(0, planted-(occasion-1))
-	}
-	return next, left
-}
-
-// Errors before COMMIT changed nothing, so that the order is placed by another transaction.
+// A statement that the database did not execute changed nothing, so the order is placed by another transaction. The
+// repetitions are bounded. Package sqldb has the errors that mean this.
 func TestRefusedStatementIsRepeated(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 100, 1)
-		next, left := plant(t, s, "INSERT")
-		codes := map[int]string{
-			1213: "deadlock, or a conflict with another node of Galera", 3101: "conflict in group replication",
-			1205: "lock wait timeout", 1047: "Galera without a majority",
-			1290: "read-only server", 1792: "read-only transaction", 1836: "read-only mode",
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
+		v := newSale(t, s, 10, 1)
+		refuse := func(times int) {
+			faults.Before(func(query string) error {
+				if strings.HasPrefix(query, "UPDATE `seckill_vouchers`") && times > 0 {
+					times--
+					return domain.ErrUnavailable
+				}
+				return nil
+			})
 		}
-		id := int64(0)
-		for code, what := range codes {
-			id++
-			next(code, 2)
-			placed, err := placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1)
-			require.NoError(t, err, what)
-			require.Equal(t, id, placed.ID)
-			require.Zero(t, left(), what)
-		}
-		requireTotals(t, s, v.ID, 100-id, id)
-		next(1047, 100)
-		env.Fails(placeOrder(t.Context(), s, newOrder(id+1, id+1, v.ID), 1))(t, domain.ErrUnavailable)
-		require.Positive(t, left(), "the repetitions are bounded")
-		requireTotals(t, s, v.ID, 100-id, id)
+
+		refuse(sqldb.MaxOutages - 1)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
+		refuse(sqldb.MaxOutages)
+		env.Fails(placeOrder(t.Context(), s, newOrder(2, 11, v.ID), 1))(t, domain.ErrUnavailable)
+		requireTotals(t, s, v.ID, 9, 1)
 	})
 }
 

@@ -32,11 +32,6 @@ func TestDuplicateNamesItsIndex(t *testing.T) {
 	})
 }
 
-func takeOne(tx *gorm.DB, voucherID int64) error {
-	_, err := takeUnits(tx, saleGroup{voucherID: voucherID, generation: anyGeneration}, 1, now)
-	return err
-}
-
 // OpenMySQL overrides settings of the DSN and of the server: messages in English, which dupIndex parses, and a
 // character set in which no multi-byte character hides a quote (in GBK it would end a string early).
 func TestOpenMySQLOverridesSettings(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -245,31 +244,6 @@ func TestPoisonRowIsIsolated(t *testing.T) {
 			}
 		}
 		requireTotals(t, s, v.ID, 81, 19)
-	})
-}
-
-// The server kills the connection of a batch that waits for the hot row. The batch runs again.
-func TestBatchIsRetriedAfterLostConnection(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
-		blocker := s.db.Writer(t.Context()).Begin()
-		require.NoError(t, takeOne(blocker, v.ID))
-		var own int64 // the process list may still show the statement that just ended
-		require.NoError(t, blocker.Raw("SELECT CONNECTION_ID()").Scan(&own).Error)
-		done := make(chan []domain.Placed, 1)
-		go func() {
-			done <- s.PlaceOrders(context.Background(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
-		}()
-		var victim int64
-		require.Eventually(t, func() bool {
-			err := s.db.Reader(t.Context()).Raw("SELECT COALESCE(MAX(id), 0) FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'UPDATE `seckill_vouchers`%' AND id <> ?", own).
-				Scan(&victim).Error
-			return err == nil && victim > 0
-		}, time.Minute, 5*time.Millisecond)
-		require.NoError(t, s.db.Writer(t.Context()).Exec(fmt.Sprintf("KILL %d", victim)).Error)
-		require.NoError(t, blocker.Rollback().Error)
-		require.Equal(t, []string{"order 1", "order 2"}, outcomes(<-done))
-		requireTotals(t, s, v.ID, 8, 2)
 	})
 }
 

@@ -34,6 +34,8 @@ func TestTranslate(t *testing.T) {
 		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), domain.ErrUnavailable},
 		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
 		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
+		"read-only":         {&mysqldriver.MySQLError{Number: 1290}, domain.ErrUnavailable},
+		"read-only mode":    {&mysqldriver.MySQLError{Number: 1836}, domain.ErrUnavailable},
 		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
 		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
 		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, domain.ErrUnavailable},
@@ -61,6 +63,7 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		"Galera without a majority":     {&mysqldriver.MySQLError{Number: erUnknownCommand}, 2},
 		"read-only server":              {driver.ErrBadConn, 2}, // see RejectReadOnly
 		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
+		"lost connection":               {mysqldriver.ErrInvalidConn, 1},
 		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
