@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,17 +45,10 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		codes := []auth.Guess{sendCode(t, s, "13800000001"), sendCode(t, s, "13800000001"), sendCode(t, s, "13800000001")}
 		newcomer := domain.User{Phone: "13800000001", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
 		users := make([]domain.User, 10)
-		var wg sync.WaitGroup
-		for i := range users {
-			wg.Go(func() {
-				u, err := s.OpenSession(context.Background(), codes[i%len(codes)], newcomer, newSession(string(rune('a'+i))), anyCode, noFactor)
-				if err != nil {
-					t.Errorf("log in: %v", err)
-				}
-				users[i] = u
-			})
-		}
-		wg.Wait()
+		allAtOnce(t, len(users), func(i int) (err error) {
+			users[i], err = s.OpenSession(t.Context(), codes[i%len(codes)], newcomer, newSession(fmt.Sprint(i)), anyCode, noFactor)
+			return err
+		})
 		for _, u := range users {
 			require.Equal(t, users[0], u)
 		}
@@ -353,15 +345,14 @@ func TestEraseUserBesideLogins(t *testing.T) {
 			var erased []string
 			var opened domain.User
 			var loginErr, eraseErr error
-			var wg sync.WaitGroup
-			wg.Go(func() {
-				opened, loginErr = s.OpenSession(context.Background(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
-					newSession(fmt.Sprint("second", i)), anyCode, noFactor)
-			})
-			wg.Go(func() {
-				erased, eraseErr = s.EraseUser(context.Background(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
-			})
-			wg.Wait()
+			runTogether(i,
+				func() {
+					opened, loginErr = s.OpenSession(t.Context(), g, domain.User{Phone: "138", Role: domain.RoleBuyer, CreatedAt: now},
+						newSession(fmt.Sprint("second", i)), anyCode, noFactor)
+				},
+				func() {
+					erased, eraseErr = s.EraseUser(t.Context(), auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)})
+				})
 			require.NoError(t, eraseErr)
 			if loginErr == nil && opened.ID == u.ID {
 				require.Contains(t, erased, fmt.Sprint("second", i))

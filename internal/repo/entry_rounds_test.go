@@ -3,6 +3,7 @@ package repo
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,25 +68,19 @@ func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: round + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
 			require.NoError(t, s.Admit(ctx, e))
 
-			var wg sync.WaitGroup
-			var mu sync.Mutex
-			placed := map[bool]int{}
-			for server := range int64(4) {
-				wg.Go(func() {
-					id := 100*int64(round+1) + 10*server
-					results := s.PlaceOrders(ctx, []domain.NewOrder{
-						{Order: newOrder(id, 10, v.ID), Limit: 3, Round: round + 1},
-						{Order: newOrder(id+1, 10, v.ID), Limit: 3, Round: round + 1},
-					})
-					mu.Lock()
-					defer mu.Unlock()
-					for _, r := range results {
-						placed[r.Err == nil]++
+			var placed atomic.Int64
+			allAtOnce(t, 4, func(server int) error {
+				id := 100*int64(round+1) + 10*int64(server)
+				for _, p := range s.PlaceOrders(ctx, []domain.NewOrder{
+					passOrder(round+1, id, 10, v.ID, 3), passOrder(round+1, id+1, 10, v.ID, 3),
+				}) {
+					if p.Err == nil {
+						placed.Add(1)
 					}
-				})
-			}
-			wg.Wait()
-			require.Equal(t, map[bool]int{true: 1, false: 7}, placed)
+				}
+				return nil
+			})
+			require.EqualValues(t, 1, placed.Load())
 		}
 		rooms, _, err := s.Rooms(ctx, map[int64]domain.RoomCursor{v.ID: {}})
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
@@ -133,26 +134,23 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 				claims[r] = append(claims[r], newClaim(int64(k%3), fmt.Sprint((k*7+r*11)%keys), ""))
 			}
 		}
-		var (
-			wg   sync.WaitGroup
-			mu   sync.Mutex
-			held = map[keyID]int{}
-		)
-		for _, requests := range claims {
-			wg.Go(func() {
-				for _, c := range requests {
-					st := s.ClaimKey(context.Background(), c)
-					if st.Err == nil {
-						mu.Lock()
-						held[keyOf(c)]++
-						mu.Unlock()
-					} else if !errors.Is(st.Err, domain.ErrOrderInProgress) {
-						t.Errorf("%v", st.Err)
-					}
+		var mu sync.Mutex
+		held := map[keyID]int{}
+		allAtOnce(t, runs, func(r int) error {
+			for _, c := range claims[r] {
+				st := s.ClaimKey(t.Context(), c)
+				if errors.Is(st.Err, domain.ErrOrderInProgress) {
+					continue
 				}
-			})
-		}
-		wg.Wait()
+				if st.Err != nil {
+					return st.Err
+				}
+				mu.Lock()
+				held[keyOf(c)]++
+				mu.Unlock()
+			}
+			return nil
+		})
 		require.NotEmpty(t, held)
 		for id, n := range held {
 			require.Equal(t, 1, n, "%v", id)
@@ -188,24 +186,15 @@ func TestPurgeKeys(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		addKeys(t, s, 2*sqldb.PurgeBatch+10, func(i int) keyRow { return keyRow{UserID: int64(i % 2), IdemKey: []byte(fmt.Sprint(i))} })
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET expires_at = "+fmt.Sprintf(s.db.Syntax().InMillis, -1)+" WHERE idem_key <> ?", []byte("7")).Error)
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				for {
-					n, err := s.PurgeKeys(context.Background())
-					if err != nil {
-						t.Errorf("purge: %v", err)
-					}
-					if n > sqldb.PurgeBatch {
-						t.Errorf("one purge deleted %d rows", n)
-					}
-					if err != nil || n == 0 {
-						return
-					}
+		allAtOnce(t, 3, func(int) error {
+			for {
+				n, err := s.PurgeKeys(t.Context())
+				assert.LessOrEqual(t, n, sqldb.PurgeBatch, "rows of one purge")
+				if err != nil || n == 0 {
+					return err
 				}
-			})
-		}
-		wg.Wait()
+			}
+		})
 		var left []keyRow
 		require.NoError(t, s.db.Reader(t.Context()).Select("idem_key").Find(&left).Error)
 		require.Len(t, left, 1)

@@ -1,10 +1,8 @@
 package repo
 
 import (
-	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,19 +84,13 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const guesses = 40
 		g := sendCode(t, s, "138")
-		var wg sync.WaitGroup
-		for range guesses {
-			wg.Go(func() {
-				_, err := s.OpenSession(context.Background(), g, newcomer, newSession("a"), func(r *auth.LoginRequest) bool {
-					r.Attempts++
-					return false
-				}, noFactor)
-				if err != domain.ErrWrongCode { //nolint:errorlint // not wrapped
-					t.Errorf("guess: %v", err)
-				}
-			})
-		}
-		wg.Wait()
+		requireWinners(t, 0, domain.ErrWrongCode, atOnce(guesses, func(int) error {
+			_, err := s.OpenSession(t.Context(), g, newcomer, newSession("a"), func(r *auth.LoginRequest) bool {
+				r.Attempts++
+				return false
+			}, noFactor)
+			return err
+		}))
 		guess(t, s, g, func(r *auth.LoginRequest) { require.Equal(t, guesses, r.Attempts) })
 	})
 }

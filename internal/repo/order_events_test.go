@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -103,23 +102,20 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		for _, o := range orders {
 			env.Must(cancel(ctx, s, o.UserID, o.ID, now))(t)
 		}
-		claim := func() []domain.OrderEvent {
-			claimed := env.Must(s.ClaimEvents(context.Background(), 4, time.Hour))(t)
-			return claimed
-		}
+		claim := func() []domain.OrderEvent { return env.Must(s.ClaimEvents(ctx, 4, time.Hour))(t) }
 		var mu sync.Mutex
 		var all []domain.OrderEvent
-		var senders sync.WaitGroup
-		for range 3 {
-			senders.Go(func() {
-				for some := claim(); len(some) > 0; some = claim() {
-					mu.Lock()
-					all = append(all, some...)
-					mu.Unlock()
+		allAtOnce(t, 3, func(int) error {
+			for {
+				some, err := s.ClaimEvents(ctx, 4, time.Hour)
+				if err != nil || len(some) == 0 {
+					return err
 				}
-			})
-		}
-		senders.Wait()
+				mu.Lock()
+				all = append(all, some...)
+				mu.Unlock()
+			}
+		})
 		require.Len(t, all, n)
 		seen := map[int64]bool{}
 		for _, e := range all {

@@ -1,11 +1,10 @@
 package repo
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -124,23 +123,19 @@ func TestConcurrentRepetitionsPlaceOneOrder(t *testing.T) {
 		for _, limit := range []int{1, 2} {
 			const users = 20
 			v := newSale(t, s, 1000, limit)
-			var wg sync.WaitGroup
-			for worker := range int64(4) {
-				wg.Go(func() {
-					for user := range int64(users) {
-						id := v.ID*100_000 + worker*1000 + user*10
-						p := s.PlaceOrders(context.Background(), []domain.NewOrder{
-							keyedOrder(id, 1+user, v.ID, limit, "k", "a"), keyedOrder(id+1, 1+user, v.ID, limit, fmt.Sprint(worker), "a"),
-						})
-						if worker == 0 && p[1].Err == nil {
-							if _, err := cancel(context.Background(), s, 1+user, p[1].Order.ID, now); err != nil {
-								t.Error(err)
-							}
-						}
+			allAtOnce(t, 4, func(worker int) (err error) {
+				for user := range int64(users) {
+					id := v.ID*100_000 + int64(worker)*1000 + user*10
+					p := s.PlaceOrders(t.Context(), []domain.NewOrder{
+						keyedOrder(id, 1+user, v.ID, limit, "k", "a"), keyedOrder(id+1, 1+user, v.ID, limit, fmt.Sprint(worker), "a"),
+					})
+					if worker == 0 && p[1].Err == nil {
+						_, failed := cancel(t.Context(), s, 1+user, p[1].Order.ID, now)
+						err = errors.Join(err, failed)
 					}
-				})
-			}
-			wg.Wait()
+				}
+				return err
+			})
 			var doubled []int64
 			hash := domain.KeyHash("k")
 			require.NoError(t, s.db.Reader(t.Context()).Raw("SELECT user_id FROM voucher_orders WHERE voucher_id = ? AND idem_key = ? GROUP BY user_id HAVING COUNT(*) > 1",
@@ -160,20 +155,10 @@ func TestConcurrentUsesOfKeyPlaceOneOrder(t *testing.T) {
 		const users = 50
 		vouchers := [2]domain.Voucher{newSale(t, s, users, 1), newSale(t, s, users, 1)}
 		for user := range int64(users) {
-			var placed [2]domain.Placed
-			var wg sync.WaitGroup
-			for i, v := range vouchers {
-				wg.Go(func() {
-					o := keyedOrder(v.ID*100_000+user, 1+user, v.ID, 1, "k", fmt.Sprint(i))
-					placed[i] = s.PlaceOrders(context.Background(), []domain.NewOrder{o})[0]
-				})
-			}
-			wg.Wait()
-			if placed[0].Err == nil {
-				placed[0], placed[1] = placed[1], placed[0]
-			}
-			require.ErrorIs(t, placed[0].Err, domain.ErrIdempotencyMismatch)
-			require.NoError(t, placed[1].Err)
+			requireWinners(t, 1, domain.ErrIdempotencyMismatch, atOnce(len(vouchers), func(i int) error {
+				o := keyedOrder(vouchers[i].ID*100_000+user, 1+user, vouchers[i].ID, 1, "k", fmt.Sprint(i))
+				return s.PlaceOrders(t.Context(), []domain.NewOrder{o})[0].Err
+			}))
 		}
 	})
 }

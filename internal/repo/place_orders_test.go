@@ -1,11 +1,9 @@
 package repo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -187,28 +185,25 @@ func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 		for range sales {
 			ids = append(ids, newSale(t, s, stock, 1).ID)
 		}
-		var wg sync.WaitGroup
-		for worker := range int64(8) {
-			wg.Go(func() {
-				order := slices.Clone(ids)
-				if worker < 4 {
-					slices.Reverse(order)
+		allAtOnce(t, 8, func(i int) error {
+			worker, order := int64(i%4), slices.Clone(ids)
+			if i < 4 {
+				slices.Reverse(order)
+			}
+			for user := range int64(users) {
+				var batch []domain.Order
+				for _, sale := range order {
+					batch = append(batch, newOrder(10_000*(1+worker)+100*user+sale, 1+(user+7*worker)%users, sale))
 				}
-				for user := range int64(users) {
-					var batch []domain.Order
-					for _, sale := range order {
-						batch = append(batch, newOrder(10_000*(1+worker%4)+100*user+sale, 1+(user+7*(worker%4))%users, sale))
-					}
-					for _, p := range s.PlaceOrders(context.Background(), withLimit(1, batch)) {
-						var dup *domain.DuplicateOrderError
-						if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, domain.ErrSoldOut) {
-							t.Errorf("%v", p.Err)
-						}
+				for _, p := range s.PlaceOrders(t.Context(), withLimit(1, batch)) {
+					var dup *domain.DuplicateOrderError
+					if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, domain.ErrSoldOut) {
+						return p.Err
 					}
 				}
-			})
-		}
-		wg.Wait()
+			}
+			return nil
+		})
 		for _, id := range ids {
 			requireTotals(t, s, id, 0, stock)
 		}

@@ -380,27 +380,24 @@ func TestConcurrentChangesOfOneVoucher(t *testing.T) {
 		const admins = 4
 		v := newSale(t, s, 5, 1)
 		n := rounds(20)
-		var wg sync.WaitGroup
-		for i := range admins {
-			wg.Go(func() {
-				for range n {
-					_, err := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
-						switch i { // two admins change one field, the others each their own
-						case 2:
-							v.ActualValue++
-						case 3:
-							v.Sale.EndAt = v.Sale.EndAt.Add(time.Second)
-						default:
-							v.PayValue++
-							return fmt.Sprintf("price: %d -> %d", v.PayValue-1, v.PayValue), nil
-						}
-						return "", nil
-					})
-					assert.NoError(t, err)
-				}
-			})
-		}
-		wg.Wait()
+		allAtOnce(t, admins, func(i int) (err error) {
+			for range n {
+				_, failed := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
+					switch i { // two admins change one field, the others each their own
+					case 2:
+						v.ActualValue++
+					case 3:
+						v.Sale.EndAt = v.Sale.EndAt.Add(time.Second)
+					default:
+						v.PayValue++
+						return fmt.Sprintf("price: %d -> %d", v.PayValue-1, v.PayValue), nil
+					}
+					return "", nil
+				})
+				err = errors.Join(err, failed)
+			}
+			return err
+		})
 		stored := env.Must(s.Voucher(t.Context(), v.ID))(t)
 		require.Equal(t, v.PayValue+2*int64(n), stored.PayValue)
 		require.Equal(t, v.ActualValue+int64(n), stored.ActualValue)

@@ -91,6 +91,36 @@ func placeOrder(ctx context.Context, s *Store, o domain.Order, limit int) (domai
 	return placed.Order, placed.Err
 }
 
+// atOnce calls fn n times at once, with the numbers from 0 to n-1, and returns the errors of the calls.
+func atOnce(n int, fn func(i int) error) []error {
+	errs := make([]error, n)
+	var calls sync.WaitGroup
+	for i := range errs {
+		calls.Go(func() { errs[i] = fn(i) })
+	}
+	calls.Wait()
+	return errs
+}
+
+// allAtOnce is atOnce for calls that must succeed.
+func allAtOnce(t *testing.T, n int, fn func(i int) error) {
+	t.Helper()
+	require.NoError(t, errors.Join(atOnce(n, fn)...))
+}
+
+// requireWinners requires that n calls succeeded and that the others failed with the error lost.
+func requireWinners(t *testing.T, n int, lost error, errs []error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			require.ErrorIs(t, err, lost)
+			continue
+		}
+		n--
+	}
+	require.Zero(t, n)
+}
+
 // requireTotals requires the remaining stock and the number of active orders of a sale, and that its invariants hold.
 func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Helper()
@@ -168,24 +198,12 @@ func TestConcurrentPurchasesUpToLimit(t *testing.T) {
 		const limit = 4
 		for round := range int64(5) {
 			v := newSale(t, s, 100, limit)
-			errs := make([]error, 2*limit)
-			var wg sync.WaitGroup
-			for i := range errs {
-				wg.Go(func() {
-					_, errs[i] = placeOrder(context.Background(), s, newOrder(1+100*round+int64(i), 10, v.ID), limit)
-				})
+			for _, err := range atOnce(2*limit, func(i int) error {
+				_, err := placeOrder(t.Context(), s, newOrder(1+100*round+int64(i), 10, v.ID), limit)
+				return err
+			}) {
+				require.True(t, err == nil || errors.As(err, new(*domain.DuplicateOrderError)), err)
 			}
-			wg.Wait()
-			placed := 0
-			for _, err := range errs {
-				var dup *domain.DuplicateOrderError
-				if err == nil {
-					placed++
-				} else {
-					require.ErrorAs(t, err, &dup)
-				}
-			}
-			require.Equal(t, limit, placed)
 			requireTotals(t, s, v.ID, 100-limit, limit)
 		}
 	})
@@ -200,21 +218,10 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 		requireTotals(t, s, v.ID, 0, 1)
 
 		// Of many concurrent cancellations, one succeeds and returns the unit.
-		var wg sync.WaitGroup
-		errs := make([]error, 20)
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = cancel(context.Background(), s, 10, 1, now.Add(time.Second)) })
-		}
-		wg.Wait()
-		done := 0
-		for _, err := range errs {
-			if err == nil {
-				done++
-			} else {
-				require.ErrorIs(t, err, domain.ErrInvalidState)
-			}
-		}
-		require.Equal(t, 1, done)
+		requireWinners(t, 1, domain.ErrInvalidState, atOnce(20, func(int) error {
+			_, err := cancel(t.Context(), s, 10, 1, now.Add(time.Second))
+			return err
+		}))
 		requireTotals(t, s, v.ID, 1, 0)
 		o := env.Must(s.Order(ctx, 10, 1))(t)
 		require.Equal(t, domain.OrderCancelled, o.Status)
@@ -233,33 +240,27 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const users, clicks, stock = 60, 5, 20
 		v := newSale(t, s, stock, 1)
-		var (
-			wg      sync.WaitGroup
-			mu      sync.Mutex
-			holders = map[int64]int{}
-		)
-		for i := range int64(users * clicks) {
-			wg.Go(func() {
-				user := i % users
-				_, err := placeOrder(context.Background(), s, newOrder(1000+i, 1+user, v.ID), 1)
-				var dup *domain.DuplicateOrderError
-				switch {
-				case err == nil && i%7 == 0:
-					_, err = cancel(context.Background(), s, 1+user, 1000+i, now)
-					if err != nil {
-						t.Errorf("cancel: %v", err)
-					}
-				case err == nil:
-					mu.Lock()
-					holders[user]++
-					mu.Unlock()
-				case errors.As(err, &dup), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
-				default:
-					t.Errorf("user %d: %v", user, err)
-				}
-			})
-		}
-		wg.Wait()
+		var mu sync.Mutex
+		holders := map[int64]int{}
+		allAtOnce(t, users*clicks, func(i int) error {
+			order, user := int64(1000+i), int64(1+i%users)
+			_, err := placeOrder(t.Context(), s, newOrder(order, user, v.ID), 1)
+			var dup *domain.DuplicateOrderError
+			switch {
+			case err == nil && i%7 == 0:
+				_, err = cancel(t.Context(), s, user, order, now)
+				return err
+			case err == nil:
+				mu.Lock()
+				defer mu.Unlock()
+				holders[user]++
+				return nil
+			case errors.As(err, &dup), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
+				return nil
+			default:
+				return err
+			}
+		})
 		for user, n := range holders {
 			require.Equal(t, 1, n, "user %d", user)
 		}

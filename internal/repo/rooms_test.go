@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -40,32 +41,26 @@ func TestJoinRoom(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, rooms)
 		const users, servers = 40, 4
-		var (
-			mu     sync.Mutex
-			places = map[int64]uint32{}
-			wg     sync.WaitGroup
-		)
-		for range servers {
-			wg.Go(func() {
-				for _, i := range rand.Perm(users) {
-					batch := []domain.PlaceRequest{{UserID: int64(i) + 1, Lost: -1}, {UserID: int64(i)/2 + 1, Lost: -1}, {UserID: int64(i) + 1, Lost: -1}}
-					numbers, err := s.JoinRoom(t.Context(), 1, batch)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					for j, n := range numbers {
-						if had, ok := places[batch[j].UserID]; ok && had != n {
-							t.Errorf("user %d has the places %d and %d", batch[j].UserID, had, n)
-						}
-						places[batch[j].UserID] = n
-					}
-					mu.Unlock()
+		var mu sync.Mutex
+		places := map[int64]uint32{}
+		allAtOnce(t, servers, func(int) error {
+			for _, i := range rand.Perm(users) {
+				batch := []domain.PlaceRequest{{UserID: int64(i) + 1, Lost: -1}, {UserID: int64(i)/2 + 1, Lost: -1}, {UserID: int64(i) + 1, Lost: -1}}
+				numbers, err := s.JoinRoom(t.Context(), 1, batch)
+				if err != nil {
+					return err
 				}
-			})
-		}
-		wg.Wait()
+				mu.Lock()
+				for j, n := range numbers {
+					if had, ok := places[batch[j].UserID]; ok && had != n {
+						t.Errorf("user %d has the places %d and %d", batch[j].UserID, had, n)
+					}
+					places[batch[j].UserID] = n
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
 		taken := map[uint32]bool{}
 		for _, n := range places {
 			require.Less(t, n, uint32(users))
@@ -80,20 +75,13 @@ func TestJoinRoom(t *testing.T) {
 // The lobby is exactly those who joined before the start, even if others join at the same time.
 func TestStartRoom(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		var wg sync.WaitGroup
-		for user := range int64(30) {
-			wg.Go(func() {
-				if _, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: -1}}); err != nil {
-					t.Error(err)
-				}
-				if user%10 == 5 {
-					if err := s.StartRoom(t.Context(), 1, [32]byte{byte(user)}); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		wg.Wait()
+		allAtOnce(t, 30, func(user int) error {
+			_, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: int64(user), Lost: -1}})
+			if user%10 == 5 {
+				err = errors.Join(err, s.StartRoom(t.Context(), 1, [32]byte{byte(user)}))
+			}
+			return err
+		})
 		r, now := room(t, s, 0)
 		require.Equal(t, uint32(30), r.Joined)
 		require.Positive(t, r.Size)
@@ -122,15 +110,7 @@ func TestRoomHeartbeat(t *testing.T) {
 
 		last := r.StartedAt.Add(-time.Minute)
 		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE rooms SET heartbeat_at = ?", last).Error)
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				if err := s.Heartbeat(ctx, 1); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
+		allAtOnce(t, 4, func(int) error { return s.Heartbeat(ctx, 1) })
 		r, now := room(t, s, 0)
 		require.WithinDuration(t, now, r.Heartbeat, domain.RoomOutage)
 		require.Len(t, r.Events, 1)
@@ -149,21 +129,7 @@ func TestRoomEvents(t *testing.T) {
 		admitted := domain.RoomEvent{
 			VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Minute), Present: 3, Numbers: []uint32{2, 0, 1<<32 - 1},
 		}
-		outcomes := make([]error, 4)
-		var wg sync.WaitGroup
-		for i := range outcomes {
-			wg.Go(func() { outcomes[i] = s.Admit(ctx, admitted) })
-		}
-		wg.Wait()
-		won := 0
-		for _, err := range outcomes {
-			if err == nil {
-				won++
-			} else {
-				require.ErrorIs(t, err, domain.ErrInvalidState)
-			}
-		}
-		require.Equal(t, 1, won)
+		requireWinners(t, 1, domain.ErrInvalidState, atOnce(4, func(int) error { return s.Admit(ctx, admitted) }))
 		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}, {UserID: 12, Number: 7}, {UserID: 99, Number: 1}}))
 		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}}), "once more")
 		r, _ := room(t, s, 0)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -307,18 +306,11 @@ func TestOffers(t *testing.T) {
 		require.Equal(t, domain.NewOffer(&v, "桂花茶餐厅 🍜"), offer)
 
 		// Many servers begin to sell at once.
-		var servers sync.WaitGroup
-		for range 8 {
-			server := newStore(s.DB)
-			for range 4 {
-				servers.Go(func() {
-					if err := server.KeepOffer(ctx, offer); err != nil {
-						t.Error(err)
-					}
-				})
-			}
+		servers := make([]*Store, 8)
+		for i := range servers {
+			servers[i] = newStore(s.DB)
 		}
-		servers.Wait()
+		allAtOnce(t, 4*len(servers), func(i int) error { return servers[i%len(servers)].KeepOffer(ctx, offer) })
 		o := newOrder(1, 10, v.ID)
 		o.OfferID, o.Offer = offer.ID, offer
 		placed := env.Must(placeOrder(ctx, s, o, 1))(t)
