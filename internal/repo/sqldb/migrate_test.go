@@ -84,13 +84,11 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		name := cfg.DBName + strings.Repeat("x", 64-len(cfg.DBName))
 		dsn := env.Must(servers.CreateDatabase(t.Context(), cfg, name))(t)
 		t.Cleanup(func() { require.NoError(t, servers.DropDatabase(cfg, name)) })
-		s := env.Must(sqldb.OpenMySQL(dsn))(t)
-		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		access := sqldb.Access{DB: s}
+		s := open(t, dsn)
 		env.Must(s.MigrateUp(t.Context()))(t)
 
 		schema := func() (all []string) {
-			require.NoError(t, access.Writer(t.Context()).Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+			require.NoError(t, s.Writer(t.Context()).Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
 				FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
 			return all
 		}
@@ -108,7 +106,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 					undone = "mysql/" + m.Name
 				}
 				for _, stmt := range up[:done] {
-					require.NoError(t, access.Writer(t.Context()).Exec(stmt).Error)
+					require.NoError(t, s.Writer(t.Context()).Exec(stmt).Error)
 				}
 				applied, err := s.MigrateUp(t.Context())
 				require.NoError(t, err, "%d statements of %s were executed before", done, file)
@@ -118,9 +116,8 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 		}
 
 		// A foreign table in a database without migrations is an error.
-		other := env.Must(sqldb.OpenMySQL(kind.DSN(t)))(t)
-		t.Cleanup(func() { require.NoError(t, other.Close()) })
-		require.NoError(t, sqldb.Access{DB: other}.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
+		other := open(t, kind.DSN(t))
+		require.NoError(t, other.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
 		_, err := other.MigrateUp(t.Context())
 		require.ErrorContains(t, err, "users")
 	})
@@ -130,9 +127,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 func TestMigrationsHaveNoIOTimeout(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	db := env.Must(sqldb.OpenMySQL(env.OneKind(t).DSN(t)))(t)
-	defer func() { require.NoError(t, db.Close()) }()
-	pool := env.Must(db.OpenMigrations())(t)
+	pool := env.Must(open(t, env.OneKind(t).DSN(t)).OpenMigrations())(t)
 	defer func() { require.NoError(t, pool.Close()) }()
 	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()))(t)
 }

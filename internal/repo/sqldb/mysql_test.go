@@ -18,6 +18,22 @@ import (
 	"seckill/test/env"
 )
 
+// open opens the database of a server.
+func open(t *testing.T, dsn string) sqldb.Access {
+	t.Helper()
+	db := env.Must(sqldb.OpenMySQL(dsn))(t)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return sqldb.Access{DB: db}
+}
+
+// dial opens a pool without the settings of the program.
+func dial(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	pool := env.Must(sql.Open("mysql", dsn))(t)
+	t.Cleanup(func() { require.NoError(t, pool.Close()) })
+	return pool
+}
+
 // wrongGlobals are values of the variables that would break the program, for those that are not checked elsewhere.
 var wrongGlobals = map[string]string{
 	"autocommit":               "0",
@@ -40,17 +56,14 @@ func TestSessionVariables(t *testing.T) {
 		if kind == env.MariaDB {
 			cfg.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"}
 		}
-		admin := env.Must(sql.Open("mysql", dsn))(t)
-		t.Cleanup(func() { require.NoError(t, admin.Close()) })
+		admin := dial(t, dsn)
 		for name, value := range wrongGlobals {
 			cfg.Params[name] = value
 		}
 
 		values := func(dsn string) map[string]string {
-			db := env.Must(sqldb.OpenMySQL(dsn))(t)
-			defer func() { require.NoError(t, db.Close()) }()
 			found := map[string]string{}
-			for name, pool := range db.Pools() {
+			for name, pool := range open(t, dsn).Pools() {
 				for _, variable := range sqldb.SessionVariables() {
 					var value string
 					require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT @@session."+variable).Scan(&value))
@@ -87,28 +100,12 @@ func TestSessionVariables(t *testing.T) {
 	})
 }
 
-// A claim of an Idempotency-Key is one statement, which another connection sees at once.
-func TestStatementsAreCommittedAtOnce(t *testing.T) {
-	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		db := env.Must(sqldb.OpenMySQL(kind.DSN(t) + "?autocommit=0"))(t)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		a := sqldb.Access{DB: db}
-		require.NoError(t, a.Writer(t.Context()).Exec("CREATE TABLE claims (id INT PRIMARY KEY)").Error)
-		require.NoError(t, a.Writer(t.Context()).Exec("INSERT INTO claims VALUES (1)").Error)
-		var claims int64
-		require.NoError(t, a.Reader(t.Context()).Table("claims").Count(&claims).Error)
-		require.EqualValues(t, 1, claims)
-	})
-}
-
 // A server that refuses writes is not ready, whichever variable says so.
 func TestPingFindsReadOnlyServers(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
-		db := env.Must(sqldb.OpenMySQL(server.DSN(t)))(t)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		admin := env.Must(sql.Open("mysql", "root@tcp("+server.Addr+")/"))(t)
-		t.Cleanup(func() { require.NoError(t, admin.Close()) })
+		db := open(t, server.DSN(t))
+		admin := dial(t, "root@tcp("+server.Addr+")/")
 		set := func(variable, value string) {
 			env.Must(admin.ExecContext(t.Context(), "SET GLOBAL "+variable+" = "+value))(t)
 		}
@@ -131,24 +128,16 @@ func TestTLS(t *testing.T) {
 	env.Full(t)
 	server := env.MySQL.Start(t)
 	plain := "root@tcp(" + server.Addr + ")/mysql"
-	admin := env.Must(sql.Open("mysql", plain))(t)
-	t.Cleanup(func() { require.NoError(t, admin.Close()) })
-	env.Must(admin.ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
+	env.Must(dial(t, plain).ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
 
-	ping := func(dsn string) error {
-		db := env.Must(sqldb.OpenMySQL(dsn))(t)
-		defer func() { require.NoError(t, db.Close()) }()
-		return db.Ping(t.Context())
-	}
+	ping := func(dsn string) error { return open(t, dsn).Ping(t.Context()) }
 	require.ErrorContains(t, ping(plain), "insecure transport")
 	require.ErrorContains(t, ping(plain+"?tls=true"), "certificate")
 	require.NoError(t, ping(plain+"?tls=skip-verify"))
 	require.NoError(t, ping(plain+"?tls=preferred"))
 
-	db := env.Must(sqldb.OpenMySQL(plain + "?tls=skip-verify"))(t)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	var name, cipher string
-	require.NoError(t, sqldb.Access{DB: db}.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
+	require.NoError(t, open(t, plain+"?tls=skip-verify").LongSnapshot(t.Context(), func(tx *gorm.DB) error {
 		return tx.Raw("SHOW SESSION STATUS LIKE 'Ssl_cipher'").Row().Scan(&name, &cipher)
 	}))
 	require.NotEmpty(t, cipher)
@@ -158,9 +147,7 @@ func TestTLS(t *testing.T) {
 func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	db := env.Must(sqldb.OpenMySQL(env.OneKind(t).DSN(t)))(t)
-	defer func() { require.NoError(t, db.Close()) }()
-	a := sqldb.Access{DB: db}
+	a := open(t, env.OneKind(t).DSN(t))
 	slow := func(tx *gorm.DB) error {
 		return tx.Exec("DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()).Error
 	}
@@ -170,29 +157,20 @@ func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
 	require.Error(t, a.LongSnapshot(ctx, slow))
 }
 
-// openNodes opens the database of a DSN on each node.
-func openNodes(t *testing.T, dsn string, g *env.Galera) (all []*sqldb.DB) {
-	for _, n := range g.Nodes {
-		db := env.Must(sqldb.OpenMySQL(strings.Replace(dsn, g.Nodes[0].Addr, n.Addr, 1)))(t)
-		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		all = append(all, db)
-	}
-	return all
-}
-
 // A transaction that another node has rolled back runs again. A node without a majority is unavailable, although it
 // answers.
 func TestGalera(t *testing.T) {
 	t.Parallel()
 	g := env.StartGalera(t)
-	dbs := openNodes(t, g.DSN(t), g)
-	requireAbortedTransactionRepeated(t, sqldb.Access{DB: dbs[0]}, sqldb.Access{DB: dbs[1]})
+	dsn := g.DSN(t)
+	db := open(t, dsn)
+	requireAbortedTransactionRepeated(t, db, open(t, strings.Replace(dsn, g.Nodes[0].Addr, g.Nodes[1].Addr, 1)))
 
 	for _, n := range g.Nodes[1:] {
 		n.Kill()
 	}
 	require.EventuallyWithT(t, func(c *assert.CollectT) { // first it hangs
-		err := dbs[0].Ping(t.Context())
+		err := db.Ping(t.Context())
 		assert.ErrorIs(c, err, domain.ErrUnavailable)
 		assert.ErrorContains(c, err, "1047")
 	}, time.Minute, 20*time.Millisecond)
