@@ -86,12 +86,11 @@ func errorPacket(code uint16) []byte {
 
 // startCommitCutter opens a store through a commitCutter.
 func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy *commitCutter) {
-	dsn = kind.DSN(t)
+	dsn = kind.MigratedDSN(t)
 	cfg := env.Must(mysqldriver.ParseDSN(dsn))(t)
 	proxy = cutCommits(t, cfg.Addr)
 	cfg.Net, cfg.Addr = "tcp", proxy.addr
-	s = env.Must(OpenMySQL(cfg.FormatDSN()))(t)
-	return migrated(t, s), dsn, proxy
+	return openStore(t, cfg.FormatDSN()), dsn, proxy
 }
 
 // A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
@@ -99,8 +98,7 @@ func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, dsn, proxy := startCommitCutter(t, kind)
-		other := env.Must(OpenMySQL(dsn))(t)
-		t.Cleanup(func() { _ = other.Close() })
+		other := openStore(t, dsn)
 		v := newSale(t, s, 10, 1)
 		proxy.meanwhile = func() {
 			env.Must(placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1))(t)

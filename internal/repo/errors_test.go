@@ -37,8 +37,7 @@ func TestDuplicateNamesItsIndex(t *testing.T) {
 func TestOpenMySQLOverridesSettings(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--lc-messages=ja_JP")
-		s := env.Must(OpenMySQL(db.DSN(t) + "?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false"))(t)
-		migrated(t, s)
+		s := openStore(t, db.MigratedDSN(t)+"?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
 		v := newSale(t, s, 10, 1)
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
 		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
@@ -60,8 +59,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 func TestServerFrozenAtCommit(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t)
-		s := env.Must(OpenMySQL(db.DSN(t)))(t)
-		migrated(t, s)
+		s := openStore(t, db.MigratedDSN(t))
 		v := newSale(t, s, 100, 1)
 		answered := 0
 		for i := range int64(20) {
@@ -96,10 +94,12 @@ func TestServerFrozenAtCommit(t *testing.T) {
 	})
 }
 
-// execSQL runs statements as the administrator of a server.
+// execSQL runs statements on one connection as the administrator of a server, without the I/O timeouts of a store.
 func execSQL(t *testing.T, dsn string, statements ...string) {
+	t.Helper()
 	db := env.Must(sql.Open("mysql", dsn))(t)
-	defer db.Close()
+	defer func() { require.NoError(t, db.Close()) }()
+	db.SetMaxOpenConns(1)
 	for _, stmt := range statements {
 		_, err := db.ExecContext(t.Context(), stmt)
 		require.NoError(t, err, stmt)
@@ -116,8 +116,9 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		oldDSN := env.Must(old.CreateDatabase(t.Context(), name))(t)
 		for _, dsn := range []string{oldDSN, dsn} {
 			execSQL(t, dsn, "CREATE USER "+name+" IDENTIFIED BY 'secret'", "GRANT ALL ON "+name+".* TO "+name)
-			s := env.Must(OpenMySQL(dsn))(t)
-			newSale(t, migrated(t, s), 100, 1)
+			s := openStore(t, dsn)
+			env.Must(s.MigrateUp(t.Context()))(t)
+			newSale(t, s, 100, 1)
 		}
 		defer execSQL(t, dsn, "DROP USER "+name)
 		alias := env.StartProxy(t, old.Addr)
@@ -127,8 +128,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 			if user == "root" {
 				cfg.Passwd = ""
 			}
-			s := env.Must(OpenMySQL(cfg.FormatDSN() + "?rejectReadOnly=false"))(t)
-			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			s := openStore(t, cfg.FormatDSN()+"?rejectReadOnly=false")
 			require.NoError(t, s.Ping(t.Context()))
 			return s
 		}

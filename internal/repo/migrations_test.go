@@ -2,7 +2,6 @@ package repo
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,9 +26,8 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	t.Parallel()
 	server := env.OneKind(t).Start(t, "--innodb-buffer-pool-size=512M",
 		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M")
-	dsn := server.DSN(t)
-	s := env.Must(OpenMySQL(dsn))(t)
-	migrated(t, s)
+	dsn := server.MigratedDSN(t)
+	s := openStore(t, dsn)
 	full, sale := newSale(t, s, manyOrders, 1), newSale(t, s, manyOrders, 1)
 	complete := orderIndexes(t, s)
 	migrateDownTo(t, s, 16)
@@ -53,8 +51,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	s := env.Must(OpenMySQL(env.OneKind(t).DSN(t)))(t)
-	migrated(t, s)
+	s := openStore(t, env.OneKind(t).MigratedDSN(t))
 	sale := newSale(t, s, 100, 1)
 	migrateDownTo(t, s, 16)
 	migration := make(chan error, 1)
@@ -112,18 +109,12 @@ func migrateDownTo(t *testing.T, s *Store, version int64) {
 // fills it in bulk.
 func sellAll(t *testing.T, dsn string, sale int64) {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn) // without the I/O timeouts of the store
-	require.NoError(t, err)
-	defer db.Close()
-	db.SetMaxOpenConns(1)
-	for _, stmt := range []string{
+	execSQL(t, dsn,
 		"SET SESSION unique_checks = 0, foreign_key_checks = 0",
 		fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
 			SELECT 1 + n, 1000001 + n, %d, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`, sale, env.Numbers(6)),
 		fmt.Sprintf("UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = %d", sale),
-	} {
-		env.Must(db.ExecContext(t.Context(), stmt))(t)
-	}
+	)
 }
 
 // orderIndexes returns the indexes of the orders with their columns.

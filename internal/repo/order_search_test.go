@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"database/sql"
 	"fmt"
 	"reflect"
 	"slices"
@@ -111,9 +110,8 @@ func TestPagesAtDepth(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		dsn := kind.Start(t).DSN(t)
-		s := env.Must(OpenMySQL(dsn))(t)
-		requirePagesAtDepth(t, migrated(t, s), dsn)
+		dsn := kind.Start(t).MigratedDSN(t)
+		requirePagesAtDepth(t, openStore(t, dsn), dsn)
 	})
 }
 
@@ -215,30 +213,24 @@ func eventPages(t *testing.T, s *Store, f domain.EventFilter) func(domain.Page) 
 // The connections of the store have I/O timeouts.
 func fillLists(t *testing.T, dsn string, voucher int64) {
 	t.Helper()
-	db := env.Must(sql.Open("mysql", dsn))(t)
-	defer func() { require.NoError(t, db.Close()) }()
-
 	at := now.Format("'2006-01-02 15:04:05.000'")
 	numbers := env.Numbers(5) + " numbers ORDER BY n"
-	for _, fill := range []string{
+	execSQL(t, dsn,
 		"DELETE FROM audit_log",
 		fmt.Sprintf("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at) "+
-			"SELECT 1 + n, 1 + n, %d, 1, 2, 100, %s, TIMESTAMPADD(SECOND, n, %[2]s), %[2]s, %[2]s FROM ", voucher, at) + numbers,
-		"INSERT INTO payments (id, order_id, provider, provider_ref, amount, status, created_at, updated_at) " +
-			"SELECT 1 + n, 1 + n, 'bank', CONCAT('pay_', n), 100, 2, " + at + ", " + at + " FROM " + numbers,
+			"SELECT 1 + n, 1 + n, %d, 1, 2, 100, %s, TIMESTAMPADD(SECOND, n, %[2]s), %[2]s, %[2]s FROM ", voucher, at)+numbers,
+		"INSERT INTO payments (id, order_id, provider, provider_ref, amount, status, created_at, updated_at) "+
+			"SELECT 1 + n, 1 + n, 'bank', CONCAT('pay_', n), 100, 2, "+at+", "+at+" FROM "+numbers,
 		fmt.Sprintf("INSERT INTO audit_log (id, at, actor, actor_id, action, voucher_id, order_id, detail) "+
-			"SELECT 1 + n, %s, 'admin', 7, 'redeem', %d, 1 + n, '' FROM ", at, voucher) + numbers,
-		"INSERT INTO admin_requests (id, at, user_id, role, method, route, target, status, request_id, network) " +
-			"SELECT 1 + n, " + at + ", 7, 'admin', 'GET', '/', '1', 200, '', '' FROM " + numbers,
-		"INSERT INTO order_events (id, order_id, type, status, created_at) SELECT 1 + n, 1 + n, 'order.paid', 2, " + at + " FROM " + numbers,
+			"SELECT 1 + n, %s, 'admin', 7, 'redeem', %d, 1 + n, '' FROM ", at, voucher)+numbers,
+		"INSERT INTO admin_requests (id, at, user_id, role, method, route, target, status, request_id, network) "+
+			"SELECT 1 + n, "+at+", 7, 'admin', 'GET', '/', '1', 200, '', '' FROM "+numbers,
+		"INSERT INTO order_events (id, order_id, type, status, created_at) SELECT 1 + n, 1 + n, 'order.paid', 2, "+at+" FROM "+numbers,
 		"UPDATE audit_log SET actor = 'system' WHERE id > 5000", // all but the oldest
 		"UPDATE order_events SET status = 3 WHERE id <= 5000",   // the oldest
 		"UPDATE voucher_orders SET status = 5 WHERE id <= 50",
 		"ANALYZE TABLE voucher_orders, payments, audit_log, admin_requests, order_events",
-	} {
-		_, err := db.ExecContext(t.Context(), fill)
-		require.NoError(t, err, fill)
-	}
+	)
 }
 
 // serverReads returns how many rows and index entries the server reads during fn, while nobody else uses it.

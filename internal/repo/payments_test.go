@@ -196,11 +196,10 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 		_, err = s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now)
 		require.ErrorAs(t, err, &invalid)
 
-		var errs [2]error // two orders at once
-		notify := func(i int, o domain.Order) func() {
-			return func() { _, errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, "new"), now) }
-		}
-		runTogether(0, notify(0, one), notify(1, two))
+		errs := atOnce(2, func(i int) error {
+			_, err := s.SettlePayment(t.Context(), "bank", notice([]domain.Order{one, two}[i], "new"), now)
+			return err
+		})
 		require.True(t, (errs[0] == nil) != (errs[1] == nil), "%v", errs)
 		for _, err := range errs {
 			if err != nil {
@@ -242,16 +241,16 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			}
 			n := tc.PaymentNotice
 			var changed atomic.Int64
-			notify := func() {
+			allAtOnce(t, 4, func(int) error {
 				settled, err := s.SettlePayment(t.Context(), "bank", n, now)
-				if assert.NoError(t, err, name) && settled.Changed {
+				if settled.Changed {
 					changed.Add(1)
 				}
 				assert.Equal(t, domain.PaymentRefunding, settled.Payment.Status, name)
 				assert.Equal(t, []any{n.OrderID, n.Amount, tc.currency},
 					[]any{settled.Payment.OrderID, settled.Payment.Amount, settled.Payment.Currency}, name)
-			}
-			runTogether(0, notify, notify, notify, notify)
+				return err
+			})
 			require.EqualValues(t, 1, changed.Load(), name)
 			n.Result = domain.PaymentFailed // a failure after the success is ignored
 			settled := env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)

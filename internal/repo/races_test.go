@@ -216,20 +216,15 @@ func TestRefundRacesRedemption(t *testing.T) {
 			require.NoError(t, refundErr)
 
 			// The provider accepts the refund for several callers.
-			var done [3]*domain.Order
-			var errs [3]error
-			finish := func(i int) func() {
-				return func() { done[i], errs[i] = s.FinishRefund(t.Context(), paid.ID, now) }
-			}
-			runTogether(round, finish(0), finish(1), finish(2))
-			reported := 0
-			for i := range done {
-				require.NoError(t, errs[i])
-				if done[i] != nil {
-					reported++
+			var reported atomic.Int64
+			allAtOnce(t, 3, func(int) error {
+				done, err := s.FinishRefund(t.Context(), paid.ID, now)
+				if done != nil {
+					reported.Add(1)
 				}
-			}
-			require.Equal(t, 1, reported, "the unit is returned to the gate once")
+				return err
+			})
+			require.EqualValues(t, 1, reported.Load(), "the unit is returned to the gate once")
 			require.Equal(t, []string{"provider pay", "buyer refund", "provider refunded"}, auditTrail(t, s, o.ID))
 		}
 		t.Logf("redeemed %d of %d", redeemed, n)
@@ -316,18 +311,13 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 			env.Must(s.SettlePayment(t.Context(), "bank", failed, now))(t)
 			env.Must(begin(t.Context(), s, o, fmt.Sprint("two", round)))(t)
 			var settled [3]domain.Settled
-			var errs [3]error
 			var refundErr error
-			notify := func(i int, ref string) func() {
-				return func() {
-					settled[i], errs[i] = s.SettlePayment(t.Context(), "bank", notice(o, fmt.Sprint(ref, round)), now)
-				}
-			}
-			runTogether(round, notify(0, "one"), notify(1, "two"), notify(2, "one"))
+			allAtOnce(t, len(settled), func(i int) (err error) {
+				ref := []string{"one", "two", "one"}[i]
+				settled[i], err = s.SettlePayment(t.Context(), "bank", notice(o, fmt.Sprint(ref, round)), now)
+				return err
+			})
 			counts := map[domain.PaymentStatus]int{}
-			for _, err := range errs {
-				require.NoError(t, err)
-			}
 			require.Equal(t, settled[0].Payment, settled[2].Payment)
 			require.NotEqual(t, settled[0].Changed, settled[2].Changed, "one of the two equal notices changes the payment")
 			counts[settled[0].Payment.Status]++
@@ -357,14 +347,11 @@ func TestConcurrentBeginPayment(t *testing.T) {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)
 			var payments [4]domain.Payment
-			var errs [4]error
-			var clicks []func()
-			for i := range payments {
-				clicks = append(clicks, func() { payments[i], errs[i] = begin(t.Context(), s, o, fmt.Sprint("ref-", round, "-", i)) })
-			}
-			runTogether(round, clicks...)
-			for i, p := range payments {
-				require.NoError(t, errs[i])
+			allAtOnce(t, len(payments), func(i int) (err error) {
+				payments[i], err = begin(t.Context(), s, o, fmt.Sprint("ref-", round, "-", i))
+				return err
+			})
+			for _, p := range payments {
 				require.Equal(t, payments[0], p)
 			}
 			list := env.Must(s.Payments(t.Context(), o.UserID, o.ID))(t)

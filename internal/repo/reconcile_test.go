@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -152,21 +151,21 @@ func TestSaleFactsReportOverdueOrders(t *testing.T) {
 func TestSalesReturnsNewestUnended(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		a, b := newSale(t, s, 1, 1), newSale(t, s, 1, 1)
-		ids, all, err := s.Sales(t.Context(), now, 10)
-		require.NoError(t, err)
-		require.Equal(t, []int64{b.ID, a.ID}, ids)
-		require.EqualValues(t, 2, all)
-		ids, all, err = s.Sales(t.Context(), now, 1)
-		require.NoError(t, err)
-		require.Equal(t, []int64{b.ID}, ids)
-		require.EqualValues(t, 2, all)
-		ids, all, err = s.Sales(context.WithoutCancel(t.Context()), now.Add(2*time.Hour), 10)
-		require.NoError(t, err)
-		require.Empty(t, ids)
-		require.Zero(t, all)
-		ids, all, err = s.Sales(t.Context(), time.Time{}, 10)
-		require.NoError(t, err)
-		require.Equal(t, []int64{b.ID, a.ID}, ids, "ended sales as well")
-		require.EqualValues(t, 2, all)
+		for name, tc := range map[string]struct {
+			endAfter time.Time
+			most     int
+			want     []int64
+			all      int
+		}{
+			"all":         {now, 10, []int64{b.ID, a.ID}, 2},
+			"the newest":  {now, 1, []int64{b.ID}, 2},
+			"none":        {now.Add(2 * time.Hour), 10, []int64{}, 0},
+			"ended, also": {time.Time{}, 10, []int64{b.ID, a.ID}, 2},
+		} {
+			ids, all, err := s.Sales(t.Context(), tc.endAfter, tc.most)
+			require.NoError(t, err, name)
+			require.Equal(t, tc.want, ids, name)
+			require.EqualValues(t, tc.all, all, name)
+		}
 	})
 }

@@ -26,9 +26,11 @@ func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
-func migrated(t *testing.T, s *Store) *Store {
+// openStore opens the database of a server.
+func openStore(t *testing.T, dsn string) *Store {
+	t.Helper()
+	s := env.Must(OpenMySQL(dsn))(t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	env.Must(s.MigrateUp(t.Context()))(t)
 	return s
 }
 
