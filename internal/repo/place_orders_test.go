@@ -53,10 +53,13 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 			"order 103", duplicateOf(1), duplicateOf(103), taken, "order 106", taken, "order 107", none, none, duplicateOf(106),
 		}, outcomes(placed))
 		requireTotals(t, s, v.ID, 0, 4)
+		want := offered(t, s, &v, newOrder(103, 30, v.ID))[0]
+		want.Slot = 1
+		require.Equal(t, want, placed[0].Order)
 		for _, p := range placed {
 			if p.Err == nil {
 				stored := env.Must(s.Order(ctx, p.Order.UserID, p.Order.ID))(t)
-				require.Equal(t, stored, p.Order)
+				require.Equal(t, stored, p.Order, "the result equals the stored order, to the millisecond, in UTC")
 			}
 		}
 

@@ -138,35 +138,6 @@ func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 	t.Fatalf("no totals of voucher %d", voucher)
 }
 
-func TestPlaceOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		v := newSale(t, s, 2, 1)
-		want := offered(t, s, &v, newOrder(1, 10, v.ID))[0]
-		placed := env.Must(placeOrder(ctx, s, want, 1))(t)
-		want.Slot = 1
-		require.Equal(t, want, placed)
-		stored := env.Must(s.Order(ctx, 10, 1))(t)
-		require.Equal(t, want, stored, "the result equals the stored order, to the millisecond, in UTC")
-
-		_, err := placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
-		var dup *domain.DuplicateOrderError
-		require.ErrorAs(t, err, &dup)
-		require.Equal(t, int64(1), dup.OrderID)
-
-		env.Fails(placeOrder(ctx, s, newOrder(1, 11, v.ID), 1))(t, domain.ErrIDTaken, "a taken id is not a repeated purchase")
-
-		env.Must(placeOrder(ctx, s, newOrder(3, 11, v.ID), 1))(t)
-		env.Fails(placeOrder(ctx, s, newOrder(4, 12, v.ID), 1))(t, domain.ErrSoldOut)
-		_, err = placeOrder(ctx, s, newOrder(5, 11, v.ID), 1)
-		require.ErrorAs(t, err, &dup, "an existing order is reported even if the sale is sold out")
-		requireTotals(t, s, v.ID, 0, 2)
-
-		env.Fails(placeOrder(ctx, s, newOrder(6, 12, 999), 1))(t, domain.ErrSoldOut, "a sale that does not exist has no unit")
-		env.Fails(s.Order(ctx, 12, 6))(t, domain.ErrNotFound, "and the order was rolled back")
-	})
-}
-
 func TestLimitPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()

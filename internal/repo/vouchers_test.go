@@ -205,15 +205,8 @@ func TestListVouchers(t *testing.T) {
 func TestReadsSeeWholeChanges(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s, faults := newStore(db), env.Inject(db)
-		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
-		admin := domain.Actor{Kind: domain.ActorAdmin, ID: 1}
-		v := domain.Voucher{
-			ShopID: 1, Title: "t", PayValue: 1, ActualValue: 1000, Currency: "CNY", Type: domain.VoucherSeckill, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now,
-			Sale: &domain.Sale{Stock: 9, BeginAt: now, EndAt: now.Add(time.Hour), LimitPerUser: 1, PayTimeout: time.Second},
-		}
-		require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
-
-		version := 1
+		v := newSale(t, s, 9, 1)
+		version := 0
 		raise := func() {
 			version++
 			_, err := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
@@ -222,6 +215,7 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
+		raise()
 		for name, read := range map[string]func() ([]domain.Voucher, error){
 			"one": func() ([]domain.Voucher, error) {
 				v, err := s.Voucher(t.Context(), v.ID)
@@ -254,9 +248,7 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 // TestVouchersByTitle: every database finds the same titles, the newest first. domain.Finder decides which, see TestFinder.
 // Source: mozilla/addons-server#22767, Mininglamp-OSS/octo-server#636.
 func TestVouchersByTitle(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s := newStore(db)
-		now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	onEach(t, func(t *testing.T, s *Store) {
 		titles := map[int64]string{}
 		add := func(titles map[int64]string, all ...string) {
 			rows := make([]voucherRow, len(all))
@@ -345,14 +337,13 @@ func TestOffers(t *testing.T) {
 // The nearest shops are those with the shortest distance on the ground, where a degree of longitude is shorter than one
 // of latitude.
 func TestListShops(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s := newStore(db)
+	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		here := domain.Place{X: 120, Y: 60}
 		newShop := func(name string, typ int64, x, y float64) domain.Shop {
 			return domain.Shop{
 				Name: name, TypeID: typ, X: x, Y: y, Images: "a.png,b.png", Area: "area", Address: "address", AvgPrice: 8000,
-				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC), UpdatedAt: time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC),
+				Sold: 1, Comments: 2, Score: 47, OpenHours: "10:00-22:00", CreatedAt: now, UpdatedAt: now,
 			}
 		}
 		shops := []domain.Shop{
