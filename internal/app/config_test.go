@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/auth"
+	"seckill/test/env"
 )
 
 func TestReceiverMustBeConfidential(t *testing.T) {
@@ -38,8 +39,7 @@ func TestUnknownSettings(t *testing.T) {
 func TestRedisOptions(t *testing.T) {
 	t.Parallel()
 	c := Config{RedisAddrs: []string{"rediss://ann:p%40ss@a:1/7"}, RedisUsername: "bob", RedisPassword: "other"}
-	opts, err := c.SharedRedisOptions()
-	require.NoError(t, err)
+	opts := env.Must(c.SharedRedisOptions())(t)
 	assert.Equal(t, []string{"a:1"}, opts.Addrs)
 	assert.Equal(t, []any{"ann", "p@ss", 7}, []any{opts.Username, opts.Password, opts.DB})
 	require.NotNil(t, opts.TLSConfig)
@@ -48,15 +48,13 @@ func TestRedisOptions(t *testing.T) {
 	assert.Equal(t, []string{"other", "p@ss"}, c.RedisSecrets())
 
 	c.RedisAddrs = []string{"redis://:p@a", "b:2", "redis://:p@c:3"}
-	opts, err = c.SharedRedisOptions()
-	require.NoError(t, err)
+	opts = env.Must(c.SharedRedisOptions())(t)
 	assert.Equal(t, []string{"a:6379", "b:2", "c:3"}, opts.Addrs)
 	assert.Equal(t, []string{"bob", "p"}, []string{opts.Username, opts.Password})
 	assert.Nil(t, opts.TLSConfig)
 
 	c.RedisAddrs, c.RedisSentinel = []string{"redis://eve:s@a:1/7", "b:2"}, "mymaster"
-	opts, err = c.SharedRedisOptions()
-	require.NoError(t, err)
+	opts = env.Must(c.SharedRedisOptions())(t)
 	assert.Equal(t, []string{"mymaster", "eve", "s", "bob", "other"},
 		[]string{opts.MasterName, opts.SentinelUsername, opts.SentinelPassword, opts.Username, opts.Password})
 	assert.Equal(t, 7, opts.DB)
@@ -92,17 +90,15 @@ func safeConfig() Config {
 // refusal returns the log and the error of refuseUnsafe for a configuration.
 func refusal(t *testing.T, cfg Config) (log string, _ error) {
 	t.Helper()
-	cfg, err := cfg.Finish()
-	require.NoError(t, err)
+	cfg = env.Must(cfg.Finish())(t)
 	var lines bytes.Buffer
-	err = refuseUnsafe(&Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(&lines, nil))})
+	err := refuseUnsafe(&Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(&lines, nil))})
 	return lines.String(), err
 }
 
 func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 	t.Parallel()
-	_, err := refusal(t, safeConfig())
-	require.NoError(t, err)
+	env.Must(refusal(t, safeConfig()))(t)
 	yes, no := true, false
 	for name, edit := range map[string]func(*Config){ // package doctor has the cases of each setting
 		"demo":           func(c *Config) { c.Demo = &yes },
@@ -128,8 +124,7 @@ func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 			for _, accept := range []string{name, "config." + name, "all"} {
 				accepting := cfg
 				accepting.Unsafe = append([]string{accept}, cfg.Unsafe...)
-				log, err := refusal(t, accepting)
-				require.NoError(t, err)
+				log := env.Must(refusal(t, accepting))(t)
 				require.Equal(t, 1, strings.Count(log, "level=WARN msg=\"unsafe setting, accepted by SECKILL_UNSAFE\" name="+name+" "), log)
 			}
 		})
@@ -151,8 +146,7 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	cfg := safeConfig()
 	cfg.MySQLDSN, cfg.RedisAddrs, cfg.Unsafe, cfg.CodeURL = "", nil, nil, ""
 	cfg.RateLimit, cfg.PaymentSecret, cfg.Proxies, cfg.OpsAddr, cfg.AdminPhones = "off", "x", []string{"0.0.0.0/0"}, ":9090", nil
-	log, err := refusal(t, cfg)
-	require.NoError(t, err)
+	log := env.Must(refusal(t, cfg))(t)
 	require.Empty(t, log)
 }
 
@@ -160,15 +154,13 @@ func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 func TestSigningSecretIsPersisted(t *testing.T) {
 	t.Parallel()
 	cfg := Config{DataDir: t.TempDir()}
-	first, err := SigningSecrets(cfg)
-	require.NoError(t, err)
+	first := env.Must(SigningSecrets(cfg))(t)
 	require.GreaterOrEqual(t, len(first.Signer()), auth.MinSecret)
 
-	again, err := SigningSecrets(cfg)
-	require.NoError(t, err)
+	again := env.Must(SigningSecrets(cfg))(t)
 	require.Equal(t, first, again)
 
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.DataDir, SecretFile), []byte("short"), 0o600))
-	_, err = SigningSecrets(cfg)
+	_, err := SigningSecrets(cfg)
 	require.ErrorContains(t, err, "at least 32")
 }

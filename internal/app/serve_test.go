@@ -49,8 +49,7 @@ func TestReplicaIsNotReady(t *testing.T) {
 	for _, name := range []string{"redis", "lock nodes"} {
 		require.NoError(t, checks[name](t.Context()), name)
 	}
-	keys, err := admin.DBSize(t.Context()).Result()
-	require.NoError(t, err)
+	keys := env.Must(admin.DBSize(t.Context()).Result())(t)
 	require.Zero(t, keys, "the check stores nothing")
 
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "narrow", "on", ">secret", "~other:*", "+@all").Err())
@@ -64,11 +63,9 @@ func TestReplicaIsNotReady(t *testing.T) {
 // redisChecks returns the checks of /readyz of a server with this configuration.
 func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	t.Helper()
-	rdb, err := SharedRedis(cfg)
-	require.NoError(t, err)
+	rdb := env.Must(SharedRedis(cfg))(t)
 	t.Cleanup(func() { require.NoError(t, rdb.Close()) })
-	locks, err := openUserLocks(cfg, rdb)
-	require.NoError(t, err)
+	locks := env.Must(openUserLocks(cfg, rdb))(t)
 	t.Cleanup(locks.close)
 	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain{})
 }
@@ -108,8 +105,7 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	db := env.OneKind(t).Start(t)
 	no := false
 	cfg := Config{MySQLDSN: db.DSN(t), Demo: &no}
-	store, err := OpenStore(cfg)
-	require.NoError(t, err)
+	store := env.Must(OpenStore(cfg))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 
 	waits := make(firstEntry, 1)
@@ -122,15 +118,13 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	require.Empty(t, done)
 	require.NoError(t, db.Restart())
 	require.NoError(t, <-done)
-	all, err := store.Migrations(t.Context())
-	require.NoError(t, err)
+	all := env.Must(store.Migrations(t.Context()))(t)
 	require.NotZero(t, all[len(all)-1].Applied)
 
 	foreign, err := OpenStore(Config{MySQLDSN: db.DSN(t)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, foreign.Close()) })
-	_, err = foreign.Pools()["write"].ExecContext(t.Context(), "CREATE TABLE users (id INT)")
-	require.NoError(t, err)
+	env.Must(foreign.Pools()["write"].ExecContext(t.Context(), "CREATE TABLE users (id INT)"))(t)
 	require.ErrorContains(t, prepareDatabase(e, foreign), "users")
 }
 
@@ -143,11 +137,9 @@ func TestDrainServesAndClosesConnections(t *testing.T) {
 	defer server.Close()
 	get := func() (reused, closes bool) {
 		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-		req, err := http.NewRequestWithContext(trace, http.MethodGet, server.URL, nil)
-		require.NoError(t, err)
-		res, err := server.Client().Do(req)
-		require.NoError(t, err)
-		_, err = io.Copy(io.Discard, res.Body) // otherwise the client does not reuse the connection
+		req := env.Must(http.NewRequestWithContext(trace, http.MethodGet, server.URL, nil))(t)
+		res := env.Must(server.Client().Do(req))(t)
+		_, err := io.Copy(io.Discard, res.Body) // otherwise the client does not reuse the connection
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
 		return reused, res.Close
@@ -247,8 +239,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 			listener, failed := serveMemory(t)
 			conn, server := net.Pipe()
 			listener.conns <- server
-			_, err := io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-			require.NoError(t, err)
+			env.Must(io.WriteString(conn, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 			began := time.Now()
 			require.ErrorIs(t, <-failed, os.ErrDeadlineExceeded)
 			require.Equal(t, writeTimeout, time.Since(began))
@@ -268,10 +259,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 			conn, server := net.Pipe()
 			listener.conns <- server
 			began := time.Now()
-			_, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-			require.NoError(t, err)
-			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			require.NoError(t, err)
+			env.Must(io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
+			res := env.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 			require.Equal(t, http.StatusOK, res.StatusCode)
 			require.Zero(t, time.Since(began))
 			require.NoError(t, conn.Close())

@@ -88,8 +88,7 @@ func TestSolutionIsUsedUpOnce(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		a, b := usedSolutions{rdb}, usedSolutions{rdb}
 		useUp := func(u usedSolutions, id string) bool {
-			first, err := u.UseUp(t.Context(), id, 3*time.Minute)
-			require.NoError(t, err)
+			first := env.Must(u.UseUp(t.Context(), id, 3*time.Minute))(t)
 			return first
 		}
 		require.True(t, useUp(a, "1"))
@@ -98,13 +97,11 @@ func TestSolutionIsUsedUpOnce(t *testing.T) {
 		require.True(t, useUp(b, "2"))
 		require.NoError(t, a.GiveBack(t.Context(), "2"))
 		require.True(t, useUp(a, "2"))
-		left, err := rdb.PTTL(t.Context(), "seckill:solution:1").Result()
-		require.NoError(t, err)
+		left := env.Must(rdb.PTTL(t.Context(), "seckill:solution:1").Result())(t)
 		require.InDelta(t, 3*time.Minute, left, float64(time.Minute))
 
 		require.NoError(t, rdb.Close())
-		_, err = a.UseUp(t.Context(), "3", time.Minute)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
+		env.Fails(a.UseUp(t.Context(), "3", time.Minute))(t, domain.ErrUnavailable)
 		require.ErrorIs(t, a.GiveBack(t.Context(), "3"), domain.ErrUnavailable)
 	})
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 func numbers(t *testing.T, countries ...string) *Phones {
 	t.Helper()
-	n, err := NewPhones(countries)
-	require.NoError(t, err)
+	n := env.Must(NewPhones(countries))(t)
 	return n
 }
 
@@ -79,8 +79,7 @@ func TestCanonicalOfAnyNumber(t *testing.T) {
 	for in, want := range map[string]string{
 		"+49 (0)151 12345678": "+4915112345678", "0086 138 0000 0001": "13800000001", "14912345678": "14912345678",
 	} {
-		got, err := numbers(t, "CN").Canonical(in)
-		require.NoError(t, err)
+		got := env.Must(numbers(t, "CN").Canonical(in))(t)
 		require.Equal(t, want, got)
 	}
 	for _, in := range []string{"x", "", "12", "+1234567890123456789"} {

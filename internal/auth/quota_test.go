@@ -26,8 +26,7 @@ type codes struct {
 func newCodes(t *testing.T) *codes {
 	c := &codes{t: t, now: testNow}
 	clock := func() time.Time { return c.now }
-	tokens, err := NewTokens(testSecret, clock)
-	require.NoError(t, err)
+	tokens := env.Must(NewTokens(testSecret, clock))(t)
 	c.service, c.quota = New(Config{Store: &userStore{}, Tokens: tokens, Now: clock}), ratelimit.NewQuota("codes", clock, nil)
 	return c
 }
@@ -45,8 +44,7 @@ func (s *userStore) UserByPhone(_ context.Context, phone string) (domain.User, e
 }
 
 func (c *codes) identify(from Asker, phone string) asker {
-	a, err := c.service.identify(c.t.Context(), from, phone)
-	require.NoError(c.t, err)
+	a := env.Must(c.service.identify(c.t.Context(), from, phone))(c.t)
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // sessionTable is a Store of one session that counts its reads.
@@ -33,8 +34,7 @@ func (s *sessionTable) SessionUser(context.Context, string) (domain.User, time.T
 
 func newPageRig(t *testing.T) (*sessionTable, *Service, string) {
 	table := &sessionTable{ends: time.Now().Add(PageSessionTTL), role: domain.RoleBuyer}
-	tokens, err := NewTokens(testSecret, time.Now)
-	require.NoError(t, err)
+	tokens := env.Must(NewTokens(testSecret, time.Now))(t)
 	a := New(Config{
 		Store: table, Tokens: tokens, Revoked: NewRevocations(nil, time.Now, slog.New(slog.DiscardHandler)), Now: time.Now,
 	})
@@ -46,16 +46,14 @@ func TestPageSessionIsReadAgainAfterAccessTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a, token := newPageRig(t)
 		for range 100 {
-			id, err := a.AuthenticatePage(t.Context(), token)
-			require.NoError(t, err)
+			id := env.Must(a.AuthenticatePage(t.Context(), token))(t)
 			require.Equal(t, domain.RoleBuyer, id.Role)
 		}
 		require.Equal(t, 1, table.reads)
 
 		table.role = domain.RoleViewer
 		time.Sleep(AccessTTL)
-		id, err := a.AuthenticatePage(t.Context(), token)
-		require.NoError(t, err)
+		id := env.Must(a.AuthenticatePage(t.Context(), token))(t)
 		require.Equal(t, domain.RoleViewer, id.Role)
 		require.Equal(t, 2, table.reads)
 	})
@@ -67,8 +65,7 @@ func TestConcurrentUsesOfPageSessionShareARead(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				_, err := a.AuthenticatePage(t.Context(), token)
-				require.NoError(t, err)
+				env.Must(a.AuthenticatePage(t.Context(), token))(t)
 			})
 		}
 		all.Wait()
@@ -112,15 +109,13 @@ func TestInvalidPageSessions(t *testing.T) {
 			t.Helper()
 			table.reads = 0
 			for range 10 {
-				_, err := a.AuthenticatePage(t.Context(), token)
-				require.ErrorIs(t, err, domain.ErrUnauthenticated)
+				env.Fails(a.AuthenticatePage(t.Context(), token))(t, domain.ErrUnauthenticated)
 			}
 			require.Equal(t, reads, table.reads)
 		}
 		refused(NewSessionID()+token[32:], 0)
 
-		id, err := a.AuthenticatePage(t.Context(), token)
-		require.NoError(t, err)
+		id := env.Must(a.AuthenticatePage(t.Context(), token))(t)
 		a.cfg.Revoked.Add(time.Now().Add(time.Hour), id.SessionID) // as the poll does
 		refused(token, 0)
 

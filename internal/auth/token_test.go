@@ -12,15 +12,12 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/pquerna/otp/totp"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	// otter ends the goroutine of a cache after the cache is collected.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
@@ -49,11 +46,9 @@ func TestAccessTokenClaims(t *testing.T) {
 	clock := testNow
 	tokens := tokensAt(t, &clock)
 	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}
-	token, err := tokens.Access(want, AccessTTL)
-	require.NoError(t, err)
+	token := env.Must(tokens.Access(want, AccessTTL))(t)
 
-	body, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
-	require.NoError(t, err)
+	body := env.Must(base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1]))(t)
 	var claims map[string]any
 	require.NoError(t, json.Unmarshal(body, &claims))
 	require.Equal(t, map[string]any{
@@ -61,12 +56,10 @@ func TestAccessTokenClaims(t *testing.T) {
 		"iat": float64(testNow.Unix()), "exp": float64(testNow.Add(15 * time.Minute).Unix()),
 	}, claims)
 
-	got, err := tokens.Verify(token)
-	require.NoError(t, err)
+	got := env.Must(tokens.Verify(token))(t)
 	require.Equal(t, want, got)
 	clock = testNow.Add(AccessTTL)
-	_, err = tokens.Verify(token)
-	require.ErrorIs(t, err, domain.ErrTokenExpired)
+	env.Fails(tokens.Verify(token))(t, domain.ErrTokenExpired)
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
@@ -92,23 +85,19 @@ func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens := tokensAt(t, &now)
 	want := Identity{UserID: 7, SessionID: "s", Role: domain.RoleOperator, SecondFactor: true}
-	token, err := tokens.Access(want, time.Minute)
-	require.NoError(t, err)
+	token := env.Must(tokens.Access(want, time.Minute))(t)
 	for range 2 {
-		id, err := tokens.Verify(token)
-		require.NoError(t, err)
+		id := env.Must(tokens.Verify(token))(t)
 		require.Equal(t, want, id)
 	}
 	uncached := testing.AllocsPerRun(10, func() { _, _ = tokens.parse(token) })
 	cached := testing.AllocsPerRun(10, func() { _, _ = tokens.Verify(token) })
 	require.Less(t, cached, uncached/4, "the token is cached")
 	last := token[len(token)-2]
-	_, err = tokens.Verify(token[:len(token)-2] + string(last^1) + token[len(token)-1:])
-	require.ErrorIs(t, err, domain.ErrUnauthenticated, "a different signature")
+	env.Fails(tokens.Verify(token[:len(token)-2]+string(last^1)+token[len(token)-1:]))(t, domain.ErrUnauthenticated, "a different signature")
 	now = now.Add(time.Minute)
 	for range 2 {
-		_, err = tokens.Verify(token)
-		require.ErrorIs(t, err, domain.ErrTokenExpired)
+		env.Fails(tokens.Verify(token))(t, domain.ErrTokenExpired)
 	}
 }
 
@@ -121,18 +110,15 @@ func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
 		return token
 	}
 	tokens := tokensAt(t, &testNow)
-	_, err := tokens.Verify(sign(maxSkew))
-	require.NoError(t, err)
-	_, err = tokens.Verify(sign(maxSkew + time.Second))
-	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	env.Must(tokens.Verify(sign(maxSkew)))(t)
+	env.Fails(tokens.Verify(sign(maxSkew+time.Second)))(t, domain.ErrUnauthenticated)
 }
 
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	now := time.Now()
 	tokens, other := tokensAt(t, &now), tokensAt(t, &now, otherSecret)
 	good := tokens.pageToken("s")
-	id, err := tokens.parsePageToken(good)
-	require.NoError(t, err)
+	id := env.Must(tokens.parsePageToken(good))(t)
 	require.Equal(t, "s", id)
 
 	access, err := tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL)
@@ -142,11 +128,9 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	for _, bad := range []string{
 		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.pageToken("s"), tokens.refresh("s", 1), access,
 	} {
-		_, err := tokens.parsePageToken(bad)
-		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
+		env.Fails(tokens.parsePageToken(bad))(t, domain.ErrUnauthenticated, bad)
 	}
-	_, err = tokens.Verify(good)
-	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	env.Fails(tokens.Verify(good))(t, domain.ErrUnauthenticated)
 	// The second token differs from a refresh token only by its key.
 	for _, bad := range []string{good, tokens.pageToken("s.1")} {
 		_, _, err = tokens.parseRefresh(bad)
@@ -160,8 +144,7 @@ func TestChangeOfSecretKeepsTokens(t *testing.T) {
 	user := Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}
 	before, during, after := tokensAt(t, &testNow, oldSecret), tokensAt(t, &testNow, newSecret, oldSecret), tokensAt(t, &testNow, newSecret)
 	verify := func(issuer, verifier *Tokens) []error {
-		access, err := issuer.Access(user, AccessTTL)
-		require.NoError(t, err)
+		access := env.Must(issuer.Access(user, AccessTTL))(t)
 		_, errAccess := verifier.Verify(access)
 		_, _, errRefresh := verifier.parseRefresh(issuer.refresh("s", 3))
 		_, errPage := verifier.parsePageToken(issuer.pageToken("s"))
@@ -181,8 +164,7 @@ func TestChangeOfSecretKeepsTokens(t *testing.T) {
 	require.False(t, during.isCode(before.codeHash("13800000001", "123456"), "13800000001", "123457"))
 
 	kid := func(tokens *Tokens) any {
-		access, err := tokens.Access(user, AccessTTL)
-		require.NoError(t, err)
+		access := env.Must(tokens.Access(user, AccessTTL))(t)
 		token, _, err := jwt.NewParser().ParseUnverified(access, jwt.MapClaims{})
 		require.NoError(t, err)
 		return token.Header["kid"]
@@ -222,38 +204,30 @@ func TestTokenWithoutKeyID(t *testing.T) {
 		if kid != nil {
 			token.Header["kid"] = kid
 		}
-		text, err := token.SignedString([]byte(secret))
-		require.NoError(t, err)
+		text := env.Must(token.SignedString([]byte(secret)))(t)
 		return text
 	}
 	for _, secret := range []string{newSecret, oldSecret} {
-		_, err := tokens.Verify(sign(secret, nil))
-		require.NoError(t, err)
+		env.Must(tokens.Verify(sign(secret, nil)))(t)
 		for _, kid := range []any{"", "unknown", 7, []string{"a"}, map[string]any{}} {
-			_, err = tokens.Verify(sign(secret, kid))
-			require.ErrorIs(t, err, domain.ErrUnauthenticated, kid)
+			env.Fails(tokens.Verify(sign(secret, kid)))(t, domain.ErrUnauthenticated, kid)
 		}
 	}
-	_, err := tokens.Verify(sign(oldSecret, keyID(domain.ParseKeyring(newSecret)[0])))
-	require.ErrorIs(t, err, domain.ErrUnauthenticated, "the kid of another secret")
-	_, err = tokens.Verify(sign(otherSecret, nil))
-	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	env.Fails(tokens.Verify(sign(oldSecret, keyID(domain.ParseKeyring(newSecret)[0]))))(t, domain.ErrUnauthenticated, "the kid of another secret")
+	env.Fails(tokens.Verify(sign(otherSecret, nil)))(t, domain.ErrUnauthenticated)
 }
 
 func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
 
 func TestSecondFactorCheck(t *testing.T) {
-	factors, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
-	require.NoError(t, err)
-	key, err := newKey("Tea House", "13800000001")
-	require.NoError(t, err)
+	factors := env.Must(NewSecondFactors(domain.NewKeyring(testKey(1))))(t)
+	key := env.Must(newKey("Tea House", "13800000001"))(t)
 	require.Equal(t, "Tea House", key.Issuer())
 	u := domain.User{ID: 7}
 	now := time.Date(2026, 11, 11, 12, 0, 10, 0, time.UTC)
 	current := now.Unix() / 30
 	at := func(step int64) string {
-		code, err := totp.GenerateCode(key.Secret(), time.Unix(step*30, 0))
-		require.NoError(t, err)
+		code := env.Must(totp.GenerateCode(key.Secret(), time.Unix(step*30, 0)))(t)
 		return code
 	}
 	for _, c := range []struct {
@@ -283,19 +257,16 @@ func TestSecondFactorCheck(t *testing.T) {
 }
 
 func TestSecondFactorsAreEncrypted(t *testing.T) {
-	old, err := NewSecondFactors(domain.NewKeyring(testKey(1)))
-	require.NoError(t, err)
+	old := env.Must(NewSecondFactors(domain.NewKeyring(testKey(1))))(t)
 	sealed := old.seal(7, "SECRET")
 	require.NotContains(t, string(sealed), "SECRET")
 	require.LessOrEqual(t, len(old.seal(7, fmt.Sprintf("%032d", 0))), 128, "the column's length")
 
-	rotated, err := NewSecondFactors(domain.NewKeyring(testKey(2), testKey(1)))
-	require.NoError(t, err)
+	rotated := env.Must(NewSecondFactors(domain.NewKeyring(testKey(2), testKey(1))))(t)
 	secret, err := rotated.open(7, sealed)
 	require.NoError(t, err, "an earlier key decrypts")
 	require.Equal(t, "SECRET", secret)
-	_, err = rotated.open(8, sealed)
-	require.ErrorIs(t, err, domain.ErrSecondFactorLost, "of another user")
+	env.Fails(rotated.open(8, sealed))(t, domain.ErrSecondFactorLost, "of another user")
 	_, err = old.open(7, rotated.seal(7, "SECRET"))
 	require.Error(t, err, "the first key encrypts")
 	_, err = NewSecondFactors(nil)

@@ -26,8 +26,7 @@ type server struct {
 
 func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) *server {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := env.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	s := &server{addr: l.Addr().String()}
 	network := netip.MustParsePrefix("127.0.1.0/24")
 	s.Listener = connlimit.New(l, connlimit.Config{
@@ -54,8 +53,7 @@ func (s *server) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collectors()...)
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := env.Must(registry.Gather())(t)
 	values := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -75,8 +73,7 @@ func (s *server) metrics(t *testing.T) map[string]float64 {
 func (s *server) get(t *testing.T, from string) (net.Conn, bool) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.DialContext(t.Context(), "tcp", s.addr)
-	require.NoError(t, err)
+	c := env.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr, nil)
 	require.NoError(t, err)
@@ -137,8 +134,7 @@ func TestFloodDelaysNoOtherClient(t *testing.T) {
 	require.True(t, s.serves(t, "127.0.0.2"))
 	for range 100 {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}}
-		c, err := d.DialContext(t.Context(), "tcp", s.addr)
-		require.NoError(t, err)
+		c := env.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
 		t.Cleanup(func() { _ = c.Close() })
 	}
 	require.True(t, s.serves(t, "127.0.0.3"))

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/kit/cache"
+	"seckill/test/env"
 )
 
 // counter is read by the tests: its value is the number of the read.
@@ -41,8 +42,7 @@ func TestRefreshedByAge(t *testing.T) {
 		get := func(want int, waits time.Duration) {
 			t.Helper()
 			began := time.Now()
-			n, err := r.Get(t.Context())
-			require.NoError(t, err)
+			n := env.Must(r.Get(t.Context()))(t)
 			require.Equal(t, want, n)
 			require.Equal(t, waits, time.Since(began))
 		}
@@ -82,13 +82,11 @@ func TestRefreshedAfterChange(t *testing.T) {
 		require.Zero(t, n)
 		synctest.Wait()
 		r.Outdate()
-		n, err = r.Get(t.Context())
-		require.NoError(t, err)
+		n = env.Must(r.Get(t.Context()))(t)
 		require.Equal(t, 2, n)
 
 		r.Change(func(n int) int { return -n })
-		n, err = r.Get(t.Context())
-		require.NoError(t, err)
+		n = env.Must(r.Get(t.Context()))(t)
 		require.Equal(t, -2, n)
 	})
 }
@@ -110,17 +108,15 @@ func TestRefreshedKeepsItsValue(t *testing.T) {
 		kept(0)
 		synctest.Wait()
 		time.Sleep(time.Second)
-		_, err := r.Get(t.Context())
-		require.ErrorIs(t, err, c.err)
+		env.Fails(r.Get(t.Context()))(t, c.err)
 
 		c.err = errors.New("panic")
-		_, err = r.Get(t.Context())
+		_, err := r.Get(t.Context())
 		require.ErrorContains(t, err, "panic in a read")
 
 		c.err = nil
 		c.takes = time.Second
-		n, err := r.Get(t.Context())
-		require.NoError(t, err)
+		n := env.Must(r.Get(t.Context()))(t)
 		r.Change(func(int) int { return 7 })
 		time.Sleep(time.Second)
 		kept(250 * time.Millisecond)
@@ -131,8 +127,7 @@ func TestRefreshedKeepsItsValue(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r.Outdate()
-		_, err = r.Get(ctx)
-		require.ErrorIs(t, err, context.Canceled)
+		env.Fails(r.Get(ctx))(t, context.Canceled)
 		time.Sleep(time.Second)
 	})
 }

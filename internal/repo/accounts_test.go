@@ -301,8 +301,7 @@ func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.U
 	g := sendCode(t, s, phone)
 	sess := newSession(session)
 	sess.CreatedAt, sess.ExpiresAt = at, at.Add(time.Hour)
-	u := env.Must(s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor))(t)
-	return u
+	return env.Must(s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor))(t)
 }
 
 func TestEraseUser(t *testing.T) {

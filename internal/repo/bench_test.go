@@ -19,11 +19,9 @@ func onEachDisk(b *testing.B, fn func(b *testing.B, s *Store)) {
 		"mysql":  func() (*Store, error) { return OpenMySQL(env.OneKind(b).DSN(b)) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			s, err := open()
-			require.NoError(b, err)
+			s := env.Must(open())(b)
 			b.Cleanup(func() { require.NoError(b, s.Close()) })
-			_, err = s.MigrateUp(b.Context())
-			require.NoError(b, err)
+			env.Must(s.MigrateUp(b.Context()))(b)
 			fn(b, s)
 		})
 	}
@@ -67,8 +65,7 @@ func BenchmarkCloseExpired(b *testing.B) {
 				closed := 0
 				b.ResetTimer()
 				for {
-					orders, err := s.CloseExpired(b.Context(), batch)
-					require.NoError(b, err)
+					orders := env.Must(s.CloseExpired(b.Context(), batch))(b)
 					closed += len(orders)
 					if len(orders) == 0 {
 						break

@@ -170,8 +170,7 @@ func (r *passRace) place(o domain.NewOrder) domain.Placed {
 }
 
 func (r *passRace) end(o domain.NewOrder) {
-	_, err := cancel(r.t.Context(), r.s, o.UserID, o.ID, now)
-	require.NoError(r.t, err)
+	env.Must(cancel(r.t.Context(), r.s, o.UserID, o.ID, now))(r.t)
 }
 
 // usePass buys with the pass of the purchase.

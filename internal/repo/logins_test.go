@@ -99,8 +99,7 @@ func TestLoginRequestsArePurgedAfterOneDay(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		g := sendCode(t, s, "138")
 		purge := func(at time.Time) int {
-			n := env.Must(s.PurgeSessions(t.Context(), at))(t)
-			return n
+			return env.Must(s.PurgeSessions(t.Context(), at))(t)
 		}
 		require.Zero(t, purge(now.Add(24*time.Hour)))
 		require.True(t, guess(t, s, g, nothing))

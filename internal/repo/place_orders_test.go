@@ -265,8 +265,7 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 		v, other := newSale(t, s, 3, 1), newSale(t, s, 3, 1)
 		fence := func(from int64) bool {
 			t.Helper()
-			fenced := env.Must(s.FenceGate(ctx, v.ID, from))(t)
-			return fenced
+			return env.Must(s.FenceGate(ctx, v.ID, from))(t)
 		}
 		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(ctx, orders)) }
 		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)))

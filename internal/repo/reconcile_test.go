@@ -15,8 +15,7 @@ var noneOverdue = domain.OverdueSince{}
 
 func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.SaleFacts {
 	t.Helper()
-	f := env.Must(s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue))(t)
-	return f
+	return env.Must(s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue))(t)
 }
 
 func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {

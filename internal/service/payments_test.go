@@ -192,8 +192,7 @@ func TestRepeatedStockChangeLeavesGateRight(t *testing.T) {
 				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, tc.delta, "counted")
 			}
 
-			_, err := run(false)
-			require.ErrorIs(t, err, tc.first)
+			env.Fails(run(false))(t, tc.first)
 			v, err := run(true)
 			require.ErrorIs(t, err, tc.second)
 			if err == nil {

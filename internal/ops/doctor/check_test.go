@@ -134,8 +134,7 @@ func TestOpenFiles(t *testing.T) {
 	}
 	assert.Equal(t, Skipped, filesResult(0, errors.ErrUnsupported).Status)
 
-	n, err := OpenFiles()
-	require.NoError(t, err)
+	n := env.Must(OpenFiles())(t)
 	require.Positive(t, n)
 	assert.Contains(t, examine(t, Machine(OpenFiles)), "machine.files")
 }
@@ -147,8 +146,7 @@ func embedded(t *testing.T, pragmas string) SQLite {
 	require.NoError(t, os.Chmod(dir, 0o700))
 	file := filepath.Join(dir, "seckill.db")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	pool, err := sql.Open("sqlite", "file:"+file+"?"+pragmas)
-	require.NoError(t, err)
+	pool := env.Must(sql.Open("sqlite", "file:"+file+"?"+pragmas))(t)
 	pool.SetMaxOpenConns(1)
 	t.Cleanup(func() { _ = pool.Close() })
 	execute(t, pool, "CREATE TABLE goose_db_version (id INTEGER PRIMARY KEY, version_id INTEGER, is_applied INTEGER)",

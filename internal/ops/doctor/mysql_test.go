@@ -19,8 +19,7 @@ import (
 // dial opens a pool without the session settings of the program.
 func dial(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	pool, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
+	pool := env.Must(sql.Open("mysql", dsn))(t)
 	pool.SetMaxOpenConns(48)
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
@@ -92,8 +91,7 @@ func TestWellConfiguredDatabase(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		db := kind.Start(t, "--log-bin", "--sync-binlog=1", "--binlog-format=ROW")
 		root := db.DSN(t)
-		cfg, err := mysql.ParseDSN(root)
-		require.NoError(t, err)
+		cfg := env.Must(mysql.ParseDSN(root))(t)
 		admin := dial(t, root)
 		execute(t, admin, strings.Split(tables, ";\n")...)
 		execute(t, admin, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'",
@@ -209,8 +207,7 @@ func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		pool := dial(t, kind.DSN(t))
-		other, err := pool.Conn(t.Context())
-		require.NoError(t, err)
+		other := env.Must(pool.Conn(t.Context()))(t)
 		var id int64
 		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
 		ended := make(chan struct{})

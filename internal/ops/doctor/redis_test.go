@@ -159,8 +159,7 @@ func TestClusterOfRedis(t *testing.T) {
 	// A slot that is being moved.
 	id := func(n *env.Redis) string { return n.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val().(string) }
 	slot := c.Client(t).ClusterKeySlot(t.Context(), "x").Val()
-	master, err := c.Client(t).MasterForKey(t.Context(), "x")
-	require.NoError(t, err)
+	master := env.Must(c.Client(t).MasterForKey(t.Context(), "x"))(t)
 	owner := slices.IndexFunc(c.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
 	source, target := c.Nodes[owner], c.Nodes[(owner+1)%3]
 	do(t, target.Client(t), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
@@ -357,8 +356,7 @@ func TestRedisChecksAreReadOnly(t *testing.T) {
 	r := env.StartRedis(t, "--appendonly", "yes")
 	rdb := r.Client(t)
 	dirty := func() string {
-		info, err := rdb.Info(context.Background(), "persistence").Result()
-		require.NoError(t, err)
+		info := env.Must(rdb.Info(context.Background(), "persistence").Result())(t)
 		return parseInfo(info)["rdb_changes_since_last_save"] + " " + parseInfo(info)["aof_current_size"]
 	}
 	was := dirty()

@@ -10,13 +10,13 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo"
+	"seckill/test/env"
 )
 
 // TestDoctorSkipsSlowTotals checks that a timeout of the totals is not reported as a database that hangs.
 func TestDoctorSkipsSlowTotals(t *testing.T) {
 	t.Parallel()
-	store, err := repo.OpenSQLite(filepath.Join(t.TempDir(), "seckill.db"))
-	require.NoError(t, err)
+	store := env.Must(repo.OpenSQLite(filepath.Join(t.TempDir(), "seckill.db")))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	s := &Sales{Store: store}
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

@@ -110,11 +110,9 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 		require.Equal(t, &left, s.Stock)
 	}
 
-	some, err := h.read(ctx, 7, r.seconds[100].At, now)
-	require.NoError(t, err)
+	some := env.Must(h.read(ctx, 7, r.seconds[100].At, now))(t)
 	require.Equal(t, r.seconds[101:], some.seconds)
-	some, err = h.read(ctx, 7, now.Add(time.Hour), now)
-	require.NoError(t, err)
+	some = env.Must(h.read(ctx, 7, now.Add(time.Hour), now))(t)
 	require.Empty(t, some.seconds)
 }
 
@@ -140,8 +138,7 @@ func lastHour(t *testing.T, rdb *redis.Client) {
 	at(time.Minute+time.Second, 5)
 	at(0, 4)
 
-	hour, err := processes[0].hour(t.Context(), 9, now)
-	require.NoError(t, err)
+	hour := env.Must(processes[0].hour(t.Context(), 9, now))(t)
 	period := func(ago time.Duration, times, stock int64) Period {
 		return Period{At: now.Add(-ago).Truncate(period).UTC(), Orders: 6 * times, Refused: 4 * times, Stock: &stock}
 	}

@@ -131,8 +131,7 @@ func TestStockIsShownWhileRedisHangs(t *testing.T) {
 		_, err := m.Stats(t.Context(), 7, time.Time{})
 		require.NoError(t, err)
 		for range 20 {
-			s, err := m.Stats(t.Context(), 7, time.Now())
-			require.NoError(t, err)
+			s := env.Must(m.Stats(t.Context(), 7, time.Now()))(t)
 			require.Nil(t, s.Stock.Gate)
 			require.NotNil(t, m.levels()[7].Stock, "the current second has no stock")
 			time.Sleep(time.Second)
@@ -215,15 +214,12 @@ func TestShownSalesAreBounded(t *testing.T) {
 	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
 		for range 2 {
 			for id := range int64(maxMonitored) {
-				_, err := m.Stats(t.Context(), id+1, time.Now())
-				require.NoError(t, err)
+				env.Must(m.Stats(t.Context(), id+1, time.Now()))(t)
 			}
-			_, err := m.Stats(t.Context(), 1000, time.Now())
-			require.ErrorIs(t, err, domain.ErrOverloaded, "maxMonitored sales are shown")
+			env.Fails(m.Stats(t.Context(), 1000, time.Now()))(t, domain.ErrOverloaded, "maxMonitored sales are shown")
 		}
 		time.Sleep(keptIdle + 2*time.Second)
-		_, err := m.Stats(t.Context(), 1000, time.Now())
-		require.NoError(t, err)
+		env.Must(m.Stats(t.Context(), 1000, time.Now()))(t)
 	})
 }
 
