@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 	"image"
 	"image/color"
+	"image/draw"
 	"math"
-	"math/bits"
 	"strings"
 	"testing"
 	"time"
@@ -80,63 +80,24 @@ func deflated(t testing.TB, profile []byte) string {
 	return "name\x00\x00" + b.String()
 }
 
-func solid(c color.Color) *image.NRGBA {
-	img := image.NewNRGBA(image.Rect(0, 0, 16, 16))
-	for y := range 16 {
-		for x := range 16 {
-			img.Set(x, y, c)
-		}
-	}
+func solid(c color.Color) image.Image { return filled(image.NewNRGBA(image.Rect(0, 0, 16, 16)), c) }
+
+func filled(img draw.Image, c color.Color) image.Image {
+	draw.Draw(img, img.Bounds(), image.NewUniform(c), image.Point{}, draw.Src)
 	return img
 }
 
-// cmykJPEG returns a JPEG file of 8 × 8 pixels with four components of constant values, with or without Adobe's marker.
-func cmykJPEG(marker bool, values ...byte) []byte {
-	const (
-		adobe  = "\xff\xee\x00\x0eAdobe\x00\x64\x00\x00\x00\x00\x00"
-		frame  = "\xff\xc0\x00\x14\x08\x00\x08\x00\x08\x04\x01\x11\x00\x02\x11\x00\x03\x11\x00\x04\x11\x00"
-		codes  = "\xff\xc4\x00\x1f\x00\x00\x01\x05\x01\x01\x01\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b"
-		endAC  = "\xff\xc4\x00\x14\x10\x01" + "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" + "\x00" // one code, 0: end of block
-		scan   = "\xff\xda\x00\x0e\x04\x01\x00\x02\x00\x03\x00\x04\x00\x00\x3f\x00"
-		finish = "\xff\xd9"
-	)
-	// The lengths of the codes for the number of bits of a value; the codes follow one another.
-	lengths := []int{2, 3, 3, 3, 3, 3, 4, 5, 6, 7, 8, 9}
-	words := []string{"00", "010", "011", "100", "101", "110", "1110", "11110", "111110", "1111110", "11111110", "111111110"}
-	var stream strings.Builder
-	for _, value := range values {
-		v := 8 * (int(value) - 128)
-		size := bits.Len(uint(max(v, -v)))
-		if v < 0 {
-			v += 1<<size - 1
-		}
-		stream.WriteString(words[size][:lengths[size]])
-		for bit := size - 1; bit >= 0; bit-- {
-			stream.WriteByte('0' + byte(v>>bit&1))
-		}
-		stream.WriteByte('0') // the end of the block
-	}
-	for stream.Len()%8 != 0 {
-		stream.WriteByte('1')
-	}
-	var data []byte
-	for at := 0; at < stream.Len(); at += 8 {
-		b := byte(0)
-		for _, bit := range stream.String()[at : at+8] {
-			b = b<<1 | byte(bit-'0')
-		}
-		data = append(data, b)
-		if b == 0xff {
-			data = append(data, 0)
-		}
-	}
+// cmyk is a JPEG file of 8 × 8 pixels whose four components are 204, 51, 25 and 255 everywhere.
+var cmyk = []byte("\xff\xd8" +
+	"\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) +
+	"\xff\xc0\x00\x14\x08\x00\x08\x00\x08\x04\x01\x11\x00\x02\x11\x00\x03\x11\x00\x04\x11\x00" +
+	"\xff\xc4\x00\x1f\x00\x00\x01\x05\x01\x01\x01\x01\x01\x01" + strings.Repeat("\x00", 7) + "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b" +
+	"\xff\xc4\x00\x14\x10\x01" + strings.Repeat("\x00", 16) + // one code, 0: end of block
+	"\xff\xda\x00\x0e\x04\x01\x00\x02\x00\x03\x00\x04\x00\x00\x3f\x00" + "\xfe\x98\x1f\xcc\xbb\xf8\xc7\x7f\x7f\x0f" +
+	"\xff\xd9")
 
-	file := "\xff\xd8"
-	if marker {
-		file += adobe
-	}
-	return []byte(file + "\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + frame + codes + endAC + scan + string(data) + finish)
-}
+// adobe returns the file with Adobe's marker, which says that the components are inverted.
+func adobe(file []byte) []byte { return withSegment(file, 0xee, "Adobe\x00\x64\x00\x00\x00\x00\x00") }
 
 // TestProfilesAreConverted: the colours of a picture in another space look the same in sRGB. The values in sRGB follow from
 // the published primaries of Display P3.
@@ -159,7 +120,7 @@ func TestProfilesAreConverted(t *testing.T) {
 			"JPEG":           withSegment(asJPEG(t, solid(c)), 0xe2, "ICC_PROFILE\x00\x01\x01"+string(icc)),
 			"JPEG in parts":  withSegment(withSegment(asJPEG(t, solid(c)), 0xe2, first), 0xe2, second),
 			"PNG":            withChunk(asPNG(t, solid(c)), "iCCP", deflated(t, icc)),
-			"PNG of 16 bits": withChunk(asPNG(t, deep(c)), "iCCP", deflated(t, icc)),
+			"PNG of 16 bits": withChunk(asPNG(t, filled(image.NewNRGBA64(image.Rect(0, 0, 16, 16)), c)), "iCCP", deflated(t, icc)),
 		} {
 			requireColor(t, want, converted(t, file), 8, 8, name)
 		}
@@ -190,30 +151,19 @@ func TestProfilesAreConverted(t *testing.T) {
 	requireColor(t, color.NRGBA{R: 128, G: 128, B: 128}, converted(t, withChunk(asPNG(t, gray), "iCCP", deflated(t, gammaOne()))), 8, 8, "gray")
 }
 
-// deep returns a picture of 16 bits per channel.
-func deep(c color.Color) image.Image {
-	img := image.NewNRGBA64(image.Rect(0, 0, 16, 16))
-	for y := range 16 {
-		for x := range 16 {
-			img.Set(x, y, c)
-		}
-	}
-	return img
-}
-
 // TestCMYK: files of print shops are converted, by their profile if they have one, or refused by the name of the fault.
 // Source: oven-sh/bun#40288, disintegration/imaging#6.
 func TestCMYK(t *testing.T) {
 	t.Parallel()
 	// Adobe's files have the inverse of each channel: this is 20 % cyan, 80 % magenta, 90 % yellow, and no black.
-	file := cmykJPEG(true, 204, 51, 25, 255)
+	file := adobe(cmyk)
 	requireColor(t, color.NRGBA{R: 204, G: 51, B: 25}, converted(t, file), 4, 4, "CMYK")
 	printed := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(press()))
 	requireColor(t, color.NRGBA{R: 214, G: 61, B: 56}, converted(t, printed), 4, 4, "CMYK with a profile")
 	wrong := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(displayP3()))
 	requireColor(t, color.NRGBA{R: 204, G: 51, B: 25}, converted(t, wrong), 4, 4, "CMYK with a profile of RGB")
 
-	_, err := Convert(t.Context(), cmykJPEG(false, 204, 51, 25, 255), time.Time{})
+	_, err := Convert(t.Context(), cmyk, time.Time{})
 	var invalid *domain.InvalidError
 	require.ErrorAs(t, err, &invalid)
 	require.Contains(t, invalid.Fields[0].Detail, "CMYK")

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"image"
 	"image/color"
+	"image/draw"
 	"image/gif"
 	"image/jpeg"
 	"io"
@@ -31,14 +32,8 @@ var (
 // halves returns a picture of 40 × 20 pixels whose left half is red and whose right half is blue.
 func halves() *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, 40, 20))
-	for y := range 20 {
-		for x := range 40 {
-			img.SetNRGBA(x, y, red)
-			if x >= 20 {
-				img.SetNRGBA(x, y, blue)
-			}
-		}
-	}
+	filled(img.SubImage(image.Rect(0, 0, 20, 20)).(draw.Image), red)
+	filled(img.SubImage(image.Rect(20, 0, 40, 20)).(draw.Image), blue)
 	return img
 }
 
@@ -339,7 +334,7 @@ func TestPhotographOfAPhone(t *testing.T) {
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("\xff\xd8\xff\xe1\x00\x20Exif\x00\x00MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00"))
 	f.Add([]byte("\xff\xd8\xff\xe1\x00\x02\xff\xe1\xff\xffExif\x00\x00II\x2a\x00\xff\xff\xff\xff"))
-	f.Add(cmykJPEG(true, 1, 2, 3, 4))
+	f.Add(adobe(cmyk))
 	f.Add(webpOf("VP8X", vp8x(40, 20), "ICCP", string(displayP3()), "ANMF", anmf(0, 0, 40, 20, "VP8L", halvesLossless), "EXIF", "MM"))
 	f.Add(pngOf("IHDR", ihdr(1, 1), "iCCP", "p\x00\x00", "eXIf", "II", "IDAT", "", "IEND", ""))
 	f.Fuzz(func(t *testing.T, file []byte) {
