@@ -150,7 +150,6 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.EqualValues(t, 5, o.ID)
-		orders.cfg.Sales.Close()
 	})
 }
 
@@ -159,13 +158,11 @@ func TestReplayAfterLostMessage(t *testing.T) {
 func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed := testNow
-		orders := newOrders(t, openSale(0), 1, nil)
-		orders.cfg.Sales.Close()
-		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
+		orders := newOrdersOf(t, func() (domain.Voucher, error) {
 			v := openSale(0)
 			v.Sale.ChangedAt = changed
 			return v, nil
-		}})
+		}, 1, nil)
 		st := &orderKeyStore{
 			store: store{
 				users:  func() ([]int64, error) { return []int64{1, 2}, nil },
@@ -184,7 +181,6 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.EqualValues(t, 5, o.ID)
-		orders.cfg.Sales.Close()
 	})
 }
 
@@ -193,9 +189,7 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down error
-		orders := newOrders(t, openSale(0), 1, nil)
-		orders.cfg.Sales.Close()
-		orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), down }})
+		orders := newOrdersOf(t, func() (domain.Voucher, error) { return openSale(0), down }, 1, nil)
 		st := &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}, store: store{
 			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
 			active: func() (int, int64, error) { return 0, 0, down },
@@ -213,7 +207,6 @@ func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 		for user := range int64(2 * staleLookupsPerSecond) {
 			require.ErrorIs(t, place(3+user), domain.ErrUnavailable, "user %d", 3+user)
 		}
-		orders.cfg.Sales.Close()
 	})
 }
 
@@ -263,19 +256,15 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 		for _, limit := range []int{0, 1} {
 			t.Run(fmt.Sprintf("%s, limit %d", name, limit), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					orders := newOrders(t, openSale(1), 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+					v := openSale(0)
+					v.Sale.UnpaidLimit = &limit
+					orders := newOrders(t, v, 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
 						require.Equal(t, limit > 0, p.SoldOut)
 						require.Equal(t, 1, p.Limit)
 						return domain.Order{}, errLane
 					})
 					orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
 					orders.cfg.Queue = &ticketQueue{store: store{users: users}}
-					orders.cfg.Sales.Close()
-					orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
-						v := openSale(0)
-						v.Sale.UnpaidLimit = &limit
-						return v, nil
-					}})
 					for _, key := range []*domain.RequestKey{domain.NewRequestKey("k", [32]byte{1}), nil} {
 						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 						require.Equal(t, errLane, err)
@@ -283,7 +272,6 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 					if name == "on a list" {
 						env.Fails(orders.Place(t.Context(), 8, 1, 0))(t, domain.ErrSoldOut)
 					}
-					orders.cfg.Sales.Close()
 				})
 			})
 		}
@@ -299,7 +287,12 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 				stock := int64(1)
 				changed := testNow
 				calls := 0
-				orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
+				load := func() (domain.Voucher, error) {
+					v := openSale(stock)
+					v.Sale.ChangedAt = changed
+					return v, nil
+				}
+				orders := newOrdersOf(t, load, 1, func(context.Context, domain.Purchase) (domain.Order, error) {
 					calls++
 					if stock == 0 {
 						return domain.Order{}, domain.ErrSoldOut
@@ -308,12 +301,6 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 					changed = changed.Add(time.Millisecond)
 					return domain.Order{ID: 5}, nil
 				})
-				orders.cfg.Sales.Close()
-				orders.cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
-					v := openSale(stock)
-					v.Sale.ChangedAt = changed
-					return v, nil
-				}})
 				buyers := store{
 					users: func() ([]int64, error) {
 						time.Sleep(20 * time.Millisecond)
@@ -342,7 +329,6 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 				}
 				require.Zero(t, calls, "calls of the lane")
 				require.Zero(t, st.lookups.Load(), "searches for keys")
-				orders.cfg.Sales.Close()
 			})
 		})
 	}

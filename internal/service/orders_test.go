@@ -43,9 +43,14 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 
 // newOrders returns a service with one voucher. It allows maxInFlight concurrent purchases.
 func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
+	return newOrdersOf(t, func() (domain.Voucher, error) { return v, nil }, maxInFlight, lane, change...)
+}
+
+// newOrdersOf is newOrders with a voucher that is read by a function.
+func newOrdersOf(t *testing.T, load func() (domain.Voucher, error), maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
 	cfg := OrdersConfig{
 		Unpaid: noLimits{},
-		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return v, nil }}),
+		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return load() }}),
 		Store:  &store{users: func() ([]int64, error) { return nil, nil }},
 		Lane:   lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
 	}

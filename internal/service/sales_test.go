@@ -191,12 +191,8 @@ func TestSalesPublishesOwnChanges(t *testing.T) {
 
 // soldOutOrders returns a service whose snapshot shows no stock.
 func soldOutOrders(t *testing.T, st *store) *Orders {
-	return NewOrders(OrdersConfig{
-		Unpaid: noLimits{},
-		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(0), nil }}), Store: st,
-		Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }),
-		Now:  func() time.Time { return testNow }, MaxInFlight: 1,
-	})
+	none := func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }
+	return newOrders(t, openSale(0), 1, none, func(c *OrdersConfig) { c.Store = st })
 }
 
 // A sold-out sale costs one read of the list of buyers, and one query per purchase of a user on the list.
@@ -233,7 +229,6 @@ func TestSoldOutWithoutList(t *testing.T) {
 				return 1, 99, nil
 			},
 		})
-		defer orders.cfg.Sales.Close()
 		var all sync.WaitGroup
 		for user := range int64(maxLookups) {
 			all.Go(func() {
