@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -78,6 +80,41 @@ func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Equal(t, []int64{2}, orderIDs(closed))
 	})
+}
+
+// BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales on a disk, in batches of the size that the closer uses:
+// go test -run NONE -bench CloseExpired -benchtime 100000x ./internal/repo
+func BenchmarkCloseExpired(b *testing.B) {
+	const batch = 500
+	for name, open := range map[string]func() (*Store, error){
+		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
+		"mysql":  func() (*Store, error) { return OpenMySQL(env.OneKind(b).DSN(b)) },
+	} {
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("sales=%d/%s", n, name), func(b *testing.B) {
+				s := env.Must(open())(b)
+				b.Cleanup(func() { require.NoError(b, s.Close()) })
+				env.Must(s.MigrateUp(b.Context()))(b)
+				sales := make([]int64, n)
+				for i := range sales {
+					sales[i] = newSale(b, s, 1e9, 1).ID
+				}
+				placeOverdue(b, s, 1, b.N, sales...)
+
+				closed := 0
+				b.ResetTimer()
+				for {
+					orders := env.Must(s.CloseExpired(b.Context(), batch))(b)
+					closed += len(orders)
+					if len(orders) == 0 {
+						break
+					}
+				}
+				require.Equal(b, b.N, closed)
+				b.ReportMetric(float64(closed)/b.Elapsed().Seconds(), "orders/s")
+			})
+		}
+	}
 }
 
 // The orders of two users in two sales, one for each way in which an order can end.

@@ -222,21 +222,24 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 func (s *Store) rowReads(t *testing.T, fn func(tx *gorm.DB)) (n int) {
 	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
-		count := func() (n int) {
-			var read []struct{ Value int }
-			require.NoError(t, tx.Raw("SHOW SESSION STATUS WHERE variable_name IN "+
-				"('Handler_read_key', 'Handler_read_next', 'Handler_read_rnd_next')").Scan(&read).Error)
-			require.Len(t, read, 3)
-			for _, r := range read {
-				n += r.Value
-			}
-			return n
-		}
-		before := count()
+		before := handlerReads(t, tx, "SESSION")
 		fn(tx)
-		n = count() - before
+		n = handlerReads(t, tx, "SESSION") - before
 		return nil
 	}))
+	return n
+}
+
+// handlerReads returns how many rows and index entries were read so far, in this session or in all (GLOBAL).
+func handlerReads(t *testing.T, tx *gorm.DB, scope string) (n int) {
+	t.Helper()
+	var read []struct{ Value int }
+	require.NoError(t, tx.Raw("SHOW "+scope+" STATUS WHERE variable_name IN "+
+		"('Handler_read_key', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')").Scan(&read).Error)
+	require.Len(t, read, 5)
+	for _, r := range read {
+		n += r.Value
+	}
 	return n
 }
 

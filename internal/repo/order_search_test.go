@@ -236,17 +236,7 @@ func fillLists(t *testing.T, dsn string, voucher int64) {
 // serverReads returns how many rows and index entries the server reads during fn, while nobody else uses it.
 func serverReads(t *testing.T, s *Store, fn func()) int {
 	t.Helper()
-	count := func() (n int) {
-		var read []struct{ Value int }
-		err := s.db.Writer(t.Context()).Raw("SHOW GLOBAL STATUS WHERE variable_name IN " +
-			"('Handler_read_key', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')").Scan(&read).Error
-		require.NoError(t, err)
-		require.Len(t, read, 5)
-		for _, r := range read {
-			n += r.Value
-		}
-		return n
-	}
+	count := func() int { return handlerReads(t, s.db.Writer(t.Context()), "GLOBAL") }
 	idle := count()
 	before := count()
 	fn()
