@@ -20,7 +20,8 @@ import (
 const manyOrders = 1_000_000
 
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
-// stay as they are. sqldb.TestInterruptedMigrationIsContinued shows what follows an interruption.
+// stay as they are. sqldb.TestInterruptedMigrationIsContinued shows what follows an interruption, and
+// sqldb.TestIndexesOfOrdersAreBuiltOnline that no build waits for the end of sales.
 func TestMigrationsOfMillionOrders(t *testing.T) {
 	env.FullNoRace(t, "a million rows")
 	t.Parallel()
@@ -35,11 +36,9 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	sold := checksum(t, s, full.ID)
 
 	buyers := startBuyers(t, s, sale.ID)
-	placedOnline := buyers.countDuringBuilds(s)
 	env.Must(s.MigrateUp(t.Context()))(t)
 	require.Equal(t, complete, orderIndexes(t, s))
 	require.Equal(t, sold, checksum(t, s, full.ID))
-	require.Greater(t, placedOnline(), int64(placers), "more orders than those on their way are placed while an index is built")
 	buyers.stop(t)
 	placed, stored := buyers.placed.Load(), checksum(t, s, sale.ID)[0]
 	require.GreaterOrEqual(t, stored, placed)
@@ -206,35 +205,5 @@ func (b *buyers) stop(t *testing.T) {
 	t.Log(b.placed.Load(), "orders placed,", b.read.Load(), "read,", b.refused.Load(), "requests refused as unavailable")
 	if err := b.unexpected.Load(); err != nil {
 		require.NoError(t, *err)
-	}
-}
-
-// countDuringBuilds counts the orders that are placed while the server builds an index, until result is called.
-func (b *buyers) countDuringBuilds(s *Store) (result func() int64) {
-	var (
-		watching      sync.WaitGroup
-		stopped       atomic.Bool
-		count, placed int64
-		last          string
-	)
-	watching.Go(func() {
-		for !stopped.Load() {
-			var build string
-			err := s.db.Reader(context.Background()).Raw("SELECT info FROM information_schema.processlist WHERE db = DATABASE() " +
-				"AND info LIKE 'ALTER TABLE voucher_orders ADD KEY%' AND state = 'altering table'").Row().Scan(&build)
-			if err == nil {
-				now := b.placed.Load()
-				if build == last {
-					count += now - placed
-				}
-				last, placed = build, now
-			}
-			time.Sleep(2 * time.Millisecond)
-		}
-	})
-	return func() int64 {
-		stopped.Store(true)
-		watching.Wait()
-		return count
 	}
 }

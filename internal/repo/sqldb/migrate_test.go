@@ -123,6 +123,20 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 	})
 }
 
+// Every change of an index of the orders demands LOCK = NONE, so that a server refuses it if it could not place orders
+// meanwhile.
+func TestIndexesOfOrdersAreBuiltOnline(t *testing.T) {
+	changes := 0
+	for _, file := range env.Must(fs.Glob(migrations.FS, "mysql/*.sql"))(t) {
+		text := env.Must(fs.ReadFile(migrations.FS, file))(t)
+		for _, change := range regexp.MustCompile("(?m)^ALTER TABLE voucher_orders .* KEY .*$").FindAllString(string(text), -1) {
+			changes++
+			require.Contains(t, change, "LOCK = NONE", file)
+		}
+	}
+	require.Positive(t, changes)
+}
+
 // Schema changes of large tables take longer than the I/O timeout of other statements.
 func TestMigrationsHaveNoIOTimeout(t *testing.T) {
 	env.Full(t)
