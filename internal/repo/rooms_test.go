@@ -17,12 +17,17 @@ import (
 // onEachWithSale runs a test on every database, with the sale of voucher 1.
 func onEachWithSale(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		access := sqldb.Access{DB: db}
-		require.NoError(t, access.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers "+
-			"(voucher_id, initial_stock, stock, begin_at, end_at, created_at, updated_at) VALUES (1, 9, 9, ?, ?, ?, ?)",
-			now, now, now, now).Error)
-		fn(t, newStore(db))
+		s := newStore(db)
+		endSale(t, s, 1, now)
+		fn(t, s)
 	})
+}
+
+// endSale stores the sale of a voucher that ends at a time.
+func endSale(t *testing.T, s *Store, voucherID int64, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, "+
+		"created_at, updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, at, now, now).Error)
 }
 
 // room reads the room of voucher 1.
@@ -168,13 +173,9 @@ func TestPurgePlaces(t *testing.T) {
 		}
 		env.Must(s.JoinRoom(ctx, 1, requests))(t)
 		env.Must(s.JoinRoom(ctx, 2, requests[:2]))(t)
-		end := func(voucherID int64, ago time.Duration) {
-			require.NoError(t, s.db.Writer(ctx).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, created_at, "+
-				"updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, time.Now().UTC().Add(-ago), now, now).Error)
-		}
 		require.NoError(t, s.db.Writer(ctx).Exec("DELETE FROM seckill_vouchers").Error)
-		end(1, domain.PlaceLife+time.Minute)
-		end(2, domain.PlaceLife-time.Minute)
+		endSale(t, s, 1, time.Now().UTC().Add(-domain.PlaceLife-time.Minute))
+		endSale(t, s, 2, time.Now().UTC().Add(-domain.PlaceLife+time.Minute))
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
 			n := env.Must(s.PurgePlaces(ctx))(t)
 			require.Equal(t, want, n)

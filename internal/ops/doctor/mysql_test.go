@@ -363,19 +363,6 @@ func TestStatusPerSetting(t *testing.T) {
 	}
 }
 
-func TestSchema(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		applied, known []int64
-		want           Status
-	}{
-		{[]int64{1, 2}, []int64{1, 2}, OK}, {nil, []int64{1}, Warn}, {[]int64{1}, []int64{1, 2}, Warn},
-		{[]int64{1, 2, 3}, []int64{1, 2}, Fail}, {[]int64{1, 3}, []int64{1, 2}, Fail},
-	} {
-		assert.Equal(t, tc.want, schemaResult(tc.applied, tc.known).Status, fmt.Sprint(tc))
-	}
-}
-
 func TestRedoLogSwitchedOff(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
