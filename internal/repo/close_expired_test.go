@@ -124,7 +124,7 @@ func TestUnpaidRecords(t *testing.T) {
 		limit := 1
 		create := func() domain.Voucher {
 			v := newSale(t, s, 20, 100)
-			env.Must(s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Sale.UnpaidLimit = &limit; return "", nil }))(t)
+			change(t, s, v.ID, func(v *domain.Voucher) { v.Sale.UnpaidLimit = &limit })
 			return v
 		}
 		v, other, open := create(), create(), newSale(t, s, 20, 100)

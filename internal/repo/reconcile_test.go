@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -62,44 +63,32 @@ func TestSaleFacts(t *testing.T) {
 // Each violated invariant names the orders that may be the cause.
 func TestViolationsNameOrders(t *testing.T) {
 	env.Full(t)
-	const insert = `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
-		SELECT ?, ?, voucher_id, ?, ?, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = 1`
+	insert := func(id, user int, slot string, status int) string {
+		return fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			SELECT %d, %d, voucher_id, %s, %d, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = 1`, id, user, slot, status)
+	}
+	const less, more = "UPDATE seckill_vouchers SET stock = stock - 1", "UPDATE seckill_vouchers SET stock = stock + 1"
 	for name, tc := range map[string]struct {
 		stock     int64
-		breakIt   func(t *testing.T, s *Store, v int64)
+		damage    []string
 		invariant string
-		count     int64
 		orders    []domain.Holder
 	}{
-		"one order too many": {2, func(t *testing.T, s *Store, _ int64) { damage(t, s, insert, 3, 30, 1, 1) },
-			"I1", 1, []domain.Holder{holder(3, 30)}},
-		"two orders of a user": {5, func(t *testing.T, s *Store, v int64) {
-			damage(t, s, insert, 3, 20, 2, 1)
-			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
-		}, "I2", 2, []domain.Holder{holder(2, 20), holder(3, 20)}},
-		"missing slot": {5, func(t *testing.T, s *Store, _ int64) {
-			damage(t, s, "UPDATE voucher_orders SET slot = NULL WHERE id = 2")
-		},
-			"I2", 1, []domain.Holder{holder(2, 20)}},
-		"slot of an ended order": {5, func(t *testing.T, s *Store, v int64) {
-			damage(t, s, insert, 3, 30, 1, 4)
-		}, "I2", 1, []domain.Holder{holder(3, 30)}},
-		"lost unit": {5, func(t *testing.T, s *Store, v int64) {
-			damage(t, s, insert, 3, 30, nil, 4)
-			damage(t, s, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ?", v)
-		}, "I5", 1, []domain.Holder{holder(3, 30)}},
-		"one unit too many": {5, func(t *testing.T, s *Store, v int64) {
-			damage(t, s, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = ?", v)
-		}, "I3", 2, []domain.Holder{holder(2, 20), holder(1, 10)}},
-		"no sale": {5, func(t *testing.T, s *Store, v int64) {
-			damage(t, s, "DELETE FROM seckill_vouchers WHERE voucher_id = ?", v)
-		}, "I1", 2, []domain.Holder{holder(1, 10), holder(2, 20)}},
+		"one order too many":     {2, []string{insert(3, 30, "1", 1)}, "I1", []domain.Holder{holder(3, 30)}},
+		"two orders of a user":   {5, []string{insert(3, 20, "2", 1), less}, "I2", []domain.Holder{holder(2, 20), holder(3, 20)}},
+		"missing slot":           {5, []string{"UPDATE voucher_orders SET slot = NULL WHERE id = 2"}, "I2", []domain.Holder{holder(2, 20)}},
+		"slot of an ended order": {5, []string{insert(3, 30, "1", 4)}, "I2", []domain.Holder{holder(3, 30)}},
+		"lost unit":              {5, []string{insert(3, 30, "NULL", 4), less}, "I5", []domain.Holder{holder(3, 30)}},
+		"one unit too many":      {5, []string{more}, "I3", []domain.Holder{holder(2, 20), holder(1, 10)}},
+		"no sale":                {5, []string{"DELETE FROM seckill_vouchers"}, "I1", []domain.Holder{holder(1, 10), holder(2, 20)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s *Store) {
 				v := newSale(t, s, tc.stock, 1)
 				sold(t, s, 1, newOrder(1, 10, v.ID), newOrder(2, 20, v.ID))
-				tc.breakIt(t, s, v.ID)
+				for _, statement := range tc.damage {
+					damage(t, s, statement)
+				}
 				var found []domain.Violation
 				f := facts(t, s, v.ID)
 				for _, violation := range f.Check() {
@@ -108,7 +97,7 @@ func TestViolationsNameOrders(t *testing.T) {
 					}
 				}
 				require.Len(t, found, 1)
-				require.Equal(t, domain.Named{Count: tc.count, Orders: tc.orders}, found[0].Orders)
+				require.Equal(t, domain.Named{Count: int64(len(tc.orders)), Orders: tc.orders}, found[0].Orders)
 				orphans := env.Must(s.OrphanVouchers(t.Context()))(t)
 				require.Equal(t, name == "no sale", len(orphans) == 1 && orphans[0] == v.ID)
 			})
