@@ -2,10 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +20,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/kit/version"
+	"seckill/internal/ops/doctor"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,7 +44,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"address":                {[]string{"--addr", "nonsense"}, []string{"--addr (SECKILL_ADDR)", "127.0.0.1:8080"}},
 		"address elsewhere":      {[]string{"--addr", "192.0.2.1:8080"}, []string{"--addr (SECKILL_ADDR): cannot listen at 192.0.2.1:8080; name an address of this machine"}},
 		"ops address elsewhere":  {[]string{"--addr", "127.0.0.1:0", "--ops-addr", "192.0.2.1:9"}, []string{"--ops-addr (SECKILL_OPS_ADDR): cannot listen at 192.0.2.1:9"}},
-		"folder is a file":       {[]string{"--addr", "127.0.0.1:0", "--data-dir", "config_test.go/data"}, []string{"--data-dir (SECKILL_DATA_DIR): cannot create the folder config_test.go/data"}},
+		"folder is a file":       {[]string{"--addr", "127.0.0.1:0", "--data-dir", "cli_test.go/data"}, []string{"--data-dir (SECKILL_DATA_DIR): cannot create the folder cli_test.go/data"}},
 		"port":                   {[]string{"--addr", ":99999"}, []string{"--addr (SECKILL_ADDR)"}},
 		"ops address":            {[]string{"--ops-addr", "9090"}, []string{"--ops-addr (SECKILL_OPS_ADDR)"}},
 		"redis address":          {[]string{"--redis-addrs", "localhost"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)"}},
@@ -49,7 +54,7 @@ func TestInvalidConfigurationIsRefused(t *testing.T) {
 		"cluster database":       {[]string{"--redis-addrs", "redis://a:1/3,b:1"}, []string{"--redis-addrs (SECKILL_REDIS_ADDRS)", "no database but 0"}},
 		"sentinel alone":         {[]string{"--redis-sentinel", "mymaster"}, []string{"--redis-sentinel (SECKILL_REDIS_SENTINEL)", "--redis-addrs (SECKILL_REDIS_ADDRS)"}},
 		"redis CA missing":       {[]string{"--redis-addrs", "rediss://a:1", "--redis-ca", "/nowhere/ca.pem"}, []string{"--redis-ca (SECKILL_REDIS_CA)", "/nowhere/ca.pem"}},
-		"redis CA without TLS":   {[]string{"--redis-addrs", "a:1", "--redis-ca", "config_test.go"}, []string{"--redis-ca (SECKILL_REDIS_CA)", "no certificate", "requires a rediss:// URL"}},
+		"redis CA without TLS":   {[]string{"--redis-addrs", "a:1", "--redis-ca", "cli_test.go"}, []string{"--redis-ca (SECKILL_REDIS_CA)", "no certificate", "requires a rediss:// URL"}},
 		"lock node":              {[]string{"--lock-nodes", "a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "node 2"}},
 		"node twice":             {[]string{"--lock-nodes", "a:1,b:1,a:1"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", "twice"}},
 		"ZooKeeper server":       {[]string{"--lock-nodes", "zk://a:1,b"}, []string{"--lock-nodes (SECKILL_LOCK_NODES)", `"b"`}},
@@ -272,4 +277,70 @@ func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 		code, stdout, stderr := run(t, arg)
 		require.Equal(t, []any{0, version.Details() + "\n", ""}, []any{code, stdout, stderr})
 	}
+}
+
+// TestDoctorMasksSecrets checks that every secret is masked. Package doctor has the texts in which.
+func TestDoctorMasksSecrets(t *testing.T) {
+	t.Parallel()
+	secrets := secretsOf(app.Config{MySQLDSN: "u:dsnpassword@tcp(h:1)/d", RedisPassword: "redispassword", JWTSecret: "tokensecret", PaymentSecret: "paymentsecret"})
+	require.Len(t, secrets, 4)
+	var findings []doctor.Finding
+	for _, s := range secrets {
+		findings = append(findings, doctor.Finding{Check: "c", Result: doctor.FromError(doctor.Fail, "change it", "the server said ", errors.New(s))})
+	}
+	var out strings.Builder
+	require.NoError(t, newDoctorReport(findings, secrets).print(&out))
+	for _, s := range secrets {
+		require.NotContains(t, out.String(), s)
+	}
+	require.Contains(t, out.String(), "the server said ***")
+}
+
+// TestDoctorChecksAreDocumented compares the checks with docs/checks.md, in both directions.
+func TestDoctorChecksAreDocumented(t *testing.T) {
+	t.Parallel()
+	checks := map[string]bool{}
+	for _, cfg := range []app.Config{
+		{Addr: ":0", DataDir: t.TempDir()},
+		{Addr: ":0", DataDir: t.TempDir(), MySQLDSN: "u@tcp(127.0.0.1:1)/d", RedisAddrs: []string{"127.0.0.1:1"}},
+		{Addr: ":0", DataDir: t.TempDir(), LockNodes: []string{"zk://127.0.0.1:1"}},
+		{Addr: ":0", DataDir: t.TempDir(), RedisAddrs: []string{"127.0.0.1:1"}, RedisSentinel: "mymaster"},
+	} {
+		x := newExamination(&app.Env{Ctx: t.Context(), Config: cfg}, 1)
+		for _, g := range x.groups(t.Context()) {
+			for _, c := range append(g.Checks, g.Reach) {
+				checks[c.Name] = true
+			}
+		}
+		x.close()
+	}
+	text, err := os.ReadFile("../../docs/checks.md")
+	require.NoError(t, err)
+	var documented []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		documented = append(documented, m[1])
+	}
+	delete(checks, "") // of a group without Reach
+	require.ElementsMatch(t, slices.Collect(maps.Keys(checks)), documented)
+}
+
+func TestCountHasSingularAndPlural(t *testing.T) {
+	require.Equal(t, "0 violations", count(0, "violation"))
+	require.Equal(t, "1 violation", count(1, "violation"))
+	require.Equal(t, "2 violations", count(2, "violation"))
+}
+
+func TestProgressEstimatesRest(t *testing.T) {
+	var out bytes.Buffer
+	printProgress(&out, 0, 400, 0, time.Second)
+	printProgress(&out, 100, 400, 20, 2*time.Second)
+	printProgress(&out, 400, 400, 80, 8*time.Second)
+	require.Equal(t, "  0 of 400 answered, 0 orders\n  100 of 400 answered, 20 orders, about 6s left\n  400 of 400 answered, 80 orders\n", out.String())
+}
+
+// The largest lobby that --size allows has an order of 16 GiB, which the command must not compute for one position.
+func TestPositionInLargestLobby(t *testing.T) {
+	code, stdout, stderr := run(t, "room", "verify", "--seed", strings.Repeat("7", 64), "--size", "4294967295", "--number", "4")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "position 212924937 of 4294967295\n", stdout)
 }

@@ -1,0 +1,476 @@
+package salestats
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"seckill/internal/domain"
+	"seckill/test/env"
+)
+
+// monitorStore is a MonitorStore of one sale. Its reads return the result of fail, if set, which may block until ctx
+// ends.
+type monitorStore struct {
+	mu     sync.Mutex
+	fail   func(ctx context.Context) error
+	counts int
+}
+
+func (s *monitorStore) set(fail func(context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = fail
+}
+
+func (s *monitorStore) failure(ctx context.Context) error {
+	s.mu.Lock()
+	fail := s.fail
+	s.mu.Unlock()
+	if fail == nil {
+		return nil
+	}
+	return fail(ctx)
+}
+
+func (s *monitorStore) Voucher(ctx context.Context, id int64) (domain.Voucher, error) {
+	return domain.Voucher{ID: id, Sale: &domain.Sale{InitialStock: 5, Stock: 5}}, s.failure(ctx)
+}
+
+func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error) {
+	s.mu.Lock()
+	s.counts++
+	s.mu.Unlock()
+	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
+}
+
+// noHistory is a history without Redis.
+type noHistory struct{}
+
+func (noHistory) add(context.Context, map[int64]*report, time.Time) error {
+	return domain.ErrUnavailable
+}
+
+func (noHistory) read(context.Context, int64, time.Time, time.Time) (reading, error) {
+	return reading{}, domain.ErrUnavailable
+}
+
+func (noHistory) hour(context.Context, int64, time.Time) ([]Period, error) {
+	return nil, domain.ErrUnavailable
+}
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return domain.ErrUnavailable
+}
+
+// onMonitor runs a test of a running Monitor in a synctest bubble.
+func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T, m *Monitor, store *monitorStore)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		store := &monitorStore{}
+		cfg := MonitorConfig{
+			Store: store, Counters: NewCounters(true), History: noHistory{}, Subscribers: NewSubscribers(), Lane: "lock",
+			Log: slog.New(slog.DiscardHandler),
+		}
+		if change != nil {
+			change(&cfg)
+		}
+		m := NewMonitor(cfg)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { m.Run(ctx) })
+		test(t, m, store)
+		stop()
+		wg.Wait()
+	})
+}
+
+// watchUntil calls Stats every second, as a stream does, until ok returns true. It returns the time that took.
+func watchUntil(t *testing.T, m *Monitor, most time.Duration, ok func(SaleStats, error) bool) time.Duration {
+	t.Helper()
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		if ok(m.Stats(t.Context(), 7, begin)) {
+			return time.Since(begin)
+		}
+		require.Less(t, time.Since(begin), most, "the condition did not become true")
+	}
+}
+
+// A stock that cannot be read is shown for a short time only. Both readings are tried again at once, not after ten times the
+// duration of a failed count.
+func TestFailedReadIsRepeatedSoon(t *testing.T) {
+	onMonitor(t, nil, func(t *testing.T, m *Monitor, store *monitorStore) {
+		counted := func(s SaleStats, err error) bool { return err == nil && s.CheckedAt != nil }
+		watchUntil(t, m, 10*time.Second, counted)
+		store.set(hang)
+		watchUntil(t, m, time.Minute, func(_ SaleStats, err error) bool { return err != nil })
+		time.Sleep(countTimeout)
+		store.set(nil)
+		back := time.Now()
+		watchUntil(t, m, 10*time.Second, func(s SaleStats, err error) bool {
+			return counted(s, err) && s.CheckedAt.After(back)
+		})
+	})
+}
+
+func TestStockIsShownWhileRedisHangs(t *testing.T) {
+	hanging := func(c *MonitorConfig) {
+		c.Level = func(ctx context.Context, _ int64) (domain.GateLevel, error) { return domain.GateLevel{}, hang(ctx) }
+		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
+	}
+	onMonitor(t, hanging, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		_, err := m.Stats(t.Context(), 7, time.Time{})
+		require.NoError(t, err)
+		for range 20 {
+			s := env.Must(m.Stats(t.Context(), 7, time.Now()))(t)
+			require.Nil(t, s.Stock.Gate)
+			require.NotNil(t, m.levels()[7].Stock, "the current second has no stock")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// I5 is broken while the gate has fewer units than the database. Reservations in the queue are not missing units, and for a
+// cold gate the invariant is unknown.
+func TestGateBelongsToI5(t *testing.T) {
+	var level atomic.Pointer[domain.GateLevel]
+	withGate := func(c *MonitorConfig) {
+		c.Level = func(context.Context, int64) (domain.GateLevel, error) {
+			if l := level.Load(); l != nil {
+				return *l, nil
+			}
+			return domain.GateLevel{}, domain.ErrGateCold
+		}
+	}
+	onMonitor(t, withGate, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		for _, tc := range []struct {
+			level *domain.GateLevel
+			want  string
+		}{
+			{nil, "unknown"},
+			{&domain.GateLevel{Stock: 5}, "true"},
+			{&domain.GateLevel{Stock: 0}, "false"},
+			{&domain.GateLevel{Stock: 0, Held: 5, Queued: 5, Backlog: 5}, "true"},
+			{nil, "unknown"},
+		} {
+			level.Store(tc.level)
+			time.Sleep(20 * time.Second)
+			watchUntil(t, m, time.Minute, func(s SaleStats, err error) bool {
+				got := "unknown"
+				for _, i := range s.Invariants {
+					if i.ID == "I5" && i.OK != nil {
+						got = strconv.FormatBool(*i.OK)
+					}
+				}
+				return err == nil && got == tc.want
+			})
+		}
+	})
+}
+
+// reported is a history that keeps what was reported last about sale 9.
+type reported struct {
+	noHistory
+	last atomic.Pointer[report]
+}
+
+func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time) error {
+	if r := reports[9]; r != nil {
+		h.last.Store(r)
+	}
+	return nil
+}
+
+// TestStockOfUnwatchedSale: the history has the stock of a sale without viewers, as its buyers see it.
+func TestStockOfUnwatchedSale(t *testing.T) {
+	var h reported
+	stock := int64(92)
+	known := func(c *MonitorConfig) {
+		c.History = &h
+		c.Stock = func(_ context.Context, id int64) (int64, error) { stock--; return stock, nil }
+	}
+	onMonitor(t, known, func(t *testing.T, m *Monitor, store *monitorStore) {
+		m.cfg.Counters.CountAnswer(9, "ok", time.Millisecond)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 91, *h.last.Load().level.Stock)
+		require.EqualValues(t, 1, h.last.Load().counts.Settled["ok"])
+		time.Sleep(5 * time.Second)
+		require.EqualValues(t, 90, *h.last.Load().level.Stock, "once more after the last purchase")
+		require.Zero(t, h.last.Load().counts.Settled["ok"])
+		require.Zero(t, store.counts, "nobody looks at the sale")
+	})
+}
+
+func TestShownSalesAreBounded(t *testing.T) {
+	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
+		for range 2 {
+			for id := range int64(maxMonitored) {
+				env.Must(m.Stats(t.Context(), id+1, time.Now()))(t)
+			}
+			env.Fails(m.Stats(t.Context(), 1000, time.Now()))(t, domain.ErrOverloaded, "maxMonitored sales are shown")
+		}
+		time.Sleep(keptIdle + 2*time.Second)
+		env.Must(m.Stats(t.Context(), 1000, time.Now()))(t)
+	})
+}
+
+func TestMain(m *testing.M) {
+	env.Main(m, func() error { return goleak.Find() })
+}
+
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	var f Figures
+	f.Add(domain.OrderRedeemed, begin.Add(time.Minute), 2, 200)
+	f.Add(domain.OrderPaid, begin, 1, 100)
+	f.Add(domain.OrderRefunding, begin, 1, 100)
+	f.Add(domain.OrderRefunded, begin, 3, 300)
+	f.Add(domain.OrderCancelled, begin, 4, 400)
+	f.Add(domain.OrderPendingPayment, begin.Add(time.Minute), 5, 500)
+	require.Equal(t, Figures{
+		Orders: 16, Paid: 7, Unpaid: 9, Refunded: 4, Revenue: 300, RefundedAmount: 400, Conversion: 0.4375,
+		Curve: []Sold{{begin, 9, 100}, {begin.Add(time.Minute), 7, 200}},
+	}, f)
+
+	f = Figures{}
+	for n := range 601 {
+		f.Add(domain.OrderPaid, begin.Add(time.Duration(n)*time.Second), 1, 10)
+	}
+	f.Shorten(time.Second)
+	require.LessOrEqual(t, len(f.Curve), MaxPeriods)
+	require.Equal(t, Sold{begin, 11, 110}, f.Curve[0])
+	require.Equal(t, begin.Add(11*time.Second), f.Curve[1].At)
+	total := int64(0)
+	for _, s := range f.Curve {
+		total += s.Orders
+	}
+	require.EqualValues(t, 601, total)
+	new(Figures).Shorten(time.Second)
+}
+
+func TestHistory(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *redis.Client){
+		"seconds and processes add up": secondsAddUp, "each second once": eachSecondOnce, "the last hour": lastHour, "instances": instances,
+	} {
+		t.Run(name, func(t *testing.T) { env.EachRedis(t, test) })
+	}
+}
+
+// secondsAddUp counts on two processes, which report meanwhile. The totals contain all counts, and so do the seconds.
+func secondsAddUp(t *testing.T, rdb *redis.Client) {
+	const workers, each = 8, 2000
+	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
+	counters := [2]*Counters{NewCounters(true), NewCounters(true)}
+	reportAll := func() {
+		for i, h := range processes {
+			reports := map[int64]*report{}
+			for id, c := range counters[i].take(time.Now()) {
+				reports[id] = &report{counts: c}
+			}
+			require.NoError(t, h.add(t.Context(), reports, time.Now()))
+		}
+	}
+
+	var counting sync.WaitGroup
+	for w := range workers {
+		counting.Go(func() {
+			for i := range each {
+				counters[w%2].CountAnswer(7, []string{"ok", "sold_out"}[i%2], time.Millisecond)
+				counters[w%2].CountSettled(7, domain.ReasonDuplicate)
+				counters[w%2].CountBatch(7, 3)
+			}
+		})
+	}
+	for range 10 {
+		reportAll()
+	}
+	counting.Wait()
+	reportAll()
+
+	want := map[string]int64{"ok": workers * each / 2, "sold_out": workers * each / 2}
+	var r reading
+	require.Eventually(t, func() bool { // the last second is not over yet
+		var err error
+		r, err = processes[0].read(t.Context(), 7, time.Time{}, time.Now())
+		require.NoError(t, err)
+		sum := map[string]int64{}
+		for _, s := range r.seconds {
+			for name, n := range s.Answers {
+				sum[name] += n
+			}
+		}
+		return fmt.Sprint(sum) == fmt.Sprint(want)
+	}, time.Minute, 50*time.Millisecond)
+	require.Equal(t, want, r.total.Answers)
+	require.Equal(t, map[string]int64{"ok": workers * each / 2, "duplicate_order": workers * each}, r.total.Settled)
+	require.EqualValues(t, workers*each, r.total.Batches)
+	require.EqualValues(t, 3*workers*each, r.total.Rows)
+	require.InEpsilon(t, time.Millisecond, time.Duration(r.total.P99), 0.1)
+	require.Equal(t, 2, r.instances)
+}
+
+// eachSecondOnce: even seconds without reports, and the last two minutes only.
+func eachSecondOnce(t *testing.T, rdb *redis.Client) {
+	h := &RedisHistory{Redis: rdb, Instance: "a"}
+	ctx := t.Context()
+	now := time.Now()
+	left := int64(5)
+	one := &report{counts: newCounts(), level: Level{Stock: &left}}
+	one.counts.Answers["ok"] = 1
+
+	r, err := h.read(ctx, 7, time.Time{}, now)
+	require.NoError(t, err)
+	require.Empty(t, r.seconds)
+	require.Equal(t, domain.Moment(now).UTC(), r.total.Since)
+
+	require.NoError(t, h.add(ctx, map[int64]*report{7: one}, now.Add(-time.Hour)))
+	at := now.Add(-10 * time.Second)
+	require.NoError(t, h.add(ctx, map[int64]*report{7: one}, at))
+	for _, key := range []string{totalsKey(7), secondKey(7, at.Unix()), periodKey(7, at)} {
+		require.Positive(t, rdb.PTTL(ctx, key).Val())
+	}
+	require.NoError(t, rdb.HSet(ctx, secondKey(7, at.Unix()), "of another version", 1, "latency:100000", 1, "batches", "x").Err())
+
+	r, err = h.read(ctx, 7, time.Time{}, now)
+	require.NoError(t, err)
+	require.Len(t, r.seconds, historySeconds-1)
+	for i, s := range r.seconds[1:] {
+		require.Equal(t, r.seconds[i].At.Add(time.Second), s.At)
+		if s.At.Unix() != at.Unix() {
+			require.Empty(t, s.Answers)
+			continue
+		}
+		require.Equal(t, map[string]int64{"ok": 1}, s.Answers)
+		require.Empty(t, s.Settled, "an admission is not a stored order")
+		require.Equal(t, &left, s.Stock)
+	}
+
+	some := env.Must(h.read(ctx, 7, r.seconds[100].At, now))(t)
+	require.Equal(t, r.seconds[101:], some.seconds)
+	some = env.Must(h.read(ctx, 7, now.Add(time.Hour), now))(t)
+	require.Empty(t, some.seconds)
+}
+
+// lastHour: what all processes reported in the last hour is returned by the first read, and older periods are not.
+func lastHour(t *testing.T, rdb *redis.Client) {
+	now := time.Now().Truncate(period).Add(period / 2)
+	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
+	at := func(ago time.Duration, stock int64) {
+		for i, h := range processes {
+			r := &report{counts: newCounts()}
+			r.counts.Answers = map[string]int64{"ok": 3, "sold_out": 2, "replayed": 7}
+			r.counts.Settled["ok"] = 3
+			if i == 1 {
+				r.level.Stock = &stock
+			}
+			require.NoError(t, h.add(t.Context(), map[int64]*report{9: r}, now.Add(-ago)))
+		}
+	}
+	at(2*time.Hour, 9)
+	at(time.Hour, 8)
+	at(time.Hour-period, 7)
+	at(time.Minute, 6)
+	at(time.Minute+time.Second, 5)
+	at(0, 4)
+
+	hour := env.Must(processes[0].hour(t.Context(), 9, now))(t)
+	period := func(ago time.Duration, times, stock int64) Period {
+		return Period{At: now.Add(-ago).Truncate(period).UTC(), Orders: 6 * times, Refused: 4 * times, Stock: &stock}
+	}
+	require.Equal(t, []Period{period(time.Hour-10*time.Second, 1, 7), period(time.Minute, 2, 5), period(0, 1, 4)}, hour)
+	require.Positive(t, rdb.PTTL(t.Context(), periodKey(9, now)).Val())
+}
+
+// instances: a process without counts reports as well, and one without reports is not counted.
+func instances(t *testing.T, rdb *redis.Client) {
+	a, b := &RedisHistory{Redis: rdb, Instance: "a"}, &RedisHistory{Redis: rdb, Instance: "b"}
+	now := time.Now()
+	count := func(now time.Time) int {
+		r, err := a.read(t.Context(), 8, time.Time{}, now)
+		require.NoError(t, err)
+		return r.instances
+	}
+	require.NoError(t, a.add(t.Context(), nil, now))
+	require.NoError(t, b.add(t.Context(), nil, now.Add(5*time.Second)))
+	require.Equal(t, 2, count(now.Add(5*time.Second)))
+	require.NoError(t, b.add(t.Context(), nil, now.Add(instanceTimeout+time.Second)))
+	require.Equal(t, 1, count(now.Add(instanceTimeout+time.Second)))
+}
+
+// TestCountedVouchersAreBounded: invented IDs are not counted, and idle vouchers make room for others.
+func TestCountedVouchersAreBounded(t *testing.T) {
+	c := NewCounters(true)
+	for _, code := range []string{"not_found", "rate_limited", "unavailable", "invalid_request", "unauthenticated", "overloaded", "unknown"} {
+		c.CountAnswer(7, code, 0)
+	}
+	now := time.Now()
+	require.Empty(t, c.take(now))
+
+	for id := range int64(2 * maxSales) {
+		c.CountAnswer(id, "sold_out", 0)
+	}
+	require.Len(t, c.take(now), maxSales)
+	c.CountAnswer(9999, "ok", 0)
+	require.Empty(t, c.take(now))
+	c.take(now.Add(uncountedAfter + time.Second))
+	c.CountAnswer(9999, "ok", 0)
+	require.Contains(t, c.take(now), int64(9999))
+}
+
+// TestQuantilesAreWithinTenPercent for several distributions of latencies.
+func TestQuantilesAreWithinTenPercent(t *testing.T) {
+	for name, latency := range map[string]func() time.Duration{
+		"even":   func() time.Duration { return time.Duration(rand.N(int64(2 * time.Second))) },
+		"narrow": func() time.Duration { return 3*time.Millisecond + time.Duration(rand.N(int64(100*time.Microsecond))) },
+		"far":    func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(40*time.Millisecond)) },
+		"few":    func() time.Duration { return []time.Duration{time.Millisecond, time.Second}[rand.N(2)] },
+	} {
+		c := newCounts()
+		all := make([]time.Duration, 20_001)
+		for i := range all {
+			all[i] = latency()
+			c.latency[latencyBucket(all[i])]++
+		}
+		slices.Sort(all)
+		for _, q := range []float64{0.5, 0.99} {
+			want := all[int(q*float64(len(all)))]
+			require.InEpsilon(t, want, time.Duration(c.quantile(q)), 0.1, "%s %v", name, q)
+		}
+	}
+	for d := 33 * time.Microsecond; d < 16*time.Second; d += d / 50 {
+		require.InEpsilon(t, d, latencyOf(latencyBucket(d)), 0.07, d.String())
+	}
+	require.Equal(t, latencyBuckets-1, latencyBucket(time.Hour))
+	require.Zero(t, latencyBucket(-1))
+	require.Zero(t, new(Counts).quantile(0.5))
+}
+
+// BenchmarkCountAnswer measures the cost of counting one answer, on all processors at once, for one voucher or several.
+func BenchmarkCountAnswer(b *testing.B) {
+	for _, vouchers := range []int64{1, 64} {
+		b.Run(fmt.Sprint(vouchers), func(b *testing.B) {
+			c := NewCounters(true)
+			var n atomic.Int64
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := n.Add(1); pb.Next(); i++ {
+					c.CountAnswer(i%vouchers+1, "sold_out", time.Duration(i%4096)*time.Microsecond)
+				}
+			})
+		})
+	}
+}
