@@ -36,28 +36,26 @@ func TestReplicaIsNotReady(t *testing.T) {
 	require.NoError(t, err)
 	admin := node.Client(t)
 	cfg := Config{RedisAddrs: []string{node.Addr}, LockNodes: []string{node.Addr}}
+	requireReady := func(checks map[string]handler.Check) {
+		t.Helper()
+		require.NoError(t, checks["redis"](t.Context()))
+		require.NoError(t, checks["lock nodes"](t.Context()))
+	}
 	checks := redisChecks(t, cfg)
 
-	for _, name := range []string{"redis", "lock nodes"} {
-		require.NoError(t, checks[name](t.Context()), name)
-	}
+	requireReady(checks)
 	require.NoError(t, admin.ReplicaOf(t.Context(), host, port).Err())
 	for _, name := range []string{"redis", "lock nodes"} {
 		require.ErrorContains(t, checks[name](t.Context()), "READONLY", name)
 	}
 	require.NoError(t, admin.ReplicaOf(t.Context(), "NO", "ONE").Err())
-	for _, name := range []string{"redis", "lock nodes"} {
-		require.NoError(t, checks[name](t.Context()), name)
-	}
+	requireReady(checks)
 	keys := env.Must(admin.DBSize(t.Context()).Result())(t)
 	require.Zero(t, keys, "the check stores nothing")
 
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "narrow", "on", ">secret", "~other:*", "+@all").Err())
 	cfg.RedisUsername, cfg.RedisPassword = "narrow", "secret"
-	checks = redisChecks(t, cfg)
-	for _, name := range []string{"redis", "lock nodes"} {
-		require.NoError(t, checks[name](t.Context()), name)
-	}
+	requireReady(redisChecks(t, cfg))
 }
 
 // redisChecks returns the checks of /readyz of a server with this configuration.

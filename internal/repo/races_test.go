@@ -115,15 +115,42 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 			o, ref := overdueOrder(int64(1+round), int64(1+round), v.ID), fmt.Sprint("ref-", round)
 			place(t, s, o)
 			env.Must(begin(t.Context(), s, o, ref))(t)
-			r := raceToEnd(t, s, o, ref, round)
-			require.Len(t, r.winners, 1, "round %d", round)
-			winner := r.winners[0]
+
+			winners := make(chan string, 100) // as the audit log must list them
+			var payment domain.Payment
+			closer := func() {
+				closed, err := s.CloseExpired(t.Context(), 10)
+				assert.NoError(t, err)
+				for range closed {
+					winners <- "system expire"
+				}
+			}
+			runTogether(round, closer, closer,
+				func() {
+					settled, err := s.SettlePayment(t.Context(), "bank", notice(o, ref), now)
+					assert.NoError(t, err, "a late notice is accepted")
+					payment = settled.Payment
+					if settled.Order.Status == domain.OrderPaid {
+						winners <- "provider pay"
+					}
+				},
+				func() {
+					_, err := cancel(t.Context(), s, o.UserID, o.ID, now)
+					if err == nil {
+						winners <- "buyer cancel"
+						return
+					}
+					assert.ErrorIs(t, err, domain.ErrInvalidState)
+				})
+
+			require.Len(t, winners, 1, "round %d", round)
+			winner := <-winners
 			wins[winner]++
 			want := []string{winner}
 			if winner == "provider pay" {
-				require.Equal(t, domain.PaymentSucceeded, r.payment.Status)
+				require.Equal(t, domain.PaymentSucceeded, payment.Status)
 			} else {
-				require.Equal(t, domain.PaymentRefunding, r.payment.Status)
+				require.Equal(t, domain.PaymentRefunding, payment.Status)
 				refs[ref] = true
 				want = append(want, "provider return_money")
 			}
@@ -141,47 +168,6 @@ func TestConcurrentEndsOfOneOrder(t *testing.T) {
 		}
 		requireTotals(t, s, v.ID, int64(n-wins["provider pay"]), int64(wins["provider pay"]))
 	})
-}
-
-// ended is the outcome of a race for the end of an order.
-type ended struct {
-	winners []string // as the audit log must list them
-	payment domain.Payment
-}
-
-func raceToEnd(t *testing.T, s *Store, o domain.Order, ref string, turn int) ended {
-	var (
-		closed            [2][]domain.Order
-		closeErr          [2]error
-		settled           domain.Settled
-		payErr, cancelErr error
-		ctx               = t.Context()
-		r                 ended
-	)
-	closer := func(i int) func() {
-		return func() { closed[i], closeErr[i] = s.CloseExpired(ctx, 10) }
-	}
-	runTogether(turn, closer(0), closer(1),
-		func() { settled, payErr = s.SettlePayment(ctx, "bank", notice(o, ref), now) },
-		func() { _, cancelErr = cancel(ctx, s, o.UserID, o.ID, now) })
-	for i := range closed {
-		require.NoError(t, closeErr[i])
-		for _, c := range closed[i] {
-			require.Equal(t, o.ID, c.ID)
-			r.winners = append(r.winners, "system expire")
-		}
-	}
-	require.NoError(t, payErr, "a late notice is accepted")
-	if settled.Order.Status == domain.OrderPaid {
-		r.winners = append(r.winners, "provider pay")
-	}
-	if cancelErr == nil {
-		r.winners = append(r.winners, "buyer cancel")
-	} else {
-		require.ErrorIs(t, cancelErr, domain.ErrInvalidState)
-	}
-	r.payment = settled.Payment
-	return r
 }
 
 func allPayments(t *testing.T, s *Store) (rows []paymentRow) {

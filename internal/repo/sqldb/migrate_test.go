@@ -8,10 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	mysqldriver "github.com/go-sql-driver/mysql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/repo/sqldb"
@@ -28,26 +30,18 @@ func TestConcurrentMigrateUp(t *testing.T) {
 		t.Helper()
 		for range 5 {
 			openOne := open(t)
-			var (
-				wg      sync.WaitGroup
-				mu      sync.Mutex
-				applied int
-			)
+			var wg sync.WaitGroup
+			var applied atomic.Int64
 			for range 4 {
 				wg.Go(func() {
 					s, err := openOne()
-					if err != nil {
-						t.Error(err)
+					if !assert.NoError(t, err) {
 						return
 					}
 					defer s.Close()
 					done, err := s.MigrateUp(t.Context())
-					if err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					applied += len(done)
+					assert.NoError(t, err)
+					applied.Add(int64(len(done)))
 				})
 			}
 
@@ -55,7 +49,7 @@ func TestConcurrentMigrateUp(t *testing.T) {
 			s := env.Must(openOne())(t)
 			all := env.Must(s.Migrations(t.Context()))(t)
 			require.NoError(t, s.Close())
-			require.Len(t, all, applied, "each migration is applied once")
+			require.EqualValues(t, len(all), applied.Load(), "each migration is applied once")
 		}
 	}
 
@@ -171,12 +165,8 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 			wg.Go(func() {
 				<-start
 				s, err := sqldb.OpenSQLite(file)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if err := s.Close(); err != nil {
-					t.Error(err)
+				if assert.NoError(t, err) {
+					assert.NoError(t, s.Close())
 				}
 			})
 		}
