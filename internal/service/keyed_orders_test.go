@@ -32,6 +32,22 @@ func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []domain.KeyedPurch
 	return found, s.err
 }
 
+var (
+	// testKey is the key of most requests, and earlier the order that it has placed.
+	testKey = domain.NewRequestKey("k", [32]byte{1})
+	earlier = domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
+)
+
+// requireReplay requires that a repeated request returns an order that was placed before.
+func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
+	t.Helper()
+	o, replayed, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
+	require.NoError(t, err)
+	require.True(t, replayed)
+	require.Equal(t, id, o.ID)
+	return o
+}
+
 // In-flight duplicates share one run and its result. All but the first are replays.
 func TestInFlightDuplicatesShareRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +57,6 @@ func TestInFlightDuplicatesShareRun(t *testing.T) {
 			time.Sleep(time.Second)
 			return domain.Order{ID: 5}, nil
 		})
-		key := domain.NewRequestKey("k", [32]byte{1})
 		var fresh, replays atomic.Int64
 		place := func(ctx context.Context, user int64, key *domain.RequestKey) {
 			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key, "")
@@ -54,13 +69,13 @@ func TestInFlightDuplicatesShareRun(t *testing.T) {
 			}
 		}
 		gone, cancel := context.WithCancel(t.Context())
-		go place(gone, 7, key)
+		go place(gone, 7, testKey)
 		synctest.Wait()
 		cancel() // the first caller leaves; its run continues for the others
 		for range 10 {
-			go place(t.Context(), 7, key)
+			go place(t.Context(), 7, testKey)
 		}
-		go place(t.Context(), 8, key)
+		go place(t.Context(), 8, testKey)
 		go place(t.Context(), 7, domain.NewRequestKey("k", [32]byte{2}))
 		go place(t.Context(), 7, domain.NewRequestKey("l", [32]byte{1}))
 		time.Sleep(2 * time.Second)
@@ -77,22 +92,18 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	v.UpdatedAt = testNow
 	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*domain.KeyLife), testNow.Add(-2*domain.KeyLife)
 	orders := newOrders(t, v, 1, nil)
-	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}}
-	key, now := domain.NewRequestKey("k", [32]byte{1}), testNow.Add(domain.KeyLife-time.Second)
+	orders.cfg.Store = &orderKeyStore{found: earlier}
+	now := testNow.Add(domain.KeyLife - time.Second)
 	orders.cfg.Now = func() time.Time { return now }
-	_, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-	require.NoError(t, err)
-	require.True(t, replayed)
+	requireReplay(t, orders, 7, 5)
 	now = testNow.Add(domain.KeyLife)
-	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
 
 // A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in
 // the store: that of a recent buyer, and one of a sold-out sale without a list.
 func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
-	key := domain.NewRequestKey("k", [32]byte{1})
-	earlier := domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
 	for name, tc := range map[string]struct {
 		found            domain.Placed
 		lookupErr        error
@@ -117,7 +128,7 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 			check := func(orders *Orders, wantID int64, want error) {
 				t.Helper()
 				orders.cfg.Store = st
-				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
 				require.Equal(t, want, err)
 				require.Equal(t, wantID, o.ID)
 				require.Equal(t, wantID == 5, replayed)
@@ -138,7 +149,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		buyers := []int64{1, 2}
 		orders := newOrders(t, openSale(0), 1, nil)
 		orders.cfg.Store = &orderKeyStore{
-			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true},
+			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: earlier,
 		}
 		_, err := orders.Place(t.Context(), 7, 1, 0) // reads the list
 		require.ErrorIs(t, err, domain.ErrSoldOut)
@@ -146,10 +157,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		time.Sleep(buyersMaxAge)
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 		synctest.Wait()
-		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
-		require.NoError(t, err)
-		require.True(t, replayed)
-		require.EqualValues(t, 5, o.ID)
+		requireReplay(t, orders, 3, 5)
 	})
 }
 
@@ -168,19 +176,15 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 				users:  func() ([]int64, error) { return []int64{1, 2}, nil },
 				active: func() (int, int64, error) { return 1, 5, nil },
 			},
-			found: domain.Placed{Order: domain.Order{ID: 5}, Replayed: true},
+			found: earlier,
 		}
 		orders.cfg.Store = st
-		key := domain.NewRequestKey("k", [32]byte{1})
-		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, key, "") // reads the list
+		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, testKey, "") // reads the list
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 
 		changed = changed.Add(time.Millisecond)
 		time.Sleep(buyersMaxAge / 2)
-		o, replayed, err := orders.PlaceOnce(t.Context(), 3, 1, 0, key, "")
-		require.NoError(t, err)
-		require.True(t, replayed)
-		require.EqualValues(t, 5, o.ID)
+		requireReplay(t, orders, 3, 5)
 	})
 }
 
@@ -195,9 +199,8 @@ func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 			active: func() (int, int64, error) { return 0, 0, down },
 		}}
 		orders.cfg.Store = st
-		key := domain.NewRequestKey("k", [32]byte{1})
 		place := func(user int64) error {
-			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, key, "")
+			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
 			return err
 		}
 		require.ErrorIs(t, place(3), domain.ErrSoldOut)
@@ -213,9 +216,7 @@ func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 // While too many lookups are running, which a slow database causes, a repeated request still has the answer of the
 // first one: outside lane queue by its key, in lane queue from the gate.
 func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
-	key := domain.NewRequestKey("k", [32]byte{1})
 	noList := store{users: func() ([]int64, error) { return nil, ErrTooMany }}
-	earlier := domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
 	occupied := func(orders *Orders) *Orders {
 		for range maxLookups {
 			orders.lookups <- struct{}{}
@@ -225,10 +226,7 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 	t.Run("batch", func(t *testing.T) {
 		orders := occupied(soldOutOrders(t, &store{}))
 		orders.cfg.Store = &orderKeyStore{store: noList, found: earlier}
-		o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-		require.NoError(t, err)
-		require.True(t, replayed)
-		require.EqualValues(t, 5, o.ID)
+		requireReplay(t, orders, 7, 5)
 	})
 	t.Run("queue", func(t *testing.T) {
 		orders := occupied(soldOutOrders(t, &store{}))
@@ -236,7 +234,7 @@ func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 		orders.cfg.Lane = laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
 			return domain.Order{}, &domain.DuplicateOrderError{OrderID: 5}
 		})
-		for _, key := range []*domain.RequestKey{key, nil} {
+		for _, key := range []*domain.RequestKey{testKey, nil} {
 			_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
 		}
@@ -265,7 +263,7 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 					})
 					orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
 					orders.cfg.Queue = &ticketQueue{store: store{users: users}}
-					for _, key := range []*domain.RequestKey{domain.NewRequestKey("k", [32]byte{1}), nil} {
+					for _, key := range []*domain.RequestKey{testKey, nil} {
 						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 						require.Equal(t, errLane, err)
 					}
@@ -315,7 +313,7 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 				}
 
 				place := func(user int64) error {
-					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, domain.NewRequestKey("k", [32]byte{1}), "")
+					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
 					return err
 				}
 				require.NoError(t, place(1))
@@ -336,20 +334,15 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 
 // A repeated request whose order is still queued returns that order even if the sale has ended.
 func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
-	key := domain.NewRequestKey("k", [32]byte{1})
-	queued := domain.Ticket{Admission: domain.Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &domain.RequestKey{Hash: key.Hash, Request: key.Request}}}
+	queued := domain.Ticket{Admission: domain.Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &domain.RequestKey{Hash: testKey.Hash, Request: testKey.Request}}}
 	failed := queued
 	failed.OrderID, failed.Failed = 5, domain.ReasonInternal
 	orders := newOrders(t, openSale(1), 1, nil)
 	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
 	orders.cfg.Queue = &ticketQueue{tickets: []domain.Ticket{failed, queued}}
 	orders.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt }
-	o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-	require.NoError(t, err)
-	require.True(t, replayed)
-	require.Equal(t, int64(6), o.ID)
-	require.Equal(t, domain.OrderQueued, o.Status)
-	_, _, err = orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
+	require.Equal(t, domain.OrderQueued, requireReplay(t, orders, 7, 6).Status)
+	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
 	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 }
 
