@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -35,14 +34,20 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 	sellAll(t, dsn, full.ID)
 	sold := checksum(t, s, full.ID)
 
-	buyers := startBuyers(t, s, sale.ID)
+	var b buyers
+	selling, stop := context.WithCancel(t.Context())
+	bought := make(chan []error, 1)
+	go func() { bought <- b.run(selling, s, sale.ID) }()
 	env.Must(s.MigrateUp(t.Context()))(t)
 	require.Equal(t, complete, orderIndexes(t, s))
 	require.Equal(t, sold, checksum(t, s, full.ID))
-	buyers.stop(t)
-	placed, stored := buyers.placed.Load(), checksum(t, s, sale.ID)[0]
+
+	stop()
+	require.NoError(t, errors.Join(<-bought...))
+	t.Log(b.placed.Load(), "orders placed,", b.read.Load(), "read,", b.refused.Load(), "requests refused as unavailable")
+	placed, stored := b.placed.Load(), checksum(t, s, sale.ID)[0]
 	require.GreaterOrEqual(t, stored, placed)
-	require.LessOrEqual(t, stored, placed+buyers.refused.Load(), "an order may be stored although its COMMIT was not answered")
+	require.LessOrEqual(t, stored, placed+b.refused.Load(), "an order may be stored although its COMMIT was not answered")
 }
 
 // A migration cannot begin or end while another transaction uses its table, such as the check of a large sale. Buyers
@@ -134,34 +139,36 @@ func checksum(t *testing.T, s *Store, sale int64) (sums [2]int64) {
 	return sums
 }
 
-// buyers place and read orders until they are stopped.
-type buyers struct {
-	running               sync.WaitGroup
-	stopped               atomic.Bool
-	placed, read, refused atomic.Int64
-	unexpected            atomic.Pointer[error]
-}
+// buyers count what buyers do.
+type buyers struct{ placed, read, refused atomic.Int64 }
 
-// placers is how many of them place orders.
-const placers = 4
+// run places and reads orders until ctx ends. ErrUnavailable is the only error that a buyer may get.
+func (b *buyers) run(ctx context.Context, s *Store, sale int64) []error {
+	return atOnce(6, func(i int) error {
+		for n := int64(0); ctx.Err() == nil; n++ {
+			done := &b.placed
+			var err error
+			if i < 4 {
+				err = placeOldOrder(s, 10_000_000+4*n+int64(i), sale)
+			} else {
+				done = &b.read
+				var status int
+				err = s.db.Reader(context.Background()).Raw("SELECT status FROM voucher_orders WHERE id = ?", 1+n*7919%manyOrders).Row().Scan(&status)
+				err = s.db.Translate(err)
+			}
 
-func startBuyers(t *testing.T, s *Store, sale int64) *buyers {
-	b := &buyers{}
-	t.Cleanup(b.end)
-	for i := range int64(placers) {
-		b.repeat(&b.placed, func(n int64) error {
-			id := 10_000_000 + placers*n + i
-			return placeOldOrder(s, id, sale)
-		})
-	}
-	for range 2 {
-		b.repeat(&b.read, func(n int64) error {
-			var status int
-			err := s.db.Reader(context.Background()).Raw("SELECT status FROM voucher_orders WHERE id = ?", 1+n*7919%manyOrders).Row().Scan(&status)
-			return s.db.Translate(err)
-		})
-	}
-	return b
+			switch {
+			case err == nil:
+				done.Add(1)
+			case errors.Is(err, domain.ErrUnavailable):
+				b.refused.Add(1)
+			default:
+				return err
+			}
+			time.Sleep(5 * time.Millisecond) // the server builds an index beside a few buyers, not beside all that it can serve
+		}
+		return nil
+	})
 }
 
 // placeOldOrder stores an order with the columns of migration 16, as a server of that time does.
@@ -174,36 +181,4 @@ func placeOldOrder(s *Store, id, sale int64) error {
 		}
 		return tx.Exec("UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = ? AND stock >= 1", sale).Error
 	})
-}
-
-// repeat counts the successful calls. ErrUnavailable is the only error that a buyer may get.
-func (b *buyers) repeat(succeeded *atomic.Int64, call func(n int64) error) {
-	b.running.Go(func() {
-		for n := int64(0); !b.stopped.Load(); n++ {
-			switch err := call(n); {
-			case err == nil:
-				succeeded.Add(1)
-			case errors.Is(err, domain.ErrUnavailable):
-				b.refused.Add(1)
-			default:
-				b.unexpected.Store(&err)
-			}
-			time.Sleep(5 * time.Millisecond) // the server builds an index beside a few buyers, not beside all that it can serve
-		}
-	})
-}
-
-func (b *buyers) end() {
-	b.stopped.Store(true)
-	b.running.Wait()
-}
-
-// stop ends the requests and checks their errors.
-func (b *buyers) stop(t *testing.T) {
-	t.Helper()
-	b.end()
-	t.Log(b.placed.Load(), "orders placed,", b.read.Load(), "read,", b.refused.Load(), "requests refused as unavailable")
-	if err := b.unexpected.Load(); err != nil {
-		require.NoError(t, *err)
-	}
 }
