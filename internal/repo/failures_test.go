@@ -228,8 +228,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 		v := newSale(t, s, 10, 1)
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
 		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
-		var dup *domain.DuplicateOrderError
-		require.ErrorAs(t, err, &dup)
+		require.ErrorAs(t, err, new(*domain.DuplicateOrderError))
 
 		evil := newSale(t, s, 1, 1)
 		evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "

@@ -252,12 +252,11 @@ func TestMaxKeysPerUser(t *testing.T) {
 		claim := func(user int64, key, body string) domain.KeyState {
 			return s.ClaimKey(t.Context(), newClaim(user, key, body))
 		}
-		var limited *domain.RateLimitedError
-		require.ErrorAs(t, claim(1, "more", "a").Err, &limited)
+		require.ErrorAs(t, claim(1, "more", "a").Err, new(*domain.RateLimitedError))
 		require.Equal(t, 1, claim(2, "more", "a").Runs)
 		require.Equal(t, http.StatusOK, claim(1, "k7", "a").Answer.Status)
 		require.ErrorIs(t, claim(1, "k7", "b").Err, domain.ErrIdempotencyMismatch)
-		require.ErrorAs(t, claim(1, "more still", "a").Err, &limited)
+		require.ErrorAs(t, claim(1, "more still", "a").Err, new(*domain.RateLimitedError))
 
 		soon := fmt.Sprintf(s.db.Syntax().InMillis, (domain.KeyLifeOfError + time.Minute).Milliseconds())
 		var expiring int64

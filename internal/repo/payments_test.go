@@ -258,12 +258,10 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			n.Result = domain.PaymentSucceeded
 			n.Amount += 5
 			_, err := s.SettlePayment(t.Context(), "bank", n, now)
-			var invalid *domain.InvalidError
-			require.ErrorAs(t, err, &invalid, "%s: a payment cannot have two amounts", name)
+			require.ErrorAs(t, err, new(*domain.InvalidError), "%s: a payment cannot have two amounts", name)
 		}
-		var invalid *domain.InvalidError
 		_, err := s.SettlePayment(t.Context(), "bank", zero, now)
-		require.ErrorAs(t, err, &invalid)
+		require.ErrorAs(t, err, new(*domain.InvalidError))
 		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
 			none := notice(of, "none")
 			none.Result = domain.PaymentFailed

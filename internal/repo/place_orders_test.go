@@ -199,8 +199,7 @@ func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 					batch = append(batch, newOrder(10_000*(1+worker)+100*user+sale, 1+(user+7*worker)%users, sale))
 				}
 				for _, p := range s.PlaceOrders(t.Context(), withLimit(1, batch)) {
-					var dup *domain.DuplicateOrderError
-					if p.Err != nil && !errors.As(p.Err, &dup) && !errors.Is(p.Err, domain.ErrSoldOut) {
+					if p.Err != nil && !errors.As(p.Err, new(*domain.DuplicateOrderError)) && !errors.Is(p.Err, domain.ErrSoldOut) {
 						return p.Err
 					}
 				}

@@ -147,8 +147,7 @@ func TestLimitPerUser(t *testing.T) {
 			require.Equal(t, int(i+1), o.Slot)
 		}
 		_, err := placeOrder(ctx, s, newOrder(4, 10, v.ID), 3)
-		var dup *domain.DuplicateOrderError
-		require.ErrorAs(t, err, &dup)
+		require.ErrorAs(t, err, new(*domain.DuplicateOrderError))
 		env.Must(cancel(ctx, s, 10, 2, now))(t)
 		o := env.Must(placeOrder(ctx, s, newOrder(5, 10, v.ID), 3))(t)
 		require.Equal(t, 2, o.Slot, "the lowest free slot")
@@ -218,7 +217,6 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 		allAtOnce(t, users*clicks, func(i int) error {
 			order, user := int64(1000+i), int64(1+i%users)
 			_, err := placeOrder(t.Context(), s, newOrder(order, user, v.ID), 1)
-			var dup *domain.DuplicateOrderError
 			switch {
 			case err == nil && i%7 == 0:
 				_, err = cancel(t.Context(), s, user, order, now)
@@ -228,7 +226,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 				defer mu.Unlock()
 				holders[user]++
 				return nil
-			case errors.As(err, &dup), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
+			case errors.As(err, new(*domain.DuplicateOrderError)), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
 				return nil
 			default:
 				return err

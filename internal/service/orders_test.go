@@ -99,9 +99,7 @@ func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 		})
 		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
 		require.NoError(t, place())
-		var dup *domain.DuplicateOrderError
-		require.ErrorAs(t, place(), &dup)
-		require.Equal(t, int64(9), dup.OrderID)
+		require.Equal(t, &domain.DuplicateOrderError{OrderID: 9}, place())
 		require.Equal(t, 1, placed)
 		active = 0 // cancelled, possibly by another process
 		require.NoError(t, place())

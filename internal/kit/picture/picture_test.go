@@ -166,8 +166,7 @@ func TestBombsAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			used := allocated(func() { _, err = Convert(t.Context(), file, time.Time{}) })
-			var invalid *domain.InvalidError
-			require.ErrorAs(t, err, &invalid)
+			require.ErrorAs(t, err, new(*domain.InvalidError))
 			require.Less(t, used, 1<<20, "bytes")
 		})
 	}

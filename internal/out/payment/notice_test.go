@@ -91,8 +91,7 @@ func TestParseNotice(t *testing.T) {
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
 	} {
 		_, err := parse([]byte(text))
-		var invalid *domain.InvalidError
-		require.ErrorAs(t, err, &invalid, text)
+		require.ErrorAs(t, err, new(*domain.InvalidError), text)
 	}
 	for text, want := range map[string]domain.PaymentNotice{ // an operator needs what can be read
 		with("status", `"perhaps"`): {Ref: "pay_1", OrderID: id},
@@ -118,9 +117,8 @@ func FuzzNotice(f *testing.F) {
 	f.Add([]byte(`{"order_id":"\u0037"}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		n, err := parse(text)
-		var invalid *domain.InvalidError
 		switch {
-		case err != nil && !errors.As(err, &invalid):
+		case err != nil && !errors.As(err, new(*domain.InvalidError)):
 			t.Errorf("%q: %v", text, err)
 		case err == nil && (n.OrderID <= 0 || !isRef(n.Ref) || decode(text, new(any)) != nil):
 			t.Errorf("%q: %+v", text, n)
