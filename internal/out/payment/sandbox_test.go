@@ -76,24 +76,6 @@ func (s *shop) received() []call {
 	return slices.Clone(s.calls)
 }
 
-// logBuffer collects the log.
-type logBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
-}
-
 // times returns the times of the calls.
 func (s *shop) times() (all []time.Duration) {
 	for _, c := range s.received() {
@@ -106,18 +88,22 @@ var aPayment = domain.Payment{Ref: "pay_A", OrderID: 3368803458027454465, Amount
 
 // inSandbox runs a test with a sandbox in a synctest bubble. When the test returns, it stops the sandbox; the bubble
 // fails if a goroutine is left.
-func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int, error), test func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer)) {
+func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int, error), test func(t *testing.T, s *Sandbox, shop *shop, log func() string)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var log logBuffer
+		var entries bytes.Buffer
+		log := func() string {
+			synctest.Wait()
+			return entries.String()
+		}
 		sh := &shop{start: time.Now(), answer: answer}
-		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil)), Faults: f})
+		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f})
 		s.client.Transport = sh
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx, "http://shop.example/hook"); close(done) }()
 		synctest.Wait()
-		test(t, s, sh, &log)
+		test(t, s, sh, log)
 		stop()
 		<-done
 		require.Zero(t, sh.busy.Load(), "Run waits for the calls in progress")
@@ -126,7 +112,7 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 }
 
 func TestSandboxDeliversNotice(t *testing.T) {
-	inSandbox(t, Faults{}, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+	inSandbox(t, Faults{}, nil, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 		for range 3 {
 			require.NoError(t, s.Create(t.Context(), &aPayment), "the same reference is the same payment")
 		}
@@ -140,7 +126,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), 2, "a second Create is delivered again")
-		require.Empty(t, log.String())
+		require.Empty(t, log())
 		require.NoError(t, s.Refund(t.Context(), aPayment))
 	})
 }
@@ -160,7 +146,7 @@ func TestSandboxFaults(t *testing.T) {
 		"repeat without end": {Faults{Repeat: 1000}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 				require.NoError(t, s.Create(t.Context(), &aPayment))
 				time.Sleep(time.Hour)
 				if tc.want == nil {
@@ -172,14 +158,14 @@ func TestSandboxFaults(t *testing.T) {
 					require.Equal(t, shop.received()[0].body, c.body, "a repeated notice has the same body")
 					require.Equal(t, tc.faults.Fail, c.notice.Result == domain.PaymentFailed)
 				}
-				require.Empty(t, log.String())
+				require.Empty(t, log())
 			})
 		})
 	}
 }
 
 func TestSandboxRefusesRefunds(t *testing.T) {
-	inSandbox(t, Faults{RefuseRefunds: 2}, nil, func(t *testing.T, s *Sandbox, _ *shop, _ *logBuffer) {
+	inSandbox(t, Faults{RefuseRefunds: 2}, nil, func(t *testing.T, s *Sandbox, _ *shop, _ func() string) {
 		other := aPayment
 		other.Ref = "pay_B"
 		for range 2 {
@@ -208,27 +194,27 @@ func TestSandboxRetriesNotice(t *testing.T) {
 		}
 		return http.StatusNoContent, nil
 	}
-	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		const ms = time.Millisecond
 		require.Equal(t, []time.Duration{300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms}, shop.times())
 		require.Equal(t, shop.received()[0].body, shop.received()[4].body)
 		require.NotEqual(t, shop.received()[0].signature, shop.received()[4].signature, "an old signature would be rejected")
-		require.Empty(t, log.String())
+		require.Empty(t, log())
 	})
 }
 
 // After about ten minutes the sandbox stops retrying and logs it. The payment can be created again.
 func TestSandboxGivesUp(t *testing.T) {
 	never := func(int, *http.Request) (int, error) { return http.StatusServiceUnavailable, nil }
-	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), maxPosts)
 		require.Greater(t, shop.received()[maxPosts-1].after, 9*time.Minute)
 		require.Less(t, shop.received()[maxPosts-1].after, 11*time.Minute)
-		require.Contains(t, log.String(), "pay_A")
+		require.Contains(t, log(), "pay_A")
 		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Second)
 		require.Greater(t, len(shop.received()), maxPosts)
@@ -251,7 +237,7 @@ func TestSandboxStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var calls int
-			inSandbox(t, Faults{}, tc.answer, func(t *testing.T, s *Sandbox, shop *shop, log *logBuffer) {
+			inSandbox(t, Faults{}, tc.answer, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 				for i := range 2 * maxConcurrentPosts {
 					p := aPayment
 					p.Ref += strconv.Itoa(i)
@@ -260,7 +246,7 @@ func TestSandboxStops(t *testing.T) {
 				time.Sleep(tc.after)
 				synctest.Wait()
 				calls = len(shop.received())
-				require.Empty(t, log.String())
+				require.Empty(t, log())
 			})
 			if name == "call" {
 				require.Equal(t, maxConcurrentPosts, calls)
