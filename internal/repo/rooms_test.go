@@ -103,7 +103,7 @@ func TestStartRoom(t *testing.T) {
 func TestRoomHeartbeat(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
+		join(t, s, 10, -1)
 		r, _ := room(t, s, 0)
 		require.Zero(t, r.Heartbeat)
 		require.NoError(t, s.StartRoom(ctx, 1, [32]byte{}))
@@ -135,8 +135,8 @@ func TestRoomEvents(t *testing.T) {
 			VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Minute), Present: 3, Numbers: []uint32{2, 0, 1<<32 - 1},
 		}
 		requireWinners(t, 1, domain.ErrInvalidState, atOnce(4, func(int) error { return s.Admit(ctx, admitted) }))
-		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}, {UserID: 12, Number: 7}, {UserID: 99, Number: 1}}))
-		require.NoError(t, s.LeaveRoom(ctx, 1, []domain.RoomPlace{{UserID: 11, Number: 1}}), "once more")
+		leave(t, s, []domain.RoomPlace{{UserID: 11, Number: 1}, {UserID: 12, Number: 7}, {UserID: 99, Number: 1}}...)
+		leave(t, s, domain.RoomPlace{UserID: 11, Number: 1}) // once more
 		r, _ := room(t, s, 0)
 		require.Len(t, r.Events, 2)
 		require.Equal(t, admitted, r.Events[0])
@@ -149,14 +149,13 @@ func TestRoomEvents(t *testing.T) {
 
 		numbers := env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}}))(t)
 		require.Equal(t, []uint32{3, 4, 2}, numbers, "a lost place, one that was left, and another place than the lost one")
-		numbers = env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}}))(t)
-		require.Equal(t, []uint32{3}, numbers)
+		require.Equal(t, uint32(3), join(t, s, 10, 0))
 	})
 }
 
 func TestDamagedEvent(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
+		join(t, s, 10, -1)
 		require.NoError(t, s.Admit(t.Context(), domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, Numbers: []uint32{300}}))
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
 		_, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
@@ -202,7 +201,7 @@ func TestLeavingAfterPurchase(t *testing.T) {
 		takePlace(t, s, bought, time.Now().Add(time.Minute))
 		takePlace(t, s, ghost, time.Now().Add(time.Minute))
 		for range 2 {
-			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
+			leave(t, s, []domain.RoomPlace{
 				{UserID: bought, Number: bought, Over: true, Pass: true},
 				{UserID: unused, Number: unused, Over: true, Pass: true},
 				{UserID: earlier, Number: earlier},
@@ -210,7 +209,7 @@ func TestLeavingAfterPurchase(t *testing.T) {
 				{UserID: ghost, Number: ghost}, // has bought with an earlier pass, and waits
 				{UserID: queued, Number: queued, Over: true, Pass: true, Bought: true},
 				{UserID: expired, Number: expired, Over: true},
-			}))
+			}...)
 		}
 		r, _ := room(t, s, 0)
 		require.Len(t, r.Events, 1, "a repetition stores nothing")
@@ -221,19 +220,11 @@ func TestLeavingAfterPurchase(t *testing.T) {
 		}
 		r, _ = room(t, s, 1)
 		require.Empty(t, r.Events, "new places, at the end of the line")
-		for i, user := range []int64{unused, expired} {
-			require.Equal(t, uint32(12+i), join(t, s, user, -1))
-		}
+		leave(t, s, domain.RoomPlace{UserID: waiting, Number: waiting})
 		r, _ = room(t, s, 1)
-		require.Len(t, r.Events, 2)
-		require.Equal(t, domain.RoomBehind, r.Events[0].Kind, "behind all others")
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: waiting, Number: waiting}}))
-		r, _ = room(t, s, 3)
 		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
-		require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{
-			{UserID: waiting, Number: 9}, {UserID: waiting, Number: waiting},
-		}))
-		r, _ = room(t, s, 3)
+		leave(t, s, domain.RoomPlace{UserID: waiting, Number: 9}, domain.RoomPlace{UserID: waiting, Number: waiting})
+		r, _ = room(t, s, 1)
 		require.Len(t, r.Events, 1, "beside one of the present place")
 		require.Equal(t, []uint32{9}, r.Events[0].Numbers)
 	})
@@ -243,15 +234,11 @@ func TestLeavingAfterPurchase(t *testing.T) {
 // buys, whatever becomes of the order.
 func TestUnusedPassGoesBehind(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		const expired, left, bought = 0, 1, 2
-		for user := range int64(3) {
+		const expired, left, bought, gone = 0, 1, 2, 3
+		for user := range int64(4) {
 			join(t, s, user, -1)
 		}
 		takePlace(t, s, bought, time.Now().Add(time.Minute))
-		leave := func(number uint32, over bool) {
-			t.Helper()
-			require.NoError(t, s.LeaveRoom(t.Context(), 1, []domain.RoomPlace{{UserID: left, Number: number, Over: over, Pass: over}}))
-		}
 		behind := func(after uint32) (numbers []uint32) {
 			t.Helper()
 			r, _ := room(t, s, after)
@@ -263,21 +250,23 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 			return numbers
 		}
 
-		leave(left, true)
-		leave(left, false) // another server, which has not read the admission
+		leave(t, s, domain.RoomPlace{UserID: left, Number: left, Over: true, Pass: true})
+		leave(t, s, domain.RoomPlace{UserID: left, Number: left}) // another server, which has not read the admission
+		leave(t, s, domain.RoomPlace{UserID: gone, Number: gone, Over: true})
 		numbers, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{
 			{UserID: expired, Lost: expired}, {UserID: left, Lost: -1}, {UserID: bought, Lost: bought}, {UserID: 9, Lost: -1},
+			{UserID: gone, Lost: -1},
 		})
 		require.NoError(t, err)
-		require.Equal(t, []uint32{3, 4, 5, 6}, numbers)
-		require.Equal(t, []uint32{3, 4}, behind(1))
+		require.Equal(t, []uint32{4, 5, 6, 7, 8}, numbers)
+		require.Equal(t, []uint32{4, 5, 8}, behind(1))
 
-		leave(4, false) // waits behind all others
-		require.Equal(t, uint32(7), join(t, s, left, -1))
-		require.Equal(t, []uint32{7}, behind(2))
+		leave(t, s, domain.RoomPlace{UserID: left, Number: 5}) // waits behind all others
+		require.Equal(t, uint32(9), join(t, s, left, -1))
+		require.Equal(t, []uint32{9}, behind(2))
 		takePlace(t, s, left, time.Now().Add(time.Minute))
-		require.Equal(t, uint32(8), join(t, s, left, 7))
-		require.Equal(t, []uint32{7}, behind(2), "the user has bought")
+		require.Equal(t, uint32(10), join(t, s, left, 9))
+		require.Equal(t, []uint32{9}, behind(2), "the user has bought")
 	})
 }
 
@@ -316,11 +305,16 @@ func TestPostponedRoomDoesNotStart(t *testing.T) {
 	})
 }
 
+// leave gives up places.
+func leave(t *testing.T, s *Store, places ...domain.RoomPlace) {
+	t.Helper()
+	require.NoError(t, s.LeaveRoom(t.Context(), 1, places))
+}
+
 // join returns the number of a user's place.
 func join(t *testing.T, s *Store, user, lost int64) uint32 {
 	t.Helper()
-	numbers := env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}}))(t)
-	return numbers[0]
+	return env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}}))(t)[0]
 }
 
 // takePlace stores a cancelled order of a user.
