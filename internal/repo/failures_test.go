@@ -1,117 +1,47 @@
 package repo
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"encoding/binary"
 	"errors"
-	"io"
-	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-	mysqldriver "github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
-
-// commitCutter is a proxy to a MySQL server. When it is armed, it drops the next COMMIT and closes the connection to
-// the server, which rolls the transaction back. Then it calls meanwhile, answers with the error code if it is not 0, and
-// closes the connection to the client.
-type commitCutter struct {
-	addr      string
-	armed     atomic.Bool
-	meanwhile func()
-	code      atomic.Uint32
-}
-
-func cutCommits(t *testing.T, server string) *commitCutter {
-	t.Helper()
-	l := env.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = l.Close() })
-	c := &commitCutter{addr: l.Addr().String()}
-	network := "tcp"
-	if strings.HasPrefix(server, "/") {
-		network = "unix"
-	}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			upstream, err := net.Dial(network, server)
-			if err != nil {
-				_ = client.Close()
-				return
-			}
-			go c.forward(client, upstream)
-			go func() { _, _ = io.Copy(client, upstream); _ = client.Close() }()
-		}
-	}()
-	return c
-}
-
-func (c *commitCutter) forward(client, upstream net.Conn) {
-	defer upstream.Close()
-	defer client.Close()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := client.Read(buf)
-		if err != nil {
-			return
-		}
-		if bytes.Contains(buf[:n], []byte("\x03COMMIT")) && c.armed.CompareAndSwap(true, false) {
-			upstream.Close() // before meanwhile, which must not wait for the locks of the transaction
-			c.meanwhile()
-			if code := c.code.Load(); code != 0 {
-				_, _ = client.Write(errorPacket(uint16(code)))
-			}
-			return
-		}
-		if _, err := upstream.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// errorPacket returns the answer of a MySQL server that refuses a statement.
-func errorPacket(code uint16) []byte {
-	body := append(binary.LittleEndian.AppendUint16([]byte{0xff}, code), "#HY000planted"...)
-	return append([]byte{byte(len(body)), 0, 0, 1}, body...)
-}
-
-// startCommitCutter opens a store through a commitCutter.
-func startCommitCutter(t *testing.T, kind env.Kind) (s *Store, dsn string, proxy *commitCutter) {
-	dsn = kind.MigratedDSN(t)
-	cfg := env.Must(mysqldriver.ParseDSN(dsn))(t)
-	proxy = cutCommits(t, cfg.Addr)
-	cfg.Net, cfg.Addr = "tcp", proxy.addr
-	return openStore(t, cfg.FormatDSN()), dsn, proxy
-}
 
 // A COMMIT is lost, and another process stores only one of the orders, under the same id. The others must not count as
 // stored because of it.
 func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		s, dsn, proxy := startCommitCutter(t, kind)
-		other := openStore(t, dsn)
+		dsn := kind.MigratedDSN(t)
+		cfg := env.Must(mysql.ParseDSN(dsn))(t)
+		proxy := env.StartProxy(t, cfg.Addr)
+		cfg.Addr = proxy.Addr
+		s, other := openStore(t, cfg.FormatDSN()), openStore(t, dsn)
 		v := newSale(t, s, 10, 1)
-		proxy.meanwhile = func() {
-			env.Must(placeOrder(context.Background(), other, newOrder(1, 10, v.ID), 1))(t)
-		}
-		proxy.armed.Store(true)
+
+		proxy.Inject(servers.Refuse, "\x03COMMIT", 1)
+		faults := env.Inject(s.DB)
+		faults.Before(func(string) error {
+			if proxy.Broken() > 0 { // the first statement after it
+				faults.Before(nil)
+				env.Must(placeOrder(t.Context(), other, newOrder(1, 10, v.ID), 1))(t)
+			}
+			return nil
+		})
 		placed := s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID)}))
-		require.False(t, proxy.armed.Load())
+
+		require.Equal(t, 1, proxy.Broken())
 		require.Equal(t, []string{"order 1", "order 2"}, outcomes(placed))
 		for _, p := range placed {
 			require.False(t, p.Before, "an order of before would get another id")
@@ -183,25 +113,6 @@ func TestRefusedStatementIsRepeated(t *testing.T) {
 		refuse(sqldb.MaxOutages)
 		env.Fails(placeOrder(t.Context(), s, newOrder(2, 11, v.ID), 1))(t, domain.ErrUnavailable)
 		requireTotals(t, s, v.ID, 9, 1)
-	})
-}
-
-// An error of COMMIT does not always mean that nothing was stored. The order is stored once all the same.
-func TestRefusedCommitIsRepeated(t *testing.T) {
-	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		s, _, proxy := startCommitCutter(t, kind)
-		proxy.meanwhile = func() {}
-		v := newSale(t, s, 100, 1)
-		for i, code := range []uint16{1213, 3101, 1180, 1047, 1205, 1290} {
-			id := int64(i + 1)
-			proxy.code.Store(uint32(code))
-			proxy.armed.Store(true)
-			placed, err := placeOrder(t.Context(), s, newOrder(id, id, v.ID), 1)
-			require.NoError(t, err, code)
-			require.Equal(t, id, placed.ID)
-			require.False(t, proxy.armed.Load())
-		}
-		requireTotals(t, s, v.ID, 94, 6)
 	})
 }
 

@@ -65,6 +65,10 @@ func TestRefusedTransactionsAreRepeated(t *testing.T) {
 		"lock wait":                     {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, 1},
 		"lost connection":               {mysqldriver.ErrInvalidConn, 1},
 		"COMMIT without an answer":      {&commitError{driver.ErrBadConn}, 1},
+		"COMMIT with a deadlock":        {&commitError{&mysqldriver.MySQLError{Number: erLockDeadlock}}, many},
+		"COMMIT with a conflict":        {&commitError{&mysqldriver.MySQLError{Number: erGroupRollback}}, many},
+		"COMMIT without a majority":     {&commitError{&mysqldriver.MySQLError{Number: erUnknownCommand}}, 1},
+		"COMMIT with an error":          {&commitError{&mysqldriver.MySQLError{Number: 1180}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
