@@ -65,12 +65,7 @@ func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 			_, err := s.MigrateUp(context.Background())
 			migration <- err
 		}()
-		require.Eventually(t, func() bool {
-			var waiting int
-			err := s.db.Reader(t.Context()).Raw("SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() " +
-				"AND info LIKE 'ALTER TABLE voucher_orders%' AND state = 'Waiting for table metadata lock'").Scan(&waiting).Error
-			return err == nil && waiting > 0
-		}, time.Minute, time.Millisecond)
+		env.RequireBlocked(t, s.db, "ALTER TABLE voucher_orders")
 		for id := range int64(3) {
 			require.Eventually(t, func() bool { return placeOldOrder(s, 1+id, sale.ID) == nil }, time.Minute, time.Millisecond)
 		}

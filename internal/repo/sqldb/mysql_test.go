@@ -86,6 +86,7 @@ func TestSessionVariables(t *testing.T) {
 			require.Equal(t, "1", right[pool+".autocommit"])
 			require.Equal(t, "NO_CHAIN", right[pool+".completion_type"])
 			require.Equal(t, "+00:00", right[pool+".time_zone"])
+			require.Equal(t, "en_US", right[pool+".lc_messages"], "dupIndex parses the messages")
 		}
 
 		conn := env.Must(admin.Conn(t.Context()))(t)
