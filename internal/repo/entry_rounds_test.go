@@ -11,6 +11,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 	"seckill/test/env"
 )
 
@@ -254,29 +255,23 @@ func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
 // A group commit of a sale without passes executes two statements, and passes cost two more: the check of the passes and
 // their count.
 func TestStatementsOfGroupCommit(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
 		v := newSale(t, s, 20, 1)
-		for i, statements := range []int{2, 4} {
-			rows := make([]*pendingInsert, 5)
-			for j := range rows {
-				o := newOrder(int64(1+10*i+j), int64(1+10*i+j), v.ID)
-				rows[j] = &pendingInsert{row: newOrderRow(&o), limit: 1, result: &domain.Placed{}}
-				if i > 0 {
-					round := uint32(j + 1)
-					rows[j].row.EntryRound = &round
-				}
+		for withPass, statements := range []int{2, 4} {
+			var orders []domain.NewOrder
+			for i := range 5 {
+				id := int64(1 + 10*withPass + i)
+				orders = append(orders, passOrder(uint32(withPass*(i+1)), id, id, v.ID, 1))
 			}
-			require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {
-				executed := func() int {
-					var status struct{ Value int }
-					require.NoError(t, tx.Raw("SHOW SESSION STATUS LIKE 'Questions'").Scan(&status).Error)
-					return status.Value
-				}
-				before := executed()
-				require.NoError(t, (&batch{store: s, rows: rows}).commit(tx))
-				require.Equal(t, statements, executed()-before-1, "without the query of the status itself")
-				return nil
-			}))
+
+			executed := -1 // without BEGIN
+			faults.Before(func(string) error { executed++; return nil })
+			for _, placed := range s.PlaceOrders(t.Context(), orders) {
+				require.NoError(t, placed.Err)
+			}
+			require.Equal(t, statements, executed)
+			faults.Before(nil)
 		}
 		requireTotals(t, s, v.ID, 10, 10)
 	})
