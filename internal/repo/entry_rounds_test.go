@@ -2,13 +2,12 @@ package repo
 
 import (
 	"fmt"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"gorm.io/gorm"
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
@@ -185,45 +184,32 @@ func (r *passRace) usePass() {
 // A pass is used while a purchase with it is under way. The purchase buys nothing, wherever in its transaction that
 // happens, and whether the other order has ended or not.
 func TestPassIsUsedDuringPurchase(t *testing.T) {
-	onEachServer(t, func(t *testing.T, s *Store) {
+	env.OnEachServer(t, func(t *testing.T, db *sqldb.DB) {
+		s, faults := newStore(db), env.Inject(db)
 		for _, ended := range []bool{false, true} {
-			usePass := func(r *passRace) {
-				r.usePass()
-				if ended {
-					r.end(r.other)
-				}
-			}
-			requireRefused := func(r *passRace) {
-				t.Helper()
+			// After the read of the user's orders, and before the lock of the stock.
+			for _, statement := range []string{"INSERT INTO voucher_orders", "UPDATE `seckill_vouchers`"} {
+				r := newPassRace(t, s)
+				faults.Before(func(query string) error {
+					if strings.HasPrefix(query, statement) {
+						faults.Before(nil)
+						r.usePass()
+						if ended {
+							r.end(r.other)
+						}
+					}
+					return nil
+				})
+
 				placed := r.place(r.purchase)
 				if ended {
-					require.ErrorIs(t, placed.Err, domain.ErrPassExpired)
+					require.ErrorIs(t, placed.Err, domain.ErrPassExpired, statement)
 					requireTotals(t, s, r.voucher, 19, 1)
-					return
+					continue
 				}
-				require.EqualError(t, placed.Err, duplicateOf(r.other.ID))
+				require.EqualError(t, placed.Err, duplicateOf(r.other.ID), statement)
 				requireTotals(t, s, r.voucher, 18, 2)
 			}
-
-			// Between the read of the user's orders and the insert.
-			r := newPassRace(t, s)
-			var read sync.Once
-			r.purchase.Fence = &losingContext{Context: t.Context(), lose: func() { read.Do(func() { usePass(r) }) }}
-			requireRefused(r)
-
-			// Between the insert and the lock of the stock.
-			r = newPassRace(t, s)
-			inserted := false
-			updates := s.db.Writer(t.Context()).Callback().Update()
-			require.NoError(t, updates.Before("gorm:update").Register("use", func(tx *gorm.DB) {
-				if tx.Statement.Table == "seckill_vouchers" && !inserted {
-					inserted = true
-					usePass(r)
-				}
-			}))
-			requireRefused(r)
-			require.NoError(t, updates.Remove("use"))
-			require.True(t, inserted)
 		}
 	})
 }
