@@ -2,7 +2,6 @@ package picture
 
 import (
 	"bytes"
-	"compress/zlib"
 	"encoding/binary"
 	"image"
 	"image/color"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"seckill/internal/domain"
 )
 
 // tag is a tag of an ICC profile: its name and data.
@@ -72,12 +69,7 @@ func gammaOne() []byte {
 // deflated returns the data of an iCCP chunk.
 func deflated(t testing.TB, profile []byte) string {
 	t.Helper()
-	var b bytes.Buffer
-	w := zlib.NewWriter(&b)
-	_, err := w.Write(profile)
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
-	return "name\x00\x00" + b.String()
+	return "name\x00\x00" + compressed(t, profile)
 }
 
 func solid(c color.Color) image.Image { return filled(image.NewNRGBA(image.Rect(0, 0, 16, 16)), c) }
@@ -163,11 +155,9 @@ func TestCMYK(t *testing.T) {
 	wrong := withSegment(file, 0xe2, "ICC_PROFILE\x00\x01\x01"+string(displayP3()))
 	requireColor(t, color.NRGBA{R: 204, G: 51, B: 25}, converted(t, wrong), 4, 4, "CMYK with a profile of RGB")
 
-	_, err := Convert(t.Context(), cmyk, time.Time{})
-	var invalid *domain.InvalidError
-	require.ErrorAs(t, err, &invalid)
-	require.Contains(t, invalid.Fields[0].Detail, "CMYK")
-	require.Contains(t, invalid.Fields[0].Detail, "Save it as RGB")
+	detail := refusal(t, cmyk, "without a marker")
+	require.Contains(t, detail, "CMYK")
+	require.Contains(t, detail, "Save it as RGB")
 }
 
 // TestHostileProfiles: a profile that claims, or unpacks to, far more than the file contains costs little memory.

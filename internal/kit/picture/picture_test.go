@@ -72,6 +72,26 @@ func withSegment(file []byte, marker byte, data string) []byte {
 	return append(append(append([]byte{}, file[:2]...), append(segment, data...)...), file[2:]...)
 }
 
+func compressed(t testing.TB, data []byte) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	_, err := w.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
+}
+
+// refusal requires that a file is refused, and returns the reason.
+func refusal(t *testing.T, file []byte, name string) string {
+	t.Helper()
+	_, err := Convert(t.Context(), file, time.Time{})
+	var invalid *domain.InvalidError
+	require.ErrorAs(t, err, &invalid, name)
+	require.Equal(t, "image", invalid.Fields[0].Field)
+	return invalid.Fields[0].Detail
+}
+
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
@@ -149,22 +169,19 @@ func TestPhotographIsUpright(t *testing.T) {
 
 // TestBombsAreRefused: files that claim, or unpack to, far more than they contain cost little memory.
 func TestBombsAreRefused(t *testing.T) {
-	var zeros bytes.Buffer
-	w := zlib.NewWriter(&zeros)
-	_, err := w.Write(make([]byte, 50<<20))
-	require.NoError(t, err)
-	require.NoError(t, w.Close())
+	zeros := compressed(t, make([]byte, 50<<20))
 	huge := append([]byte("RIFF\x40\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"), // a canvas of one pixel
 		"VP8L\x0d\x00\x00\x00\x2f\xff\xff\xff\x0f\x00\x00\x00\x00\x00\x00\x00\x00\x00"...) // a picture of 16384 × 16384
 	for name, file := range map[string][]byte{
-		"a PNG of 60000 × 60000":          pngOf("IHDR", ihdr(60000, 60000), "IDAT", zeros.String(), "IEND", ""),
-		"a PNG of 1 × 2^31-1":             pngOf("IHDR", ihdr(1, 1<<31-1), "IDAT", zeros.String(), "IEND", ""),
-		"a PNG of 16 pixels with 50 MB":   pngOf("IHDR", ihdr(4, 4), "IDAT", zeros.String(), "IEND", ""),
+		"a PNG of 60000 × 60000":          pngOf("IHDR", ihdr(60000, 60000), "IDAT", zeros, "IEND", ""),
+		"a PNG of 1 × 2^31-1":             pngOf("IHDR", ihdr(1, 1<<31-1), "IDAT", zeros, "IEND", ""),
+		"a PNG of 16 pixels with 50 MB":   pngOf("IHDR", ihdr(4, 4), "IDAT", zeros, "IEND", ""),
 		"a JPEG of 65535 × 65535":         []byte("\xff\xd8\xff\xc0\x00\x11\x08\xff\xff\xff\xff\x03\x01\x22\x00\x02\x11\x01\x03\x11\x01\xff\xd9"),
 		"a WebP with a small canvas":      huge,
 		"a WebP of 16384 × 16384 for one": []byte("RIFF\x19\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\xff\xff\xff\x0f\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
 	} {
 		t.Run(name, func(t *testing.T) {
+			var err error
 			used := allocated(func() { _, err = Convert(t.Context(), file, time.Time{}) })
 			require.ErrorAs(t, err, new(*domain.InvalidError))
 			require.Less(t, used, 1<<20, "bytes")
@@ -206,10 +223,7 @@ func TestOtherFilesAreRefused(t *testing.T) {
 		"zero width":     string(pngOf("IHDR", ihdr(0, 1))),
 		"a long text":    strings.Repeat("x", 1<<20),
 	} {
-		var invalid *domain.InvalidError
-		_, err := Convert(t.Context(), []byte(file), time.Time{})
-		require.ErrorAs(t, err, &invalid, name)
-		require.Equal(t, "image", invalid.Fields[0].Field)
+		refusal(t, []byte(file), name)
 	}
 }
 
