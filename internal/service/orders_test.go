@@ -115,31 +115,22 @@ type noLimits struct{}
 
 func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }
 
-// moving is an order that moves from the queue to the store after its first read, as seen by movingStore and
-// movingQueue.
+// noOffers is the part of a store whose offers are not known.
+type noOffers struct{ OrderStore }
+
+func (noOffers) AddOffers(context.Context, []domain.Order) error { return nil }
+
+// moving is a store and a queue with an order that moves from the queue to the store after its first read.
 type moving struct {
+	noOffers
+	ReservationStore
 	order  domain.Order
 	stored bool
 }
 
 func (m *moving) move() { m.stored = true }
 
-// noOffers is the part of a store whose offers are not known.
-type noOffers struct{ OrderStore }
-
-func (noOffers) AddOffers(context.Context, []domain.Order) error { return nil }
-
-type movingStore struct {
-	noOffers
-	*moving
-}
-
-type movingQueue struct {
-	ReservationStore
-	*moving
-}
-
-func (m movingStore) ListOrders(context.Context, domain.OrderFilter) ([]domain.Order, error) {
+func (m *moving) ListOrders(context.Context, domain.OrderFilter) ([]domain.Order, error) {
 	defer m.move()
 	if m.stored {
 		return []domain.Order{m.order}, nil
@@ -147,7 +138,7 @@ func (m movingStore) ListOrders(context.Context, domain.OrderFilter) ([]domain.O
 	return nil, nil
 }
 
-func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
+func (m *moving) StoredOrders(_ context.Context, _ int64, ids []int64) ([]int64, error) {
 	defer m.move()
 	if m.stored && slices.Contains(ids, m.order.ID) {
 		return []int64{m.order.ID}, nil
@@ -155,7 +146,7 @@ func (m movingStore) StoredOrders(_ context.Context, _ int64, ids []int64) ([]in
 	return nil, nil
 }
 
-func (m movingQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) {
+func (m *moving) Tickets(context.Context, int64) ([]domain.Ticket, error) {
 	defer m.move()
 	if m.stored {
 		return nil, nil
@@ -167,7 +158,7 @@ func (m movingQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) {
 func TestListDuringCommit(t *testing.T) {
 	for status, want := range map[domain.OrderStatus]int{0: 1, domain.OrderPendingPayment: 1, domain.OrderQueued: 0} {
 		m := &moving{order: domain.Order{ID: 3, VoucherID: 7, Status: domain.OrderPendingPayment}, stored: status == domain.OrderPendingPayment}
-		s := NewOrders(OrdersConfig{Store: movingStore{moving: m}, Queue: movingQueue{moving: m}, PayTimeout: time.Minute})
+		s := NewOrders(OrdersConfig{Store: m, Queue: m, PayTimeout: time.Minute})
 		list := env.Must(s.List(t.Context(), domain.OrderFilter{UserID: 1, Status: status, Page: domain.Page{Limit: 20}}))(t)
 		require.Len(t, list, want, "status %d", status)
 		for _, o := range list {
