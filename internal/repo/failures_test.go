@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -230,13 +231,17 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		}
 		buyers, committing, late, watched, privileged := open(name), open(name), open(name), open(name), open("root")
 		const conns = 5
-		var held [conns]*sql.Conn
-		for i := range held {
-			held[i] = env.Must(buyers.Pools()["write"].Conn(t.Context()))(t)
+		hold := func() (servers []string) { // the connections are idle in the pool afterwards
+			for range conns {
+				conn := env.Must(buyers.Pools()["write"].Conn(t.Context()))(t)
+				defer func() { require.NoError(t, conn.Close()) }()
+				var server string
+				require.NoError(t, conn.QueryRowContext(t.Context(), "SELECT CONCAT('127.0.0.1:', @@port)").Scan(&server))
+				servers = append(servers, server)
+			}
+			return servers
 		}
-		for _, conn := range held { // they are idle in the pool from here on
-			require.NoError(t, conn.Close())
-		}
+		require.Equal(t, slices.Repeat([]string{old.Addr}, conns), hold())
 
 		env.Fails(committing.Order(t.Context(), 2, 2))(t, domain.ErrNotFound, "a connection for reads is open")
 		err := committing.db.Write(t.Context(), func(tx *gorm.DB) error {
@@ -270,15 +275,7 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 		require.NoError(t, reading.Close())
 		_, err = buyers.Order(t.Context(), 1, 1)
 		require.NoError(t, err, "reads follow, even on a connection that was in use")
-		for i := range held {
-			held[i] = env.Must(buyers.Pools()["write"].Conn(t.Context()))(t)
-			var addr string
-			require.NoError(t, held[i].QueryRowContext(t.Context(), "SELECT CONCAT('127.0.0.1:', @@port)").Scan(&addr))
-			require.Equal(t, promoted.Addr, addr)
-		}
-		for _, conn := range held {
-			require.NoError(t, conn.Close())
-		}
+		require.Equal(t, slices.Repeat([]string{promoted.Addr}, conns), hold())
 		requireTotals(t, buyers, 1, 98, 2)
 	})
 }
