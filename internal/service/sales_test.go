@@ -255,16 +255,8 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var reads, queries atomic.Int64
-		sales := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (domain.Voucher, error) {
-			v := openSale(0)
-			v.Sale.BeginAt, v.Sale.EndAt = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-			return v, nil
-		}}})
-		defer sales.Close()
-		test(t, NewOrders(OrdersConfig{
-			Unpaid: noLimits{},
-			Sales:  sales, Now: time.Now, MaxInFlight: 1,
-			Store: &store{
+		test(t, newOrders(t, openSale(0), 1, nil, func(c *OrdersConfig) {
+			c.Store = &store{
 				users: func() ([]int64, error) {
 					reads.Add(1)
 					time.Sleep(time.Second)
@@ -275,7 +267,7 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 					return users, nil
 				},
 				active: func() (int, int64, error) { queries.Add(1); return 1, 99, nil },
-			},
+			}
 		}), &reads, &queries)
 	})
 }
