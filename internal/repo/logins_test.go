@@ -66,32 +66,26 @@ func TestLoginRequests(t *testing.T) {
 	})
 }
 
-// A wrong guess is stored with its request only.
-func TestWrongGuessIsCountedAndOpensNoSession(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		one, two := sendCode(t, s, "138"), sendCode(t, s, "138")
-		require.True(t, guess(t, s, one, func(r *auth.LoginRequest) { r.Attempts++; r.AttemptsWithoutID += 2; r.Hash = nil }))
-		guess(t, s, one, func(r *auth.LoginRequest) {
-			require.Equal(t, []int{1, 2, 0}, []int{r.Attempts, r.AttemptsWithoutID, len(r.Hash)})
-		})
-		guess(t, s, two, func(r *auth.LoginRequest) { require.Zero(t, r.Attempts) })
-		env.Fails(s.User(t.Context(), 1))(t, domain.ErrNotFound)
-	})
-}
-
-// Every concurrent guess at a code must be counted, or a limit of five guesses allows many.
+// Every concurrent guess at a code must be counted, or a limit of five guesses allows many. It counts for its request only, and
+// opens no session.
 func TestConcurrentGuessesAreCounted(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const guesses = 40
-		g := sendCode(t, s, "138")
+		one, two := sendCode(t, s, "138"), sendCode(t, s, "138")
 		requireWinners(t, 0, domain.ErrWrongCode, atOnce(guesses, func(int) error {
-			_, err := s.OpenSession(t.Context(), g, newcomer, newSession("a"), func(r *auth.LoginRequest) bool {
+			_, err := s.OpenSession(t.Context(), one, newcomer, newSession("a"), func(r *auth.LoginRequest) bool {
 				r.Attempts++
+				r.AttemptsWithoutID += 2
+				r.Hash = nil
 				return false
 			}, noFactor)
 			return err
 		}))
-		guess(t, s, g, func(r *auth.LoginRequest) { require.Equal(t, guesses, r.Attempts) })
+		guess(t, s, one, func(r *auth.LoginRequest) {
+			require.Equal(t, []int{guesses, 2 * guesses, 0}, []int{r.Attempts, r.AttemptsWithoutID, len(r.Hash)})
+		})
+		guess(t, s, two, func(r *auth.LoginRequest) { require.Zero(t, r.Attempts) })
+		env.Fails(s.User(t.Context(), 1))(t, domain.ErrNotFound)
 	})
 }
 

@@ -256,13 +256,9 @@ func TestListOrders(t *testing.T) {
 			env.Must(placeOrder(ctx, s, newOrder(1+id, 10, v.ID), 1))(t)
 		}
 		env.Must(cancel(ctx, s, 10, 3, now))(t)
-		ids := func(f domain.OrderFilter) (ids []int64) {
+		ids := func(f domain.OrderFilter) []int64 {
 			f.UserID = 10
-			orders := env.Must(s.ListOrders(ctx, f))(t)
-			for _, o := range orders {
-				ids = append(ids, o.ID)
-			}
-			return ids
+			return orderIDs(env.Must(s.ListOrders(ctx, f))(t))
 		}
 		require.Equal(t, []int64{5, 4}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2}}))
 		require.Equal(t, []int64{3, 2}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2, Before: 4}}))
