@@ -164,18 +164,11 @@ func TestEnrollAndRemove(t *testing.T) {
 			g := sendCode(t, s, "1")
 			env.Must(s.OpenSession(ctx, g, buyer, newSession(session), anyCode, noFactor))(t)
 		}
-		revoked := func() (ids []string) {
-			list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
-			for _, r := range list {
-				ids = append(ids, r.SessionID)
-			}
-			return ids
-		}
 		open("before")
 		admin := buyer
 		admin.Role = domain.RoleAdmin
 		u := env.Must(s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour)))(t)
-		require.Equal(t, []string{"before"}, revoked())
+		require.Equal(t, []string{"before"}, revoked(t, s))
 		_, err := s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
 		require.NoError(t, err, "a lost app is replaced")
 		open("during")
@@ -198,7 +191,7 @@ func TestEnrollAndRemove(t *testing.T) {
 		require.Equal(t, domain.RoleBuyer, removed.Role)
 		stored = env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored, "for the tokens of the former redeemer")
-		require.ElementsMatch(t, []string{"before", "during"}, revoked())
+		require.ElementsMatch(t, []string{"before", "during"}, revoked(t, s))
 		open("after") // noFactor is called without a factor, too
 		list = env.Must(s.Admins(ctx, nil))(t)
 		require.Equal(t, []domain.Admin{{User: viewer}}, list)
