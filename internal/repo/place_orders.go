@@ -17,6 +17,11 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
+// maxConflicts bounds the runs of one batch that conflict with other transactions, or with themselves: two of its rows may
+// have the same id, because a lost id counter repeats numbers. No read before the insert shows that, and every run would be
+// the same until ctx ends, and again in the next call. Halving separates them.
+const maxConflicts = 20
+
 // PlaceOrders implements service.OrderStore as a group commit. One statement inserts all rows as if no buyer had an
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
@@ -74,7 +79,7 @@ func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert) {
 // ids (a stream entry that was delivered twice), and the transaction runs again.
 func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 	b := &batch{store: s, rows: rows}
-	for outages := 0; ; {
+	for conflicts, outages := 0, 0; ; {
 		err := s.db.Write(ctx, b.commit)
 		b.unanswered = b.unanswered || sqldb.Unanswered(err)
 
@@ -86,7 +91,9 @@ func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 		case errors.Is(err, errNonePlaced):
 			return nil
 		case errors.Is(err, errRetryBatch):
-			// Until ctx ends, which makes the database unavailable.
+			if conflicts++; conflicts == maxConflicts {
+				return errors.Join(domain.ErrOrderInProgress, err)
+			}
 		case errors.Is(err, domain.ErrUnavailable):
 			if outages++; outages == sqldb.MaxOutages || loop.Sleep(ctx, sqldb.OutagePause) != nil {
 				return err

@@ -1,10 +1,12 @@
 package repo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -141,6 +143,29 @@ func TestBatchDeliveredTwice(t *testing.T) {
 			require.Equal(t, domain.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
 			requireTotals(t, s, v.ID, 1, 2)
 		}
+	})
+}
+
+// Rows of one batch with the same id, which a lost counter repeats, are answered as if they came one after the other: an
+// order that is delivered twice, and two orders of one buyer or of two. The others are placed.
+func TestBatchRepeatsID(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v, other := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
+		place := func(orders ...domain.Order) []string {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			return outcomes(s.PlaceOrders(ctx, withLimit(1, orders)))
+		}
+		twice := newOrder(1, 10, v.ID)
+		require.Equal(t, []string{"order 2", "order 1", "order 1"}, place(newOrder(2, 11, v.ID), twice, twice))
+
+		taken := domain.ErrIDTaken.Error()
+		require.Equal(t, []string{"order 3", taken, "order 4"},
+			place(newOrder(3, 12, v.ID), newOrder(3, 12, other.ID), newOrder(4, 13, v.ID)))
+		require.Equal(t, []string{"order 5", taken, "order 6"},
+			place(newOrder(5, 14, v.ID), newOrder(5, 15, v.ID), newOrder(6, 15, v.ID)))
+		requireTotals(t, s, v.ID, 4, 6)
+		requireTotals(t, s, other.ID, 10, 0)
 	})
 }
 
