@@ -271,6 +271,7 @@ func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	return v
 }
 
+// causeOr returns the cause of ctx's end, which explains every error after it, or err if ctx has not ended.
 func causeOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause

@@ -62,6 +62,7 @@ func printKey(out io.Writer, key *otp.Key) error {
 	return nil
 }
 
+// terminalQR draws a QR code with one character for two modules, light on dark as most terminals are.
 func terminalQR(text string) (string, error) {
 	code, err := qr.Encode(text, qr.M, qr.Auto)
 	if err != nil {

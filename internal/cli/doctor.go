@@ -341,6 +341,7 @@ func knownMigrations(dialect string) []int64 {
 	return versions
 }
 
+// secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
 	secrets := cfg.RedisSecrets()
 	for _, text := range []string{cfg.JWTSecret, cfg.PaymentSecret, cfg.EventsSecret} {
@@ -421,6 +422,7 @@ func (r doctorReport) print(out io.Writer) error {
 	return err
 }
 
+// verdict returns an error with the exit code, or nil for code 0.
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:

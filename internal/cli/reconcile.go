@@ -132,6 +132,7 @@ func existingStore(e *app.Env) (*repo.Store, error) {
 	return app.OpenStore(e.Config)
 }
 
+// printReports prints the table. It returns an exitError if findings are left.
 func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	left := 0

@@ -221,4 +221,5 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
+// bindLenient is bind for these pages: it ignores unknown fields.
 func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }

@@ -194,6 +194,7 @@ func perUser(limit *ratelimit.Limit) func(*gin.Context) error {
 	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }
 
+// take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
 func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
 	if limit == nil {
 		return nil

@@ -93,6 +93,7 @@ func (cl *claim) args(lease time.Duration, mode string) []any {
 	return cl.c.scriptArgs(cl.id, lease, mode, cl.extra...)
 }
 
+// owned reports whether the claim has an owner, which is then the first of the kind's own arguments.
 func (cl *claim) owned() bool {
 	if len(cl.extra) == 0 {
 		return false
@@ -319,6 +320,7 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	return verdict{}, cl.withdraw(ctx, err)
 }
 
+// attempts is acquire without the clean-up after an error.
 func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
 	// Queueing costs the server more than a try, and needs the hub. But if the hub has waiters already, this caller
 	// will probably have to wait too.
@@ -381,6 +383,7 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 	}
 }
 
+// leaveHub undoes the join of await. got reports whether the claim has the lock.
 func (cl *claim) leaveHub(got bool) {
 	if cl.joined && cl.c.hub.leave(cl.id, got) {
 		cl.sendRelease()

@@ -93,6 +93,7 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// newID returns an id for an attempt, which also identifies the waiter and the hold that it may become.
 func (c *Client) newID() string {
 	return c.id + ":" + strconv.FormatUint(c.seq.Add(1), 10)
 }

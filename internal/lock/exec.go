@@ -55,6 +55,7 @@ type executor struct {
 	delayed *time.Timer
 }
 
+// newExecutor returns an executor that bounds the time that a command is queued, and then its round trip.
 func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 	e := &executor{
 		rdb:         bounded(rdb, timeout),

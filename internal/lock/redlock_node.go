@@ -37,6 +37,7 @@ const (
 	keyDeleted                        // the session has deleted it
 )
 
+// clear reports whether the session's key is certainly not on the node.
 func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 
 // joint has redsync's scripts, all of which have one key, in the form that an executor sends.

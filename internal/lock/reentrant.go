@@ -49,6 +49,7 @@ func (r *Reentrant) TryLock(ctx context.Context, opts ...Option) (*Hold, error) 
 	return r.lock(ctx, opts, false, ownerOf(ctx))
 }
 
+// ownerOf returns the owner in ctx, or "": the scripts then use the attempt's id as the owner.
 func ownerOf(ctx context.Context) string {
 	o, _ := ctx.Value(ownerKey{}).(Owner)
 	return string(o)

@@ -119,6 +119,7 @@ func (z *ZooKeeper) sessionEvent(e zk.Event) {
 	}
 }
 
+// confirm notes that the leader has answered a request that was sent at that time.
 func (z *ZooKeeper) confirm(sent time.Time) {
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -400,6 +400,7 @@ func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
 }
 
+// allStored returns nil if all rows are stored and gorm.ErrRecordNotFound otherwise.
 func (b *batch) allStored(tx *gorm.DB) error {
 	stored, err := ordersByID(tx, b.inserts, identityColumns...)
 	if err != nil {
@@ -432,6 +433,7 @@ func (s saleGroup) compare(other saleGroup) int {
 	return cmp.Or(cmp.Compare(s.voucherID, other.voucherID), cmp.Compare(s.generation, other.generation))
 }
 
+// having is the condition under which the group gets its units: enough are left, and the gate was not replaced.
 func (s saleGroup) having(units int) (string, []any) {
 	if s.generation == anyGeneration {
 		return "voucher_id = ? AND stock >= ?", []any{s.voucherID, units}
@@ -562,6 +564,7 @@ func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
 	}
 }
 
+// takeUnits takes n units of a sale, or none and returns false.
 func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
 	where, args := sale.having(n)
 	res := tx.Table("seckill_vouchers").Where(where, args...).

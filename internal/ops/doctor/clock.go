@@ -32,6 +32,7 @@ func measureSkew(ctx context.Context, now func() time.Time, read func(context.Co
 	return best, nil
 }
 
+// result compares a skew with limits, after subtracting the error that the network may explain.
 func (s skew) result(warn, fail time.Duration, cost string) Result {
 	const change = "run an NTP client (chrony) on this machine and on the server; chronyc tracking shows which of the two is off"
 	word := "ahead of"

@@ -188,6 +188,7 @@ func (s *mysqlServer) checkSchema(ctx context.Context) Result {
 	return checkSchema(ctx, s.Pool, "mysql", s.Migrations, mysqlFix)
 }
 
+// checkChecks checks the CHECK constraint on the stock, the last guard against overselling.
 func (s *mysqlServer) checkChecks(ctx context.Context) Result {
 	column := "enforced"
 	if s.maria {

@@ -150,6 +150,7 @@ func isReply(err error) bool {
 	return errors.As(err, &reply)
 }
 
+// notExecuted reports whether err proves that the server did not receive the command.
 func notExecuted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" ||

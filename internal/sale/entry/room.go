@@ -198,6 +198,7 @@ func (l *line) round(seq uint32) *round {
 	return &l.rounds[i]
 }
 
+// start changes the indexes from numbers to positions.
 func (l *line) start(order []uint32) {
 	l.order = order
 	l.index = make([]uint32, len(order))
@@ -497,6 +498,7 @@ func (l *line) compare(a, b uint32) int {
 	return -1
 }
 
+// outstanding returns how many valid passes have not bought.
 func (l *line) outstanding() int64 {
 	n := int64(0)
 	for _, round := range l.rounds {
