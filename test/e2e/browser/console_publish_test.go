@@ -127,6 +127,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 		v.reads(`[data-check="payment"]`, warning)
 	}
 	v.send("change", "pay_timeout", "")
+	v.checks("payment", "holds") // until then the answer to the change would replace the next summary
 	v.reads(".summary", "Ready to publish")
 	v.fill("change", "sub_title", "With bread")
 	v.click(`[data-do="publish"]`)
