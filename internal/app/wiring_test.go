@@ -18,6 +18,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/out/webhook"
+	"seckill/internal/repo"
 	"seckill/test/env"
 )
 
@@ -37,6 +38,28 @@ func TestUserLocksCloseTheirNodes(t *testing.T) {
 	require.NoError(t, err)
 	locks.close()
 	require.NoError(t, locks.ping(t.Context()))
+}
+
+// TestEndedSessionIsRefusedFromTheStart: a new server knows the sessions that ended before it answers its first request.
+func TestEndedSessionIsRefusedFromTheStart(t *testing.T) {
+	t.Parallel()
+	store, err := repo.OpenSQLite(env.SQLiteFile(t))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	now := domain.Moment(time.Now())
+	require.NoError(t, store.RevokeSession(t.Context(), "ended", now, now.Add(time.Hour)))
+
+	w := &wiring{
+		backends: backends{store: store, secrets: domain.ParseKeyring(strings.Repeat("s", 32))},
+		env:      &Env{Ctx: t.Context()},
+		cfg:      Config{SMSCountries: []string{"CN"}},
+		log:      slog.New(slog.DiscardHandler),
+		now:      time.Now,
+	}
+	p, err := w.newPeople()
+	require.NoError(t, err)
+	require.True(t, p.revoked.Has("ended"))
+	require.False(t, p.revoked.Has("another"))
 }
 
 // TestInvalidationBusReconnects checks that every server receives an id, before and after an outage of Redis.
