@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -10,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ops/rush"
+	"seckill/internal/ops/salestats"
 	"seckill/test/e2e/rig"
 )
 
-// TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out.
+// TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out. The statistics have what the lane did.
 func TestRush(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded", "batch/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
@@ -21,6 +23,26 @@ func TestRush(t *testing.T) {
 		c := buyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
 		r := c.Run(t.Context())
 		requireExactSale(t, s, c, r)
+		requireCounted(t, s, p, c.VoucherID, r)
+	})
+}
+
+// requireCounted requires that the statistics of a sale have its orders as answered, as stored, and by transaction. Only lane
+// queue has a queue, and a gate with a stock.
+func requireCounted(t *testing.T, s *rig.Stack, p *rig.Server, sale string, r *rush.Report) {
+	t.Helper()
+	stats := rig.Get("/admin/vouchers/"+sale+"/stats?hour=false", p.Admin(t))
+	answered, stored := int64(r.Codes["ok"]), int64(len(ordersIn(r)))
+	queued := s.Lane == "queue"
+
+	rig.Eventually(t, "the orders are counted", func() bool {
+		var now struct {
+			salestats.SaleStats
+			Orders any `json:"orders"` // by the names of their statuses
+		}
+		err := json.Unmarshal([]byte(p.Once(t, stats).Text), &now)
+		return err == nil && now.Totals.Answers["ok"] >= answered && now.Totals.Settled["ok"] >= answered && now.Totals.Rows >= stored &&
+			(now.Queue != nil) == queued && (now.Stock.Gate != nil) == queued
 	})
 }
 
