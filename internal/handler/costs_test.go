@@ -136,7 +136,7 @@ func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
 	refused(http.MethodDelete, "/api/v1/vouchers/:id/entry") // a place can be left and taken again
 }
 
-// TestRoutesOfUsersAreLimited: a user who has used up all tokens is refused on every route that needs a login. The routes of staff
+// TestRoutesOfUsersAreLimited: every route that needs a login refuses a user without tokens. The routes of staff
 // take no tokens, but for lists, files and checks of the whole database.
 func TestRoutesOfUsersAreLimited(t *testing.T) {
 	t.Parallel()

@@ -222,7 +222,7 @@ func TestEveryNotice(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db)
 				v := e.sale(99)
-				order, _, _ := strings.Cut(status, " ") // who cancelled it makes no difference
+				order, _, _ := strings.Cut(status, " ") // the canceller makes no difference
 				for i, end := range []string{"succeeded", "failed", "refunded", "disputed"} {
 					c := e.buyer(1 + 2*i)
 					p := reach(t, c, v)

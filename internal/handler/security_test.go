@@ -257,7 +257,7 @@ func TestDemoRefusesForeignHosts(t *testing.T) {
 }
 
 // TestPagesHaveSchemeOfBrowser: the URL of a page's request has the scheme of the browser, and TLS is demanded of a browser that uses it.
-// A proxy is believed if it is trusted, and nobody else: neither the header of another client nor a request for another server's URL.
+// Only a trusted proxy is believed: neither the header of another client nor a request for another server's URL.
 func TestPagesHaveSchemeOfBrowser(t *testing.T) {
 	e := start(t, configured(func(c *handler.Config) {
 		c.TrustedProxies = []string{"192.0.2.1", "10.0.0.0/8"}
