@@ -144,7 +144,7 @@ type redemptionOut struct {
 }
 
 type redeemerOut struct {
-	UserID ID `json:"user_id"`
+	UserID domain.ID `json:"user_id"`
 	// Masked; empty if the user does not exist any more.
 	Phone string `json:"phone"`
 }
@@ -201,7 +201,7 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 
 	id := log[i].Actor.ID
 	phone, err := h.Search.PhoneOf(ctx, id)
-	return &redeemerOut{UserID: ID(id), Phone: domain.MaskPhone(phone)}, err
+	return &redeemerOut{UserID: domain.ID(id), Phone: domain.MaskPhone(phone)}, err
 }
 
 func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {

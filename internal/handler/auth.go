@@ -93,14 +93,14 @@ type userOut struct {
 
 	Permissions []domain.Permission `json:"permissions,omitempty"`
 	// Of a redeemer with shops.
-	ShopIDs []ID `json:"shop_ids,omitempty"`
+	ShopIDs []domain.ID `json:"shop_ids,omitempty"`
 }
 
 func newUserOut(u domain.User) userOut {
 	out := userOut{User: u, Permissions: u.Role.Permissions()}
 	if u.Role == domain.RoleRedeemer {
 		for _, id := range u.ShopIDs {
-			out.ShopIDs = append(out.ShopIDs, ID(id))
+			out.ShopIDs = append(out.ShopIDs, domain.ID(id))
 		}
 	}
 

@@ -262,7 +262,7 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			RequestID: text.Draw(t, "request"),
 		}
 		if rapid.Bool().Draw(t, "with order") {
-			order := ID(o.ID)
+			order := domain.ID(o.ID)
 			p.OrderID = &order
 		}
 		p.rareFacts = rapid.SampledFrom([]*rareFacts{

@@ -83,7 +83,7 @@ type problem struct {
 	Detail    string `json:"detail,omitempty"`
 	RequestID string `json:"request_id"`
 	// duplicate_order, and invalid_state of an order that cannot be redeemed.
-	OrderID *ID `json:"order_id,omitempty"`
+	OrderID *domain.ID `json:"order_id,omitempty"`
 	*rareFacts
 }
 
@@ -131,7 +131,7 @@ func problemOf(err error) (problem, time.Duration) {
 			Code:    "duplicate_order",
 			Title:   "You already hold an order of this voucher",
 			Detail:  duplicate.Error(),
-			OrderID: (*ID)(&duplicate.OrderID),
+			OrderID: (*domain.ID)(&duplicate.OrderID),
 		}, 0
 	}
 
@@ -170,7 +170,7 @@ func problemOf(err error) (problem, time.Duration) {
 
 	if unredeemable, ok := errors.AsType[*domain.NotRedeemableError](err); ok {
 		p.Detail = unredeemable.Error()
-		p.OrderID = (*ID)(&unredeemable.Order.ID)
+		p.OrderID = (*domain.ID)(&unredeemable.Order.ID)
 		if at := unredeemable.Order.RedeemedAt; at != nil {
 			p.rareFacts = &rareFacts{RedeemedAt: at}
 		}

@@ -14,8 +14,8 @@ import (
 const hmdpPageSize, hmdpPages = 5, 100_000
 
 type hmdpShopType struct {
-	ID   ID     `json:"id"`
-	Name string `json:"name"`
+	ID   domain.ID `json:"id"`
+	Name string    `json:"name"`
 	// Path below the front end's image folder.
 	Icon string `json:"icon"`
 	Sort int    `json:"sort"`
@@ -42,27 +42,27 @@ func (h *hmdpHandler) shopTypes(c *gin.Context) error {
 // hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
 // yuan, and divide score by ten.
 type hmdpShop struct {
-	ID        ID       `json:"id"`
-	Name      string   `json:"name"`
-	TypeID    ID       `json:"typeId"`
-	Images    string   `json:"images"`
-	Area      string   `json:"area"`
-	Address   string   `json:"address"`
-	X         float64  `json:"x"`
-	Y         float64  `json:"y"`
-	AvgPrice  float64  `json:"avgPrice"`
-	Sold      int      `json:"sold"`
-	Comments  int      `json:"comments"`
-	Score     int      `json:"score"`
-	OpenHours string   `json:"openHours"`
-	Distance  *float64 `json:"distance,omitempty"` // metres
+	ID        domain.ID `json:"id"`
+	Name      string    `json:"name"`
+	TypeID    domain.ID `json:"typeId"`
+	Images    string    `json:"images"`
+	Area      string    `json:"area"`
+	Address   string    `json:"address"`
+	X         float64   `json:"x"`
+	Y         float64   `json:"y"`
+	AvgPrice  float64   `json:"avgPrice"`
+	Sold      int       `json:"sold"`
+	Comments  int       `json:"comments"`
+	Score     int       `json:"score"`
+	OpenHours string    `json:"openHours"`
+	Distance  *float64  `json:"distance,omitempty"` // metres
 }
 
 func newHmdpShop(s *domain.Shop) hmdpShop {
 	return hmdpShop{
-		ID:        ID(s.ID),
+		ID:        domain.ID(s.ID),
 		Name:      s.Name,
-		TypeID:    ID(s.TypeID),
+		TypeID:    domain.ID(s.TypeID),
 		Images:    s.Images,
 		Area:      s.Area,
 		Address:   s.Address,
@@ -103,11 +103,11 @@ func encodeHmdp(data any) (*snapshot, error) {
 func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	f := domain.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
-	if f.TypeID, ok = parseID(c.Query("typeId")); !ok {
+	if f.TypeID, ok = domain.ParseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
 
-	current, ok := parseID(c.DefaultQuery("current", "1"))
+	current, ok := domain.ParseID(c.DefaultQuery("current", "1"))
 	if !ok || current > hmdpPages {
 		return domain.Invalid("current", "must be the number of a page")
 	}

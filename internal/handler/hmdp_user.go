@@ -81,9 +81,9 @@ func (h *hmdpHandler) logout(c *gin.Context) error {
 }
 
 type hmdpUser struct {
-	ID       ID     `json:"id"`
-	NickName string `json:"nickName"`
-	Icon     string `json:"icon"`
+	ID       domain.ID `json:"id"`
+	NickName string    `json:"nickName"`
+	Icon     string    `json:"icon"`
 }
 
 func (h *hmdpHandler) me(c *gin.Context) error {
@@ -92,7 +92,7 @@ func (h *hmdpHandler) me(c *gin.Context) error {
 		return err
 	}
 	return h.write(c, hmdpUser{
-		ID:       ID(u.ID),
+		ID:       domain.ID(u.ID),
 		NickName: u.NickName,
 		Icon:     u.Icon,
 	})

@@ -15,17 +15,17 @@ import (
 // hmdpVoucher is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
 // Absent times must be omitted, because the pages read null as the year 1970 and then hide the voucher.
 type hmdpVoucher struct {
-	ID          ID     `json:"id"`
-	ShopID      ID     `json:"shopId"`
-	Title       string `json:"title"`
-	SubTitle    string `json:"subTitle"`
-	Rules       string `json:"rules"`
-	PayValue    int64  `json:"payValue"`
-	ActualValue int64  `json:"actualValue"`
-	Type        int8   `json:"type"`
-	Stock       *int64 `json:"stock,omitempty"`
-	BeginTime   string `json:"beginTime,omitempty"`
-	EndTime     string `json:"endTime,omitempty"`
+	ID          domain.ID `json:"id"`
+	ShopID      domain.ID `json:"shopId"`
+	Title       string    `json:"title"`
+	SubTitle    string    `json:"subTitle"`
+	Rules       string    `json:"rules"`
+	PayValue    int64     `json:"payValue"`
+	ActualValue int64     `json:"actualValue"`
+	Type        int8      `json:"type"`
+	Stock       *int64    `json:"stock,omitempty"`
+	BeginTime   string    `json:"beginTime,omitempty"`
+	EndTime     string    `json:"endTime,omitempty"`
 }
 
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
@@ -53,8 +53,8 @@ func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
 
 func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 	o := hmdpVoucher{
-		ID:          ID(v.ID),
-		ShopID:      ID(v.ShopID),
+		ID:          domain.ID(v.ID),
+		ShopID:      domain.ID(v.ShopID),
 		Title:       v.Title,
 		SubTitle:    v.SubTitle,
 		Rules:       v.Rules,
@@ -75,15 +75,15 @@ func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 // hmdpVoucherIn is the body of both routes that publish a voucher. The route determines the type, so the body's type is
 // ignored.
 type hmdpVoucherIn struct {
-	ShopID      *ID     `json:"shopId"`
-	Title       *string `json:"title"`
-	SubTitle    *string `json:"subTitle"`
-	Rules       *string `json:"rules"`
-	PayValue    *int64  `json:"payValue"`
-	ActualValue *int64  `json:"actualValue"`
-	Stock       *int64  `json:"stock"`
-	BeginTime   *string `json:"beginTime"`
-	EndTime     *string `json:"endTime"`
+	ShopID      *domain.ID `json:"shopId"`
+	Title       *string    `json:"title"`
+	SubTitle    *string    `json:"subTitle"`
+	Rules       *string    `json:"rules"`
+	PayValue    *int64     `json:"payValue"`
+	ActualValue *int64     `json:"actualValue"`
+	Stock       *int64     `json:"stock"`
+	BeginTime   *string    `json:"beginTime"`
+	EndTime     *string    `json:"endTime"`
 }
 
 func (in *hmdpVoucherIn) fields() domain.VoucherFields {
@@ -133,7 +133,7 @@ func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
 	if err != nil {
 		return err
 	}
-	return h.write(c, ID(v.ID))
+	return h.write(c, domain.ID(v.ID))
 }
 
 // place buys a unit and writes the order's id. In lane queue the order may not be committed yet.
@@ -148,7 +148,7 @@ func (h *hmdpHandler) place(c *gin.Context) error {
 		return err
 	}
 
-	return h.write(c, ID(id))
+	return h.write(c, domain.ID(id))
 }
 
 // placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take. A purchase that

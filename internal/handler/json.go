@@ -21,39 +21,6 @@ import (
 // maxBody bounds a request body, in bytes. The largest regular body is a voucher with its rules.
 const maxBody = 64 << 10
 
-// ID is a 64-bit id in JSON. It is written as a string, because JavaScript numbers are exact only up to 2^53, and read
-// from a string or an integer.
-type ID int64
-
-// MarshalJSON implements json.Marshaler.
-func (id ID) MarshalJSON() ([]byte, error) {
-	return strconv.AppendQuote(nil, strconv.FormatInt(int64(id), 10)), nil
-}
-
-// UnmarshalJSON implements json.Unmarshaler. It returns a *json.UnmarshalTypeError, to which encoding/json adds the
-// field.
-func (id *ID) UnmarshalJSON(b []byte) error {
-	text := string(b)
-	if b[0] == '"' {
-		if err := json.Unmarshal(b, &text); err != nil {
-			return err
-		}
-	}
-
-	n, ok := parseID(text)
-	if !ok {
-		return &json.UnmarshalTypeError{Value: text, Type: reflect.TypeFor[ID]()}
-	}
-
-	*id = ID(n)
-	return nil
-}
-
-func parseID(s string) (int64, bool) {
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
-}
-
 // Time is a time in a request: RFC 3339 with a zone.
 type Time time.Time
 
@@ -102,7 +69,7 @@ func (o *optional) UnmarshalJSON(text []byte) error {
 
 func typeDetail(t reflect.Type) string {
 	switch t {
-	case reflect.TypeFor[ID]():
+	case reflect.TypeFor[domain.ID]():
 		return "must be an id: a positive 64-bit number, better written as a string"
 	case reflect.TypeFor[Time]():
 		return "must be an RFC 3339 time with a zone, such as 2026-11-11T20:00:00+08:00"
@@ -197,9 +164,9 @@ func bindError(err error) error {
 }
 
 func pathID(c *gin.Context) (int64, error) {
-	id, ok := parseID(c.Param("id"))
+	id, ok := domain.ParseID(c.Param("id"))
 	if !ok {
-		return 0, domain.Invalid("id", "%s", typeDetail(reflect.TypeFor[ID]()))
+		return 0, domain.Invalid("id", "%s", typeDetail(reflect.TypeFor[domain.ID]()))
 	}
 	return id, nil
 }

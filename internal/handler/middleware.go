@@ -234,7 +234,7 @@ func traceRequests(tracer trace.Tracer) gin.HandlerFunc {
 		span.SetAttributes(attribute.String("http.request.method", c.Request.Method), attribute.String("http.route", c.FullPath()),
 			attribute.Int("http.response.status_code", status))
 
-		if id, ok := parseID(c.Param("id")); ok {
+		if id, ok := domain.ParseID(c.Param("id")); ok {
 			span.SetAttributes(attribute.Int64("seckill.voucher_id", id))
 		}
 		if status >= http.StatusInternalServerError {
@@ -252,7 +252,7 @@ func countAnswers(counters *salestats.Counters) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		c.Next()
-		if id, ok := parseID(c.Param("id")); ok && c.Writer.Status() != statusClientGone {
+		if id, ok := domain.ParseID(c.Param("id")); ok && c.Writer.Status() != statusClientGone {
 			counters.CountAnswer(id, answerOf(c), time.Since(start))
 		}
 	}

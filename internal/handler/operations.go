@@ -44,7 +44,7 @@ func (h *reconcileHandler) report(c *gin.Context) error {
 
 func (h *reconcileHandler) apply(c *gin.Context) error {
 	var in struct {
-		VoucherID ID `json:"voucher_id"`
+		VoucherID domain.ID `json:"voucher_id"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
@@ -65,17 +65,17 @@ type deadLetterHandler struct{ *api }
 type deadLetterOut struct {
 	*domain.DeadLetter
 
-	OrderID   ID `json:"order_id,omitempty"`
-	UserID    ID `json:"user_id,omitempty"`
-	VoucherID ID `json:"voucher_id,omitempty"`
+	OrderID   domain.ID `json:"order_id,omitempty"`
+	UserID    domain.ID `json:"user_id,omitempty"`
+	VoucherID domain.ID `json:"voucher_id,omitempty"`
 }
 
 func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
 	out := deadLetterOut{DeadLetter: l}
 	if a := l.Admission; a != nil {
-		out.OrderID = ID(a.OrderID)
-		out.UserID = ID(a.UserID)
-		out.VoucherID = ID(a.VoucherID)
+		out.OrderID = domain.ID(a.OrderID)
+		out.UserID = domain.ID(a.UserID)
+		out.VoucherID = domain.ID(a.VoucherID)
 	}
 
 	return out
@@ -116,10 +116,10 @@ type unreadNoticeHandler struct{ *api }
 type unreadNoticeOut struct {
 	*domain.UnreadNotice
 
-	Source  string `json:"source"`
-	Ref     string `json:"provider_ref,omitempty"`
-	OrderID ID     `json:"order_id,omitempty"`
-	Body    string `json:"body"`
+	Source  string    `json:"source"`
+	Ref     string    `json:"provider_ref,omitempty"`
+	OrderID domain.ID `json:"order_id,omitempty"`
+	Body    string    `json:"body"`
 }
 
 func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
@@ -127,7 +127,7 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 		UnreadNotice: n,
 		Source:       "notice",
 		Ref:          n.Notice.Ref,
-		OrderID:      ID(n.Notice.OrderID),
+		OrderID:      domain.ID(n.Notice.OrderID),
 		Body:         strings.ToValidUTF8(string(n.Notice.Body), "\uFFFD"),
 	}
 
@@ -186,7 +186,7 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 type orderEventHandler struct{ *api }
 
 type eventBody struct {
-	ID        ID               `json:"id"`
+	ID        domain.ID        `json:"id"`
 	Type      domain.EventType `json:"type"`
 	CreatedAt time.Time        `json:"created_at"`
 	Data      orderOut         `json:"data"`
@@ -194,7 +194,7 @@ type eventBody struct {
 
 func newEventBody(e *domain.OrderEvent) eventBody {
 	return eventBody{
-		ID:        ID(e.ID),
+		ID:        domain.ID(e.ID),
 		Type:      e.Type,
 		CreatedAt: e.CreatedAt,
 		Data:      newOrderOut(&e.Order),

@@ -32,7 +32,7 @@ func (q *query) id(name string) int64 {
 		return 0
 	}
 
-	id, ok := parseID(s)
+	id, ok := domain.ParseID(s)
 	if !ok {
 		q.refuse(name, "must be a positive 64-bit number")
 	}
@@ -86,7 +86,7 @@ func (q *query) page(k cursors) pageRequest {
 	p.Limit = domain.DefaultPageSize
 
 	if s := q.c.Query("limit"); s != "" {
-		n, ok := parseID(s)
+		n, ok := domain.ParseID(s)
 		if !ok || n > domain.MaxPageSize {
 			q.refuse("limit", "must be between 1 and %d", domain.MaxPageSize)
 		}

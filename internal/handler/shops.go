@@ -59,7 +59,7 @@ func encodeSnapshot(v any) (*snapshot, error) {
 // shopFields are domain.ShopFields with the id of a request.
 type shopFields struct {
 	domain.ShopFields
-	TypeID *ID `json:"type_id"`
+	TypeID *domain.ID `json:"type_id"`
 }
 
 func (f shopFields) fields() domain.ShopFields {

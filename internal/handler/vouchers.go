@@ -356,11 +356,11 @@ func (h *adminVoucherHandler) browse(c *gin.Context) error {
 // voucherFields are domain.VoucherFields with the ids and times of a request.
 type voucherFields struct {
 	domain.VoucherFields
-	ShopID     *ID   `json:"shop_id"`
-	BeginAt    *Time `json:"begin_at"`
-	EndAt      *Time `json:"end_at"`
-	ValidFrom  bound `json:"valid_from"`
-	ValidUntil bound `json:"valid_until"`
+	ShopID     *domain.ID `json:"shop_id"`
+	BeginAt    *Time      `json:"begin_at"`
+	EndAt      *Time      `json:"end_at"`
+	ValidFrom  bound      `json:"valid_from"`
+	ValidUntil bound      `json:"valid_until"`
 
 	PayTimeout  optional `json:"pay_timeout"`
 	UnpaidLimit optional `json:"unpaid_limit"`
