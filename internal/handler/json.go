@@ -102,6 +102,9 @@ func bind(c *gin.Context, dst any) error {
 	return decode(c, dst, (*json.Decoder).DisallowUnknownFields)
 }
 
+// bindLenient is bind for pages that send more fields than they need: it ignores unknown ones.
+func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }
+
 func bindOptional(c *gin.Context, dst any) error {
 	if c.Request.ContentLength == 0 {
 		return nil

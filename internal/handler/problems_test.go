@@ -14,6 +14,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/internal/handler/hmdp"
 )
 
 // TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
@@ -100,7 +102,7 @@ func TestRoutesByCode(t *testing.T) {
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {
 		p, _ := o.problem(nil)
-		require.NotEmpty(t, hmdpMessage(&p), o.code)
+		require.NotEmpty(t, hmdp.Failure{Code: p.Code, Title: p.Title}.Message(), o.code)
 	}
 }
 

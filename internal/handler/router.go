@@ -136,8 +136,8 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	hmdp := newHmdpHandler(a)
-	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hmdp))
+	hm := newHmdp(a)
+	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hm))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))
 	}
@@ -155,7 +155,7 @@ func New(cfg Config) (http.Handler, error) {
 	r.adminVouchers(v1)
 	r.adminOrders(v1)
 	r.operations(v1)
-	hmdp.routes(engine, purchases)
+	r.hmdp(hm, purchases)
 
 	return server{engine, answerHead(readForwarded(engine, a.proxies, cfg.Log))}, nil
 }

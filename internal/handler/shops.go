@@ -23,12 +23,8 @@ type shopKey struct {
 }
 
 func (h *shopHandler) show(c *gin.Context, id int64) error {
-	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (*snapshot, error) {
-		s, err := h.Store.Shop(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		return encodeSnapshot(s)
+	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (any, error) {
+		return h.Store.Shop(ctx, id)
 	})
 }
 
@@ -39,12 +35,12 @@ func (h *shopHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (*snapshot, error) {
+	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (any, error) {
 		shops, err := h.Store.Shops(ctx, page.Page)
 		if err != nil {
 			return nil, err
 		}
-		return encodeSnapshot(newList(page, shops, itself, func(s *domain.Shop) int64 { return s.ID }))
+		return newList(page, shops, itself, func(s *domain.Shop) int64 { return s.ID }), nil
 	})
 }
 

@@ -229,9 +229,9 @@ func newAnswerCache[K comparable](a *api, timeout time.Duration) *answerCache[K]
 	}
 }
 
-// write writes the answer of key, which read reads if it is not cached. Concurrent requests share one call of read, which
+// write writes the answer of key, which read returns if it is not cached. Concurrent requests share one call of read, which
 // is therefore not cancelled with the request that started it.
-func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context) (*snapshot, error)) error {
+func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context) (any, error)) error {
 	snap, cached := a.cache.Get(key)
 	if !cached {
 		err := a.limits.visit(c)
@@ -239,7 +239,12 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 			snap, err = a.cache.Load(c.Request.Context(), key, func(ctx context.Context) (*snapshot, error) {
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
 				defer cancel()
-				return read(ctx)
+
+				answer, err := read(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return encodeSnapshot(answer)
 			})
 		}
 

@@ -2,8 +2,10 @@ package domain
 
 import (
 	"encoding/json"
+	"math"
 	"reflect"
 	"strconv"
+	"time"
 )
 
 // ID is a 64-bit id in JSON. It is written as a string, because JavaScript numbers are exact only up to 2^53, and read
@@ -38,4 +40,20 @@ func (id *ID) UnmarshalJSON(b []byte) error {
 func ParseID(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n > 0 && s[0] >= '1' && s[0] <= '9'
+}
+
+// Milliseconds is a duration whose JSON form is a number of milliseconds, rounded to two decimals.
+type Milliseconds time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (m Milliseconds) MarshalJSON() ([]byte, error) {
+	return json.Marshal(math.Round(float64(time.Duration(m).Microseconds())/10) / 100)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (m *Milliseconds) UnmarshalJSON(b []byte) error {
+	var ms float64
+	err := json.Unmarshal(b, &ms)
+	*m = Milliseconds(ms * float64(time.Millisecond))
+	return err
 }

@@ -1,8 +1,9 @@
-package handler
+package hmdp
 
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strconv"
 
 	"github.com/gin-gonic/gin"
@@ -10,10 +11,10 @@ import (
 	"seckill/internal/domain"
 )
 
-// hmdpPageSize is the number of shops on a page, which the pages expect. hmdpPages is the highest page number accepted.
-const hmdpPageSize, hmdpPages = 5, 100_000
+// pageSize is the number of shops on a page, which the pages expect. maxPage is the highest page number accepted.
+const pageSize, maxPage = 5, 100_000
 
-type hmdpShopType struct {
+type shopType struct {
 	ID   domain.ID `json:"id"`
 	Name string    `json:"name"`
 	// Path below the front end's image folder.
@@ -21,8 +22,8 @@ type hmdpShopType struct {
 	Sort int    `json:"sort"`
 }
 
-// hmdpShopTypes are those of the hm-dianping course, whose pages contain an image for each.
-var hmdpShopTypes = []hmdpShopType{
+// shopTypes are those of the hm-dianping course, whose pages contain an image for each.
+var shopTypes = []shopType{
 	{1, "美食", "/types/ms.png", 1},
 	{2, "KTV", "/types/KTV.png", 2},
 	{3, "丽人·美发", "/types/lrmf.png", 3},
@@ -35,13 +36,11 @@ var hmdpShopTypes = []hmdpShopType{
 	{4, "健身运动", "/types/jsyd.png", 10},
 }
 
-func (h *hmdpHandler) shopTypes(c *gin.Context) error {
-	return h.write(c, hmdpShopTypes)
-}
+func listShopTypes(c *gin.Context) error { return write(c, shopTypes) }
 
-// hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
+// shopOut is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
 // yuan, and divide score by ten.
-type hmdpShop struct {
+type shopOut struct {
 	ID        domain.ID `json:"id"`
 	Name      string    `json:"name"`
 	TypeID    domain.ID `json:"typeId"`
@@ -58,8 +57,8 @@ type hmdpShop struct {
 	Distance  *float64  `json:"distance,omitempty"` // metres
 }
 
-func newHmdpShop(s *domain.Shop) hmdpShop {
-	return hmdpShop{
+func newShopOut(s *domain.Shop) shopOut {
+	return shopOut{
 		ID:        domain.ID(s.ID),
 		Name:      s.Name,
 		TypeID:    domain.ID(s.TypeID),
@@ -76,86 +75,79 @@ func newHmdpShop(s *domain.Shop) hmdpShop {
 	}
 }
 
-func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
-	return h.shopPages.write(c, shopQuery{id: id}, func(ctx context.Context) (*snapshot, error) {
-		s, err := h.Store.Shop(ctx, id)
+func (a *API) shop(c *gin.Context, id int64) error {
+	return a.WriteShops(c, ShopQuery{ID: id}, func(ctx context.Context) (any, error) {
+		s, err := a.Shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
-			return nil, hmdpError("店铺不存在！")
+			return nil, refusal("店铺不存在！")
 		}
 		if err != nil {
 			return nil, err
 		}
 
-		return encodeHmdp(newHmdpShop(&s))
+		return success(newShopOut(&s)), nil
 	})
 }
 
-// shopQuery is the cache key of an answer: one shop, or a page of the shops of a type.
-type shopQuery struct {
-	id, typeID int64
-	skip       int
+// ShopQuery asks for one shop, or for a page of the shops of a type.
+type ShopQuery struct {
+	ID, TypeID int64
+	Skip       int
 }
 
-func encodeHmdp(data any) (*snapshot, error) {
-	return encodeSnapshot(hmdpOut{Success: true, Data: data})
-}
-
-func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
-	f := domain.ShopFilter{Limit: hmdpPageSize}
+func (a *API) shopsOfType(c *gin.Context) error {
+	f := domain.ShopFilter{Limit: pageSize}
 	var ok bool
 	if f.TypeID, ok = domain.ParseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
 
 	current, ok := domain.ParseID(c.DefaultQuery("current", "1"))
-	if !ok || current > hmdpPages {
+	if !ok || current > maxPage {
 		return domain.Invalid("current", "must be the number of a page")
 	}
 
-	f.Skip = int(current-1) * hmdpPageSize
+	f.Skip = int(current-1) * pageSize
 	var err error
 	if f.Near, err = position(c); err != nil {
 		return err
 	}
 
 	if f.Near == nil {
-		return h.shopPages.write(c, shopQuery{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (*snapshot, error) {
-			shops, err := h.listShops(ctx, f)
-			if err != nil {
-				return nil, err
-			}
-			return encodeHmdp(shops)
+		return a.WriteShops(c, ShopQuery{TypeID: f.TypeID, Skip: f.Skip}, func(ctx context.Context) (any, error) {
+			return a.listShops(ctx, f)
 		})
 	}
 
-	if err := h.limits.visit(c); err != nil {
+	if err := a.Visit(c); err != nil {
 		return err
 	}
 
-	out, err := h.listShops(c.Request.Context(), f)
+	out, err := a.listShops(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
 
-	return h.write(c, out)
+	c.JSON(http.StatusOK, out)
+	return nil
 }
 
-func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) ([]hmdpShop, error) {
-	shops, err := h.Store.ListShops(ctx, f)
+func (a *API) listShops(ctx context.Context, f domain.ShopFilter) (envelope, error) {
+	shops, err := a.Shops.ListShops(ctx, f)
 	if err != nil {
-		return nil, err
+		return envelope{}, err
 	}
 
-	out := make([]hmdpShop, len(shops))
+	out := make([]shopOut, len(shops))
 	for i := range shops {
-		out[i] = newHmdpShop(&shops[i])
+		out[i] = newShopOut(&shops[i])
 		if f.Near != nil {
 			d := shops[i].Distance(*f.Near)
 			out[i].Distance = &d
 		}
 	}
 
-	return out, nil
+	return success(out), nil
 }
 
 func position(c *gin.Context) (*domain.Place, error) {

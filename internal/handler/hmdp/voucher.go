@@ -1,4 +1,4 @@
-package handler
+package hmdp
 
 import (
 	"context"
@@ -12,9 +12,9 @@ import (
 	"seckill/internal/domain"
 )
 
-// hmdpVoucher is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
+// voucherOut is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
 // Absent times must be omitted, because the pages read null as the year 1970 and then hide the voucher.
-type hmdpVoucher struct {
+type voucherOut struct {
 	ID          domain.ID `json:"id"`
 	ShopID      domain.ID `json:"shopId"`
 	Title       string    `json:"title"`
@@ -30,29 +30,29 @@ type hmdpVoucher struct {
 
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
 // vouchers in other currencies are left out.
-func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
+func (a *API) vouchersOfShop(c *gin.Context, shopID int64) error {
 	f := domain.VoucherFilter{
 		ShopID: shopID,
 		Lasts:  true,
 		Page:   domain.Page{Limit: domain.MaxPageSize},
 	}
 
-	return h.lists.write(c, f, func(vouchers []*domain.Voucher, _ time.Time) (*snapshot, error) {
-		out := make([]hmdpVoucher, 0, len(vouchers))
+	return a.WriteVouchers(c, f, func(vouchers []*domain.Voucher) any {
+		out := make([]voucherOut, 0, len(vouchers))
 
 		// Oldest first, as in hm-dianping.
 		for _, v := range slices.Backward(vouchers) {
 			if v.Currency == domain.DefaultCurrency {
-				out = append(out, h.voucher(v))
+				out = append(out, a.voucher(v))
 			}
 		}
 
-		return encodeHmdp(out)
+		return success(out)
 	})
 }
 
-func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
-	o := hmdpVoucher{
+func (a *API) voucher(v *domain.Voucher) voucherOut {
+	o := voucherOut{
 		ID:          domain.ID(v.ID),
 		ShopID:      domain.ID(v.ShopID),
 		Title:       v.Title,
@@ -65,16 +65,16 @@ func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 
 	if s := v.Sale; s != nil {
 		o.Stock = &s.Stock
-		o.BeginTime = h.formatTime(s.BeginAt)
-		o.EndTime = h.formatTime(s.EndAt)
+		o.BeginTime = a.formatTime(s.BeginAt)
+		o.EndTime = a.formatTime(s.EndAt)
 	}
 
 	return o
 }
 
-// hmdpVoucherIn is the body of both routes that publish a voucher. The route determines the type, so the body's type is
+// voucherIn is the body of both routes that publish a voucher. The route determines the type, so the body's type is
 // ignored.
-type hmdpVoucherIn struct {
+type voucherIn struct {
 	ShopID      *domain.ID `json:"shopId"`
 	Title       *string    `json:"title"`
 	SubTitle    *string    `json:"subTitle"`
@@ -86,7 +86,7 @@ type hmdpVoucherIn struct {
 	EndTime     *string    `json:"endTime"`
 }
 
-func (in *hmdpVoucherIn) fields() domain.VoucherFields {
+func (in *voucherIn) fields() domain.VoucherFields {
 	return domain.VoucherFields{
 		ShopID:      (*int64)(in.ShopID),
 		Title:       in.Title,
@@ -97,18 +97,18 @@ func (in *hmdpVoucherIn) fields() domain.VoucherFields {
 	}
 }
 
-func (h *hmdpHandler) createVoucher(c *gin.Context) error {
-	var in hmdpVoucherIn
-	if err := bindLenient(c, &in); err != nil {
+func (a *API) createVoucher(c *gin.Context) error {
+	var in voucherIn
+	if err := a.Bind(c, &in); err != nil {
 		return err
 	}
-	return h.create(c, domain.VoucherInput{VoucherFields: in.fields()})
+	return a.create(c, domain.VoucherInput{VoucherFields: in.fields()})
 }
 
 // createSale publishes a flash sale with a limit of one order per user, as in hm-dianping.
-func (h *hmdpHandler) createSale(c *gin.Context) error {
-	var in hmdpVoucherIn
-	if err := bindLenient(c, &in); err != nil {
+func (a *API) createSale(c *gin.Context) error {
+	var in voucherIn
+	if err := a.Bind(c, &in); err != nil {
 		return err
 	}
 
@@ -117,44 +117,78 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 	v.LimitPerUser = &one
 
 	var err error
-	if v.BeginAt, err = h.parseTime("beginTime", in.BeginTime); err != nil {
+	if v.BeginAt, err = a.parseTime("beginTime", in.BeginTime); err != nil {
 		return err
 	}
 
-	if v.EndAt, err = h.parseTime("endTime", in.EndTime); err != nil {
+	if v.EndAt, err = a.parseTime("endTime", in.EndTime); err != nil {
 		return err
 	}
 
-	return h.create(c, v)
+	return a.create(c, v)
 }
 
-func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
-	v, err := h.Vouchers.Create(c.Request.Context(), nil, caller(c).UserID, in)
+func (a *API) create(c *gin.Context, in domain.VoucherInput) error {
+	v, err := a.Vouchers.Create(c.Request.Context(), nil, a.Caller(c).UserID, in)
 	if err != nil {
 		return err
 	}
-	return h.write(c, domain.ID(v.ID))
+	return write(c, domain.ID(v.ID))
+}
+
+// formatTime formats a time in the zone of the pages, without the zone itself, and with milliseconds only if they are
+// not zero.
+func (a *API) formatTime(t time.Time) string {
+	t = t.In(a.Zone)
+	if t.Nanosecond() != 0 {
+		return t.Format("2006-01-02T15:04:05.000")
+	}
+	return t.Format("2006-01-02T15:04:05")
+}
+
+// parseTime parses a time in the zone of the pages; seconds are optional. A time that the end of summer time repeats is the
+// first of both, as in browsers. The error names the field.
+func (a *API) parseTime(field string, text *string) (*time.Time, error) {
+	if text == nil {
+		return nil, nil
+	}
+
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		written, err := time.Parse(layout, *text)
+		if err != nil {
+			continue
+		}
+
+		// The offset of the day before is the first, where the end of summer time repeats a time.
+		for _, days := range []int{-1, 1} {
+			_, offset := written.AddDate(0, 0, days).In(a.Zone).Zone()
+			t := written.Add(-time.Duration(offset) * time.Second).In(a.Zone)
+			if t.Format(layout) == written.Format(layout) {
+				return &t, nil
+			}
+		}
+
+		// The start of summer time skips it.
+		return nil, domain.Invalid(field, "does not exist in the zone %s", a.Zone)
+	}
+
+	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
 // place buys a unit and writes the order's id. In lane queue the order may not be committed yet.
-func (h *hmdpHandler) place(c *gin.Context) error {
-	voucherID, err := pathID(c)
+func (a *API) place(c *gin.Context, voucherID int64) error {
+	id, err := a.placeWithin(c.Request.Context(), a.Caller(c).UserID, voucherID)
 	if err != nil {
 		return err
 	}
 
-	id, err := h.placeWithin(c.Request.Context(), caller(c).UserID, voucherID)
-	if err != nil {
-		return err
-	}
-
-	return h.write(c, domain.ID(id))
+	return write(c, domain.ID(id))
 }
 
 // placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take. A purchase that
 // exceeds it continues, and the next request of the buyer returns its outcome. Errors: those of Orders.Place;
 // domain.ErrUnavailable if ctx ends first.
-func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) (int64, error) {
+func (a *API) placeWithin(ctx context.Context, userID, voucherID int64) (int64, error) {
 	type outcome struct {
 		id  int64
 		err error
@@ -171,7 +205,7 @@ func (h *hmdpHandler) placeWithin(ctx context.Context, userID, voucherID int64) 
 		}()
 
 		// The purchase has its own timeout.
-		order, err := h.Orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
+		order, err := a.Orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
 		o = outcome{order.ID, err}
 	}()
 
