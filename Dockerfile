@@ -16,7 +16,7 @@ ARG TARGETARCH
 ARG VERSION=
 RUN --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -tags=nomsgpack -ldflags="-s -w -X seckill/internal/kit/version.release=$VERSION" -o /out/seckill ./cmd/seckill
+    go build -trimpath -tags=nomsgpack -ldflags="-s -w -X seckill/internal/app.release=$VERSION" -o /out/seckill ./cmd/seckill
 
 # Alpine instead of a distroless image: the health check needs a client, and busybox brings one.
 FROM alpine:3.23.5 AS runtime

@@ -57,9 +57,10 @@ func sendTo(receiver webhook.Client) auth.CodeSender {
 // newReceiver returns a client that signs its calls to url with SECKILL_EVENTS_SECRET.
 func newReceiver(cfg Config, url string, timeout time.Duration, now func() time.Time) webhook.Client {
 	return webhook.Client{
-		URL:    url,
-		Secret: domain.ParseKeyring(cfg.EventsSecret).Signer(),
-		Now:    now,
-		HTTP:   webhook.NewHTTPClient(timeout),
+		URL:       url,
+		Secret:    domain.ParseKeyring(cfg.EventsSecret).Signer(),
+		Now:       now,
+		UserAgent: UserAgent(),
+		HTTP:      webhook.NewHTTPClient(timeout),
 	}
 }

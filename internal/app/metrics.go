@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/handler"
-	"seckill/internal/kit/version"
 	"seckill/internal/lock"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/tracing"
@@ -104,7 +103,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 	registered.NewGauge(prometheus.GaugeOpts{
 		Name:        "seckill_build_info",
 		Help:        "Always 1; the labels describe the build.",
-		ConstLabels: prometheus.Labels{"version": version.String(), "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
 	}).Set(1)
 
 	// Otherwise a counter first appears with the value 1, and rate() misses its first event. The other outcomes of the queue

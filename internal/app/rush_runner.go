@@ -213,6 +213,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushP
 		return causeOr(ctx, err)
 	}
 	defer client.Close()
+	client.UserAgent = UserAgent()
 
 	simulated := &rush.Buyers{
 		Clients:   []*rush.Client{client},

@@ -449,6 +449,7 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 		TrustedProxies:  w.cfg.Proxies,
 		SharedLimits:    p.limits,
 		SecurityContact: w.cfg.Contact,
+		Version:         Version(),
 	}
 }
 
@@ -674,18 +675,20 @@ func (w *wiring) newProvider() provider {
 
 	if w.cfg.PaymentURL != "" {
 		remote := payment.NewHTTP(payment.HTTPConfig{
-			URL:     w.cfg.PaymentURL,
-			Secrets: secrets,
-			Now:     w.now,
+			URL:       w.cfg.PaymentURL,
+			Secrets:   secrets,
+			Now:       w.now,
+			UserAgent: UserAgent(),
 		})
 		return provider{remote, payment.HTTPName, nil, remote}
 	}
 
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
-		Secrets: secrets,
-		Now:     w.now,
-		Log:     w.log,
-		Faults:  w.cfg.Sandbox,
+		Secrets:   secrets,
+		Now:       w.now,
+		Log:       w.log,
+		Faults:    w.cfg.Sandbox,
+		UserAgent: UserAgent(),
 	})
 
 	return provider{sandbox, payment.SandboxName, sandbox, nil}

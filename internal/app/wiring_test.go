@@ -178,7 +178,7 @@ func TestCodesAreSentToURL(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || string(body) != `{"code":"123456","expires_at":"2026-11-11T12:02:00Z","phone":"13800000001"}` ||
-			r.Header.Get(webhook.SignatureHeader) != webhook.Sign([]byte(secret), body, now) {
+			r.Header.Get(webhook.SignatureHeader) != webhook.Sign([]byte(secret), body, now) || r.UserAgent() != UserAgent() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}

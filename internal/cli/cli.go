@@ -17,7 +17,6 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/kit/redisconn"
-	"seckill/internal/kit/version"
 )
 
 // cli is the command line. All commands share the flags and variables of the configuration.
@@ -117,7 +116,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace .
 		kong.Description("A flash-sale backend that cannot oversell."),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = max(exit, code) }),
-		kong.Vars{"version": version.Details()},
+		kong.Vars{"version": app.VersionDetails()},
 		kong.Resolvers(kong.ResolverFunc(secretFile)),
 		kong.UsageOnError(),
 		kong.Help(printHelp),

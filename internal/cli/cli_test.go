@@ -19,7 +19,6 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/app"
-	"seckill/internal/kit/version"
 	"seckill/internal/ops/doctor"
 )
 
@@ -275,7 +274,7 @@ func TestVersionNeedsNoValidConfiguration(t *testing.T) {
 	t.Setenv("SECKILL_ORDER_LANE", "nonsense")
 	for _, arg := range []string{"version", "--version"} {
 		code, stdout, stderr := run(t, arg)
-		require.Equal(t, []any{0, version.Details() + "\n", ""}, []any{code, stdout, stderr})
+		require.Equal(t, []any{0, app.VersionDetails() + "\n", ""}, []any{code, stdout, stderr})
 	}
 }
 

@@ -45,6 +45,7 @@ func (r rushCmd) Run(e *app.Env) error {
 		return err
 	}
 	defer client.Close()
+	client.UserAgent = app.UserAgent()
 
 	if err := client.Reach(e.Ctx); err != nil {
 		return fmt.Errorf("no server answers at %s; start one with \"seckill serve\", or name another one with --url: %w", url, err)

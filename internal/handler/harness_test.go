@@ -231,7 +231,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Payments: e.payments, Subscribers: e.subscribers, Store: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.store}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
-		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys,
+		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys, Version: "1.2.3",
 	}
 	cfg.Search = &service.Search{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
 	cfg.Drafts = &service.Publishing{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}

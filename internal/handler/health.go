@@ -13,7 +13,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/version"
 )
 
 // readyTimeout bounds all checks of /readyz. A check that takes longer has failed.
@@ -29,8 +28,8 @@ type healthOut struct {
 }
 
 // health answers 200 while the process runs, even if a dependency is down: a restart would not repair that.
-func health(c *gin.Context) error {
-	return writeJSON(c, http.StatusOK, healthOut{Status: "ok", Version: version.String()})
+func (a *api) health(c *gin.Context) error {
+	return writeJSON(c, http.StatusOK, healthOut{Status: "ok", Version: a.Version})
 }
 
 type notReadyError struct{ reasons map[string]error }

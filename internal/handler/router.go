@@ -69,6 +69,8 @@ type Config struct {
 	TrustedProxies []string
 	// URI for reports of vulnerabilities, in /.well-known/security.txt; empty: no such file.
 	SecurityContact string
+	// The version of the program, in /healthz.
+	Version string
 	// The zone of times without a zone, which the hm-dianping pages use.
 	Zone *time.Location
 	// Authenticates the cursors of lists; the same on all servers.
@@ -277,7 +279,7 @@ func (r *routes) pages() {
 		r.engine.GET("/.well-known/security.txt", securityTxt(r.SecurityContact, r.Now))
 	}
 
-	r.engine.GET("/healthz", wrap(health))
+	r.engine.GET("/healthz", wrap(r.health))
 	r.engine.GET("/readyz", wrap(ready(r.Ready)))
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/kit/loop"
-	"seckill/internal/kit/version"
 )
 
 func TestSleep(t *testing.T) {
@@ -90,28 +88,4 @@ func TestTaskEndsWithoutALogEntry(t *testing.T) {
 		return ctx.Err()
 	}}.Loop(ctx)
 	require.Empty(t, log.String())
-}
-
-func TestReleaseComesBeforeBuildInfo(t *testing.T) {
-	recorded := func(v string) *debug.BuildInfo { return &debug.BuildInfo{Main: debug.Module{Version: v}} }
-	const pseudo = "v0.0.0-20261122230000-0123456789ab+dirty"
-	require.Equal(t, "1.2.3", version.Of("1.2.3", recorded(pseudo)))
-	require.Equal(t, pseudo, version.Of("", recorded(pseudo)))
-	require.Equal(t, "devel", version.Of("", recorded("(devel)")))
-	require.Equal(t, "devel", version.Of("", recorded("")))
-	require.Equal(t, "devel", version.Of("", nil))
-}
-
-func TestDetailsNameCommit(t *testing.T) {
-	info := &debug.BuildInfo{Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}, {Key: "vcs.time", Value: "2026-11-22T23:00:00Z"},
-	}}
-	require.Equal(t, "1.2.3 (commit 0123456789ab of 2026-11-22T23:00:00Z)", version.DetailsOf("1.2.3", info))
-	require.Equal(t, "devel", version.DetailsOf("devel", &debug.BuildInfo{}))
-	require.Equal(t, "devel", version.DetailsOf("devel", nil))
-}
-
-// A User-Agent is product/version, and both are tokens (RFC 9110, section 10.1.5).
-func TestUserAgentIsAToken(t *testing.T) {
-	require.Regexp(t, "^seckill/[-!#$%&'*+.^_`|~0-9A-Za-z]+$", version.UserAgent())
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"seckill/internal/kit/version"
 	"seckill/internal/ops/rush"
 )
 
@@ -247,10 +246,11 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 	client, err := rush.NewClient(srv.URL, 1)
 	require.NoError(t, err)
 	defer client.Close()
+	client.UserAgent = "seckill/1.2.3"
 	_, err = client.Place(t.Context(), "t", "1", "", "")
 	var p *rush.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)
 	require.Equal(t, 3*time.Second, p.RetryAfter)
-	require.Equal(t, version.UserAgent(), userAgent)
+	require.Equal(t, "seckill/1.2.3", userAgent)
 }

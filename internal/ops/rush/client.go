@@ -14,12 +14,13 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"seckill/internal/kit/version"
 )
 
 // Client calls the API of one server. It is safe for concurrent use.
 type Client struct {
+	// Names the program in its requests.
+	UserAgent string
+
 	base string
 	http *http.Client
 }
@@ -99,7 +100,7 @@ func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, 
 		return nil, fmt.Errorf("build request: %w", err)
 	}
 
-	req.Header.Set("User-Agent", version.UserAgent())
+	req.Header.Set("User-Agent", c.UserAgent)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}

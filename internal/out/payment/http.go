@@ -32,6 +32,8 @@ type HTTPConfig struct {
 	// Sign the calls and the notices.
 	Secrets domain.Keyring
 	Now     func() time.Time
+	// UserAgent names the program in its calls.
+	UserAgent string
 }
 
 // HTTP is a payment provider behind an HTTP API, which docs/payment-provider.json specifies. It is safe for concurrent
@@ -71,10 +73,11 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 	}
 
 	api := webhook.Client{
-		URL:    h.cfg.URL + path,
-		Secret: h.cfg.Secrets.Signer(),
-		Now:    h.cfg.Now,
-		HTTP:   h.client,
+		URL:       h.cfg.URL + path,
+		Secret:    h.cfg.Secrets.Signer(),
+		Now:       h.cfg.Now,
+		UserAgent: h.cfg.UserAgent,
+		HTTP:      h.client,
 	}
 
 	answer, err := api.Post(ctx, body)

@@ -36,6 +36,8 @@ type SandboxConfig struct {
 	Now     func() time.Time
 	Log     *slog.Logger
 	Faults  Faults
+	// UserAgent names the program in its calls.
+	UserAgent string
 }
 
 // Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay,
@@ -193,10 +195,11 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 	}
 
 	hook := webhook.Client{
-		URL:    url,
-		Secret: s.cfg.Secrets.Signer(),
-		Now:    s.cfg.Now,
-		HTTP:   s.client,
+		URL:       url,
+		Secret:    s.cfg.Secrets.Signer(),
+		Now:       s.cfg.Now,
+		UserAgent: s.cfg.UserAgent,
+		HTTP:      s.client,
 	}
 
 	return hook.Send(ctx, body)

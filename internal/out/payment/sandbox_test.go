@@ -20,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/version"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -97,7 +96,7 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 			return entries.String()
 		}
 		sh := &shop{start: time.Now(), answer: answer}
-		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f})
+		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f, UserAgent: "seckill/1.2.3"})
 		s.client.Transport = sh
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -122,7 +121,7 @@ func TestSandboxDeliversNotice(t *testing.T) {
 			Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentSucceeded,
 			Body: shop.received()[0].notice.Body,
 		}, shop.received()[0].notice)
-		require.Equal(t, version.UserAgent(), shop.received()[0].userAgent)
+		require.Equal(t, "seckill/1.2.3", shop.received()[0].userAgent)
 		require.NoError(t, s.Create(t.Context(), &aPayment))
 		time.Sleep(time.Hour)
 		require.Len(t, shop.received(), 2, "a second Create is delivered again")

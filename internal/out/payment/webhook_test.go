@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/version"
 	"seckill/internal/out/webhook"
 )
 
@@ -26,7 +25,7 @@ func newClient(t *testing.T, receive http.HandlerFunc) webhook.Client {
 	t.Helper()
 	server := httptest.NewServer(receive)
 	t.Cleanup(server.Close)
-	c := webhook.Client{URL: server.URL + "/hook?token=hidden", Secret: secret, Now: func() time.Time { return at }, HTTP: webhook.NewHTTPClient(time.Minute)}
+	c := webhook.Client{URL: server.URL + "/hook?token=hidden", Secret: secret, Now: func() time.Time { return at }, UserAgent: "seckill/1.2.3", HTTP: webhook.NewHTTPClient(time.Minute)}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
 }
@@ -34,7 +33,7 @@ func newClient(t *testing.T, receive http.HandlerFunc) webhook.Client {
 func TestPostIsSigned(t *testing.T) {
 	c := newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
-		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != version.UserAgent() ||
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" || r.UserAgent() != "seckill/1.2.3" ||
 			webhook.Verify(secrets, text, r.Header.Get(webhook.SignatureHeader), at) != nil {
 			w.WriteHeader(http.StatusUnauthorized)
 		}

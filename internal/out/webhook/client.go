@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"time"
-
-	"seckill/internal/kit/version"
 )
 
 // maxAnswer bounds the part of an answer that is read, in bytes.
@@ -36,6 +34,8 @@ type Client struct {
 	URL    string
 	Secret []byte
 	Now    func() time.Time
+	// UserAgent names the program in its calls.
+	UserAgent string
 	// Made by NewHTTPClient.
 	HTTP *http.Client
 }
@@ -64,7 +64,7 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 	}
 
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("User-Agent", version.UserAgent())
+	req.Header.Set("User-Agent", c.UserAgent)
 	req.Header.Set(SignatureHeader, Sign(c.Secret, body, c.Now()))
 
 	res, err := c.HTTP.Do(req)

@@ -1,5 +1,4 @@
-// Package version names the version of the running program.
-package version
+package app
 
 import (
 	"fmt"
@@ -7,25 +6,24 @@ import (
 	"sync"
 )
 
-// release is set by the build of a release: go build -ldflags "-X seckill/internal/kit/version.release=1.2.3".
+// release is set by the build of a release: go build -ldflags "-X seckill/internal/app.release=1.2.3".
 var release string
 
-// String returns the version of a release, such as 1.2.3, otherwise the version that the go command recorded, such as
+// Version returns the version of a release, such as 1.2.3, otherwise the version that the go command recorded, such as
 // v0.0.0-20261122230000-0123456789ab, and devel if there is none. It contains no spaces.
-var String = sync.OnceValue(func() string {
+var Version = sync.OnceValue(func() string {
 	info, _ := debug.ReadBuildInfo()
-	return Of(release, info)
+	return versionOf(release, info)
 })
 
-// Details returns the version and, if the go command recorded it, the commit and its time, as
+// VersionDetails returns the version and, if the go command recorded it, the commit and its time, as
 // "1.2.3 (commit 0123456789ab of 2026-11-22T23:00:00Z)".
-func Details() string {
+func VersionDetails() string {
 	info, _ := debug.ReadBuildInfo()
-	return DetailsOf(String(), info)
+	return versionDetailsOf(Version(), info)
 }
 
-// DetailsOf is Details for a version and what the go command recorded.
-func DetailsOf(version string, info *debug.BuildInfo) string {
+func versionDetailsOf(version string, info *debug.BuildInfo) string {
 	recorded := map[string]string{}
 	if info != nil {
 		for _, s := range info.Settings {
@@ -42,8 +40,8 @@ func DetailsOf(version string, info *debug.BuildInfo) string {
 	return fmt.Sprintf("%s (commit %s of %s)", version, commit[:shortCommit], recorded["vcs.time"])
 }
 
-// Of is String for a release and what the go command recorded, of which there may be none.
-func Of(release string, info *debug.BuildInfo) string {
+// info may be nil.
+func versionOf(release string, info *debug.BuildInfo) string {
 	switch {
 	case release != "":
 		return release
@@ -54,4 +52,4 @@ func Of(release string, info *debug.BuildInfo) string {
 }
 
 // UserAgent returns the User-Agent of the program's HTTP requests, such as seckill/1.2.3.
-func UserAgent() string { return "seckill/" + String() }
+func UserAgent() string { return "seckill/" + Version() }
