@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/app/demo"
 	"seckill/internal/domain"
+	"seckill/internal/web"
 )
 
 // demoStart is when the demo of the tests starts for the first time.
@@ -20,7 +20,7 @@ func TestContentIsInOneLanguage(t *testing.T) {
 		t.Setenv("LC_ALL", "")
 		t.Setenv("LC_MESSAGES", "")
 		t.Setenv("LANG", language)
-		shops, _, vouchers, err := demo.Content(demoStart)
+		shops, _, vouchers, err := demoContent(demoStart)
 		require.NoError(t, err)
 		for _, v := range vouchers {
 			shop := shops[v.ShopID-1]
@@ -30,11 +30,11 @@ func TestContentIsInOneLanguage(t *testing.T) {
 		}
 	}
 	t.Setenv("LC_ALL", "zh")
-	require.Regexp(t, `\p{Han}`, demo.RushTitle(7), "LC_ALL comes first")
+	require.Regexp(t, `\p{Han}`, RushTitle(7), "LC_ALL comes first")
 }
 
 func TestContentHasOneSalePerState(t *testing.T) {
-	shops, images, vouchers, err := demo.Content(demoStart)
+	shops, images, vouchers, err := demoContent(demoStart)
 	require.NoError(t, err)
 
 	states := map[domain.SaleState]int{}
@@ -54,7 +54,7 @@ func TestContentHasOneSalePerState(t *testing.T) {
 	}
 }
 
-// shelf is a demo.Store in memory.
+// shelf is a renewalStore in memory.
 type shelf struct{ vouchers []domain.Voucher }
 
 func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {
@@ -80,7 +80,7 @@ func (s *shelf) ChangeVoucher(
 // newShelf returns a demo with many newer vouchers.
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	_, _, vouchers, err := demo.Content(demoStart)
+	_, _, vouchers, err := demoContent(demoStart)
 	require.NoError(t, err)
 	for range 2*domain.MaxPageSize + 1 {
 		vouchers = append(vouchers, domain.Voucher{Title: "a merchant's", Status: domain.VoucherOn})
@@ -94,10 +94,10 @@ func newShelf(t *testing.T) *shelf {
 // TestOneSaleIsAlwaysRunning looks at the demo every 20 minutes for a week, and once more after a month without a server.
 func TestOneSaleIsAlwaysRunning(t *testing.T) {
 	s, now, moved := newShelf(t), demoStart, 0
-	r := demo.Renewal{Store: s, Changed: func(int64) { moved++ }, Now: func() time.Time { return now }}
+	r := demoRenewal{store: s, changed: func(int64) { moved++ }, now: func() time.Time { return now }}
 
 	look := func() {
-		require.NoError(t, r.Run(t.Context()))
+		require.NoError(t, r.run(t.Context()))
 		states := map[domain.SaleState]int{}
 		for _, v := range s.vouchers {
 			if v.Sale != nil {
@@ -123,19 +123,19 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 
 func TestRenamedAndUnpublishedSalesStay(t *testing.T) {
 	s, now := newShelf(t), demoStart
-	r := demo.Renewal{Store: s, Changed: func(int64) {}, Now: func() time.Time { return now }}
-	require.NoError(t, r.Run(t.Context()))
+	r := demoRenewal{store: s, changed: func(int64) {}, now: func() time.Time { return now }}
+	require.NoError(t, r.run(t.Context()))
 	s.vouchers[1].Title, s.vouchers[2].Status = "Breakfast", domain.VoucherOff
 	before := []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt}
 	now = now.AddDate(0, 0, 1)
-	require.NoError(t, r.Run(t.Context()))
+	require.NoError(t, r.run(t.Context()))
 	require.Equal(t, before, []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt})
 }
 
 func TestAccountsAreOfServedCountries(t *testing.T) {
-	all := demo.Accounts("13800000000", []string{"DE", "CN"})
+	all := demoAccounts("13800000000", []string{"DE", "CN"})
 	require.Len(t, all, 5)
-	require.Equal(t, demo.Account{Role: domain.RoleAdmin, Phone: "13800000000"}, all[4])
-	require.Equal(t, []demo.Account{{Role: domain.RoleAdmin, Phone: "+4915112345678"}}, demo.Accounts("+4915112345678", []string{"DE"}))
-	require.Equal(t, domain.RoleViewer, demo.Roles()["13800000011"])
+	require.Equal(t, web.Account{Role: string(domain.RoleAdmin), Phone: "13800000000"}, all[4])
+	require.Equal(t, []web.Account{{Role: string(domain.RoleAdmin), Phone: "+4915112345678"}}, demoAccounts("+4915112345678", []string{"DE"}))
+	require.Equal(t, domain.RoleViewer, demoRoles["13800000011"])
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"seckill/internal/app/demo"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/kit/cache"
@@ -27,12 +26,9 @@ func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, 
 		all[i] = web.Problem(p)
 	}
 
-	// The login dialog offers them.
 	var accounts []web.Account
 	if w.cfg.IsDemo() {
-		for _, a := range demo.Accounts(w.cfg.AdminPhones[0], w.cfg.SMSCountries) {
-			accounts = append(accounts, web.Account{Role: string(a.Role), Phone: a.Phone})
-		}
+		accounts = demoAccounts(w.cfg.AdminPhones[0], w.cfg.SMSCountries)
 	}
 
 	return web.Routes(web.Config{

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"seckill/internal/app/demo"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
@@ -169,7 +168,7 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 	actual := int64(200)
 	begin := now.Add(-time.Minute)
 	end := now.Add(rushWindow)
-	title := demo.RushTitle(stock)
+	title := RushTitle(stock)
 
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{

@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/app/demo"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
@@ -227,7 +226,7 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 		return nil
 	}
 
-	seeded, err := store.SeedDemo(ctx, func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) { return demo.Content(time.Now()) })
+	seeded, err := store.SeedDemo(ctx, func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) { return demoContent(time.Now()) })
 	if err != nil {
 		return err
 	}
@@ -236,11 +235,11 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 		e.Log.Info("demo data stored")
 	}
 
-	return (&demo.Renewal{
-		Store:   store,
-		Changed: func(int64) {},
-		Now:     time.Now,
-	}).Run(ctx)
+	return (&demoRenewal{
+		store:   store,
+		changed: func(int64) {},
+		now:     time.Now,
+	}).run(ctx)
 }
 
 type server struct {

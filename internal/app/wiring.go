@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"seckill/internal/app/demo"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
@@ -213,7 +212,7 @@ func (w *wiring) sharedLimits() *ratelimit.Shared {
 // roles returns the roles by phone of demo mode, or the second factors that protect roles elsewhere.
 func (w *wiring) roles() (map[string]domain.Role, *auth.SecondFactors, error) {
 	if w.cfg.IsDemo() {
-		return demo.Roles(), nil, nil
+		return demoRoles, nil, nil
 	}
 	factors, err := NewSecondFactors(w.secrets)
 	return nil, factors, err
@@ -577,17 +576,17 @@ func (w *wiring) newReporter(p *parts) *alerts.Reporter {
 }
 
 func (w *wiring) renewal(vouchers *service.Vouchers) func(context.Context) {
-	renewal := demo.Renewal{
-		Store:   w.store,
-		Changed: vouchers.Changed,
-		Now:     w.now,
+	renewal := demoRenewal{
+		store:   w.store,
+		changed: vouchers.Changed,
+		now:     w.now,
 	}
 
 	return loop.Task{
 		Name:  "renew the sales of the demo",
 		Every: 5 * time.Second,
 		Log:   w.log,
-		Run:   renewal.Run,
+		Run:   renewal.run,
 	}.Loop
 }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"seckill/internal/app"
-	"seckill/internal/app/demo"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
 )
@@ -64,7 +63,7 @@ func (r rushCmd) Run(e *app.Env) error {
 		return r.runOnServer(e, client, admin)
 	}
 
-	sale, err := client.CreateSale(e.Ctx, admin, demo.RushTitle(r.Stock), r.Stock)
+	sale, err := client.CreateSale(e.Ctx, admin, app.RushTitle(r.Stock), r.Stock)
 	if err != nil {
 		return fmt.Errorf("create the sale: %w", err)
 	}

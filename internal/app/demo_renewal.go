@@ -1,4 +1,4 @@
-package demo
+package app
 
 import (
 	"context"
@@ -8,30 +8,30 @@ import (
 	"seckill/internal/domain"
 )
 
-// Store reads and changes vouchers.
-type Store interface {
+// renewalStore reads and changes vouchers.
+type renewalStore interface {
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
 	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
 }
 
-// Renewal moves the demo's sales that have ended to their next window, so that one is always running and one upcoming.
+// demoRenewal moves the demo's sales that have ended to their next window, so that one is always running and one upcoming.
 // Sales that were renamed or unpublished are left alone.
-type Renewal struct {
-	Store Store
+type demoRenewal struct {
+	store renewalStore
 	// Is called after a sale was moved.
-	Changed func(id int64)
-	Now     func() time.Time
+	changed func(id int64)
+	now     func() time.Time
 
 	// Ids; nil until they are read.
 	sales []int64
 }
 
-// errCurrent ends a change of a sale that need not be moved.
-var errCurrent = errors.New("the sale has not ended")
+// errNotEnded ends a change of a sale that need not be moved.
+var errNotEnded = errors.New("the sale has not ended")
 
-// Run moves the sales that have ended. It must not be called concurrently; several servers may call it.
-func (r *Renewal) Run(ctx context.Context) error {
+// run moves the sales that have ended. It must not be called concurrently; several servers may call it.
+func (r *demoRenewal) run(ctx context.Context) error {
 	if r.sales == nil {
 		if err := r.find(ctx); err != nil {
 			return err
@@ -39,7 +39,7 @@ func (r *Renewal) Run(ctx context.Context) error {
 	}
 
 	for _, id := range r.sales {
-		v, err := r.Store.Voucher(ctx, id)
+		v, err := r.store.Voucher(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -47,39 +47,39 @@ func (r *Renewal) Run(ctx context.Context) error {
 			continue
 		}
 
-		_, err = r.Store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
+		_, err = r.store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
 			// Another server has moved it.
 			if !r.ended(v) {
-				return "", errCurrent
+				return "", errNotEnded
 			}
 
 			before := *v
 			sale := *v.Sale
 			before.Sale = &sale
 
-			v.UpdatedAt = domain.Moment(r.Now())
-			next(v.Sale, r.Now())
+			v.UpdatedAt = domain.Moment(r.now())
+			moveToNextWindow(v.Sale, r.now())
 
 			return before.Changes(v), nil
 		})
 
 		switch {
-		case errors.Is(err, errCurrent):
+		case errors.Is(err, errNotEnded):
 		case err != nil:
 			return err
 		default:
-			r.Changed(id)
+			r.changed(id)
 		}
 	}
 
 	return nil
 }
 
-func (r *Renewal) find(ctx context.Context) error {
+func (r *demoRenewal) find(ctx context.Context) error {
 	found := []int64{}
 	page := domain.Page{Limit: domain.MaxPageSize}
 	for {
-		vouchers, err := r.Store.ListVouchers(ctx, domain.VoucherFilter{Now: r.Now(), Page: page})
+		vouchers, err := r.store.ListVouchers(ctx, domain.VoucherFilter{Now: r.now(), Page: page})
 		if err != nil {
 			return err
 		}
@@ -99,12 +99,12 @@ func (r *Renewal) find(ctx context.Context) error {
 	}
 }
 
-func (r *Renewal) ended(v *domain.Voucher) bool {
-	return isRenewed(v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.Now().Before(v.Sale.EndAt)
+func (r *demoRenewal) ended(v *domain.Voucher) bool {
+	return isRenewed(v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.now().Before(v.Sale.EndAt)
 }
 
-func next(s *domain.Sale, now time.Time) {
-	by := (now.Sub(s.EndAt)/period + 1) * period
+func moveToNextWindow(s *domain.Sale, now time.Time) {
+	by := (now.Sub(s.EndAt)/demoPeriod + 1) * demoPeriod
 	s.BeginAt = s.BeginAt.Add(by)
 	s.EndAt = s.EndAt.Add(by)
 }
