@@ -69,6 +69,16 @@ func startProvider(t *testing.T, shop string) (url string) {
 	return "http://" + addr
 }
 
+// checkOut pays on a page of the provider, as a browser would, and is sent back to the order.
+func checkOut(t *testing.T, page, order string) {
+	t.Helper()
+	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	a, err := rig.SendBy(t.Context(), browser, page, rig.Request{Method: http.MethodPost})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSeeOther, a.Status)
+	require.True(t, strings.HasSuffix(a.Header.Get("Location"), "/orders/"+order))
+}
+
 // TestPaymentsOverHTTP pays and refunds orders at the example of a payment provider, one of them after its cancellation. The money
 // moves once. TestOrderIsNotClosedOverPayment and TestEveryNotice of package handler lose and double notices.
 func TestPaymentsOverHTTP(t *testing.T) {
@@ -87,17 +97,10 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		require.Equal(t, "http", payment["provider"])
 		pages[i] = payment["checkout_url"].(string)
 	}
-	checkOut := func(i int) {
-		browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-		a, err := rig.SendBy(t.Context(), browser, pages[i], rig.Request{Method: http.MethodPost})
-		require.NoError(t, err)
-		require.Equal(t, http.StatusSeeOther, a.Status)
-		require.True(t, strings.HasSuffix(a.Header.Get("Location"), "/orders/"+orders[i]))
-	}
 	p.Must(t, rig.Post("/orders/"+orders[2]+"/cancel", tokens[2], nil))
 	for i := range orders {
-		checkOut(i)
-		checkOut(i) // the buyer's second press
+		checkOut(t, pages[i], orders[i])
+		checkOut(t, pages[i], orders[i]) // the buyer's second press
 	}
 	p.WaitFor(t, tokens[0], orders[0], "paid")
 	p.WaitFor(t, tokens[1], orders[1], "paid")
@@ -111,4 +114,21 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		require.Contains(t, rig.Fetch(t, pages[i]).Text, want, "what the provider has")
 	}
 	s.Verify(t)
+}
+
+// TestLostNoticesAreQueried: the notices of the provider go to another address, and the order is paid nevertheless.
+// TestOrderIsNotClosedOverPayment of package handler shows how; this is about the server that has to ask.
+func TestLostNoticesAreQueried(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	nowhere := "http://" + rig.FreeAddr(t)
+	s := rig.RealStack(t).With("SECKILL_PAYMENT_URL="+startProvider(t, nowhere), "SECKILL_PAYMENT_SECRET="+httpSecret)
+	p := s.Serve(t)
+	token := s.Tokens(t, 1)[0]
+	order := p.Buy(t, token, p.Sale(t, 1)).ID
+
+	payment := p.Must(t, rig.Pay(order, token))["payment"].(map[string]any)
+	checkOut(t, payment["checkout_url"].(string), order)
+
+	p.WaitFor(t, token, order, "paid")
 }
