@@ -25,7 +25,7 @@ func (b *batch) checkPasses(tx *gorm.DB) error {
 
 	for _, p := range placed {
 		if others[p.row.UserID].withPassOf(&p.row) != nil {
-			return b.retryWithPrecheck()
+			return errReadUsers
 		}
 	}
 

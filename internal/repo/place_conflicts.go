@@ -34,7 +34,7 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 		return err
 	}
 	if slices.ContainsFunc(inserted, func(p *pendingInsert) bool { return p.key != nil && elsewhere[p.keyID()] }) {
-		return b.retryWithPrecheck()
+		return errReadUsers
 	}
 
 	if err := b.answerMissing(tx, missing, inserted, elsewhere); err != nil {
@@ -75,15 +75,10 @@ func (b *batch) splitInserts(tx *gorm.DB, count int64) (inserted, missing []*pen
 
 	if int64(len(inserted)) > count {
 		// An earlier call has stored some of these rows.
-		return nil, nil, b.retryWithPrecheck()
+		return nil, nil, errReadUsers
 	}
 
 	return inserted, missing, nil
-}
-
-func (b *batch) retryWithPrecheck() error {
-	b.precheck = true
-	return errRetryBatch
 }
 
 func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, elsewhere map[keyID]bool) error {
@@ -101,7 +96,7 @@ func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, e
 			p.fail(domain.ErrIdempotencyMismatch)
 		case p.answerFrom(others[p.row.UserID]) == nil:
 			// The order that occupied its slot has just ended, or the key has expired.
-			return b.retryWithPrecheck()
+			return errReadUsers
 		}
 	}
 

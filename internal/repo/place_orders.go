@@ -78,19 +78,25 @@ func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert) {
 // If all of them are stored, the COMMIT happened. If only some are, another process may have stored them under the same
 // ids (a stream entry that was delivered twice), and the transaction runs again.
 func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
-	b := &batch{store: s, rows: rows}
+	var known doubts
 	for conflicts, outages := 0, 0; ; {
-		err := s.db.Write(ctx, b.commit)
-		b.unanswered = b.unanswered || sqldb.Unanswered(err)
+		b := &batch{}
+		err := s.db.Write(ctx, func(tx *gorm.DB) error {
+			*b = batch{store: s, rows: rows, doubts: known}
+			return b.commit(tx)
+		})
 
+		known.commit = known.commit || sqldb.Unanswered(err)
 		if len(b.inserts) > 0 {
 			err = s.db.ResolveUnknownCommit(ctx, err, b.allStored)
 		}
 
+		var again *runAgain
 		switch {
 		case errors.Is(err, errNonePlaced):
 			return nil
-		case errors.Is(err, errRetryBatch):
+		case errors.As(err, &again):
+			known = known.and(again.doubts)
 			if conflicts++; conflicts == maxConflicts {
 				return errors.Join(domain.ErrOrderInProgress, err)
 			}
@@ -106,11 +112,40 @@ func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
 
 // Reasons to roll back the transaction of a batch.
 var (
-	// errRetryBatch means that the transaction must run again, with one of its assumptions replaced by a read.
-	errRetryBatch = errors.New("a concurrent order was in conflict")
 	// errNonePlaced means that no row is left to commit. Every row has its result.
 	errNonePlaced = errors.New("no order was placed")
+
+	errReadUsers      = &runAgain{doubts{users: true}}
+	errTakeSaleBySale = &runAgain{doubts{stock: true}}
+	errRunAgain       = &runAgain{}
 )
+
+// runAgain means that the transaction must run again with these doubts.
+type runAgain struct{ doubts }
+
+func (*runAgain) Error() string { return "a concurrent order was in conflict" }
+
+// doubts is what a run of a batch does not assume, because an earlier run was wrong.
+type doubts struct {
+	// That the users have no orders, and their keys no other use. The run reads them before it inserts.
+	users bool
+	// That each sale has enough units. The run takes them sale by sale.
+	stock bool
+	// That no earlier run has stored the rows: its COMMIT was not answered, and may happen even after a read that did not find
+	// them. The run reads as for users.
+	commit bool
+}
+
+func (d doubts) and(o doubts) doubts {
+	return doubts{
+		users:  d.users || o.users,
+		stock:  d.stock || o.stock,
+		commit: d.commit || o.commit,
+	}
+}
+
+// precheck reports whether the existing orders are read before the insert.
+func (d doubts) precheck() bool { return d.users || d.commit }
 
 // pendingInsert is one order of a batch.
 type pendingInsert struct {
@@ -130,18 +165,12 @@ func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.r
 func (p *pendingInsert) keyID() keyID     { return keyID{UserID: p.row.UserID, Key: p.key.Name} }
 func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
 
-// batch is one group commit. Its methods run inside the transaction and may run several times.
+// batch is one run of a group commit.
 type batch struct {
 	store *Store
 	// In the order of arrival.
-	rows []*pendingInsert
-
-	// Read the existing orders before inserting.
-	precheck bool
-	// Take units sale by sale, because one sale has too few.
-	takePerSale bool
-	// Whether a COMMIT was not answered; it may have happened even if a read did not find the rows yet.
-	unanswered bool
+	rows   []*pendingInsert
+	doubts doubts
 
 	// The rows that this run inserts, in the order of arrival.
 	inserts []*pendingInsert
@@ -184,7 +213,7 @@ func (b *batch) commit(tx *gorm.DB) error {
 		return err
 	}
 	if slices.ContainsFunc(b.inserts, (*pendingInsert).fenceEnded) {
-		return errRetryBatch
+		return errRunAgain
 	}
 
 	return nil
@@ -193,8 +222,6 @@ func (b *batch) commit(tx *gorm.DB) error {
 // assign gives each row a slot or a result. A row that is stored already is a success, because a stream entry may be
 // delivered twice.
 func (b *batch) assign(tx *gorm.DB) error {
-	b.inserts = b.inserts[:0]
-	b.followers = b.followers[:0]
 	known, err := b.readKnownOrders(tx)
 	if err != nil {
 		return err
@@ -202,7 +229,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 
 	var existing map[int64]orderRow
 	var elsewhere map[keyID]bool
-	if b.precheck {
+	if b.doubts.precheck() {
 		if existing, err = ordersByID(tx, b.rows); err != nil {
 			return err
 		}
@@ -223,7 +250,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 				p.fail(domain.ErrIDTaken)
 				continue
 			}
-			*p.result = domain.Placed{Order: e.Order, Before: !b.unanswered}
+			*p.result = domain.Placed{Order: e.Order, Before: !b.doubts.commit}
 			continue
 		}
 
@@ -235,7 +262,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		of := known[p.row.UserID]
 		if of.has(p.row.ID) {
 			// It is this order, or another one with its id.
-			return b.retryWithPrecheck()
+			return errReadUsers
 		}
 
 		if blocking := p.answerFrom(of); blocking != nil {
@@ -334,11 +361,11 @@ func idsOf(rows []*pendingInsert) []int64 {
 }
 
 // readKnownOrders reads the orders of the users whose free slot cannot be assumed: of users with a limit above 1 and,
-// if precheck is set, of all users. Then it reads the ended orders of the users' passes as well.
+// with a precheck, of all users. Then it reads the ended orders of the users' passes as well.
 func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	var of []*pendingInsert
 	for _, p := range b.rows {
-		if b.precheck || p.limit > 1 {
+		if b.doubts.precheck() || p.limit > 1 {
 			of = append(of, p)
 		}
 	}
@@ -348,7 +375,7 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 		return nil, err
 	}
 
-	if b.precheck {
+	if b.doubts.precheck() {
 		if err := b.store.addPassOrders(tx, withPass(of), nil, known); err != nil {
 			return nil, err
 		}
@@ -409,8 +436,6 @@ func (b *batch) allStored(tx *gorm.DB) error {
 
 	for _, p := range b.inserts {
 		if r, ok := stored[p.row.ID]; !ok || !sameOrder(&r, &p.row) {
-			// Rows that are stored must not take a unit again.
-			b.precheck = true
 			return gorm.ErrRecordNotFound
 		}
 	}
@@ -468,15 +493,14 @@ func groupBySale(rows []*pendingInsert) []saleGroup {
 func (b *batch) takeUnits(tx *gorm.DB) error {
 	sales := groupBySale(b.inserts)
 	at := b.rows[0].row.CreatedAt
-	if len(sales) > 1 && !b.takePerSale {
+	if len(sales) > 1 && !b.doubts.stock {
 		enough, err := takeFromEach(tx, sales, at)
 		if err != nil || enough {
 			return err
 		}
 
 		// The statement does not report which sale has too few, or another generation.
-		b.takePerSale = true
-		return errRetryBatch
+		return errTakeSaleBySale
 	}
 
 	b.inserts = b.inserts[:0]
@@ -538,7 +562,7 @@ func takeAtMost(tx *gorm.DB, sale saleGroup, at time.Time) (left int, refusal, e
 
 	if enough, err = takeUnits(tx, sale, left, at); err == nil && !enough {
 		// Cannot happen under the lock; if it does, nothing may be committed.
-		err = errRetryBatch
+		err = errRunAgain
 	}
 
 	return left, domain.ErrSoldOut, err
