@@ -105,9 +105,9 @@ func zooKeeperSystem(t testing.TB) system {
 			return newZooKeeper(t, servers, root, WithSessionTimeout(max(lease, MinSessionTimeout)), WithZooKeeperObserver(observe)).Mutex
 		},
 		revoke: func(t testing.TB, name string) {
-			z := newZooKeeper(t, servers, root)
-			for _, child := range children(t, z, name) {
-				require.NoError(t, z.conn.Delete(z.parent(name)+"/"+child, -1))
+			conn := library(t, servers...)
+			for _, path := range children(t, conn, newZooKeeper(t, servers, root), name) {
+				require.NoError(t, conn.Delete(path, -1))
 			}
 		},
 	}

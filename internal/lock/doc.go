@@ -16,7 +16,7 @@
 // it. Its rooms are
 //
 //   - what all locks share: lock.go, hold.go, errors.go, await.go;
-//   - the locks of the product: redlock*.go with exec.go, and zk*.go;
+//   - the locks of the product: redlock*.go with exec.go, and zookeeper.go over package lock/zk;
 //   - the family: client.go, claim.go, hub.go, request.go and script.go for all kinds, then a file for each kind.
 //
 // # Which lock

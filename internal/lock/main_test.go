@@ -22,13 +22,17 @@ import (
 	"seckill/test/env/servers"
 )
 
-// quiet drops go-redis's own log, because tests stop servers on purpose.
+// quiet drops the libraries' own logs, because tests stop servers on purpose.
 type quiet struct{}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+func (quiet) Printf(string, ...any) {}
+
+type quietRedis struct{}
+
+func (quietRedis) Printf(context.Context, string, ...any) {}
 
 func TestMain(m *testing.M) {
-	redis.SetLogger(quiet{})
+	redis.SetLogger(quietRedis{})
 
 	// Tests mostly wait, for leases to end and servers to start. -parallel overrides this value.
 	_ = flag.Set("test.parallel", "16")

@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
+	"seckill/internal/lock/zk"
 )
 
 // Defaults and bounds of a ZooKeeper's options.
@@ -30,19 +26,19 @@ type ZooKeeperOption func(*ZooKeeper)
 // return another one, from 2 to 20 ticks by default. The default is 10 s. A lock stays taken for up to this long after
 // its holder's process died, and its context ends after half of it without a connection to the leader.
 func WithSessionTimeout(d time.Duration) ZooKeeperOption {
-	return func(z *ZooKeeper) { z.requested = d.Truncate(time.Millisecond) }
+	return func(z *ZooKeeper) { z.cfg.SessionTimeout = d.Truncate(time.Millisecond) }
 }
 
 // WithRequestTimeout bounds a TryLock, the time that a Lock waits for its place in the queue, and one attempt to renew
 // or to release, each with the wait for a connection. The default is 2 s, which outlasts most elections of a leader.
 func WithRequestTimeout(d time.Duration) ZooKeeperOption {
-	return func(z *ZooKeeper) { z.timeout = d }
+	return func(z *ZooKeeper) { z.cfg.RequestTimeout = d }
 }
 
 // WithRoot sets the path below which the locks are kept, so that several applications can share an ensemble without
 // sharing locks. The default is /lock. Its nodes are created when they are needed.
 func WithRoot(path string) ZooKeeperOption {
-	return func(z *ZooKeeper) { z.root = path }
+	return func(z *ZooKeeper) { z.cfg.Root = path }
 }
 
 // WithZooKeeperObserver calls fn for each [Event]. fn is called concurrently. It must return quickly, and must not call
@@ -55,143 +51,51 @@ func WithZooKeeperObserver(fn func(Event)) ZooKeeperOption {
 // session, which all its locks share: when a session ends, so do all holds, and a new session replaces it. It is safe
 // for concurrent use.
 type ZooKeeper struct {
-	servers   []string
-	root      string
-	requested time.Duration // session timeout
-	timeout   time.Duration // of a request
-	observe   func(Event)
-
-	conn *zk.Conn
-	// events is closed when the connection's goroutines have ended.
-	events <-chan zk.Event
-	// life ends at Close, with ErrClosed.
-	life context.Context
-	end  context.CancelCauseFunc
-	// work counts the goroutines of this ZooKeeper; begin adds to it.
-	work sync.WaitGroup
-
-	// mu guards the fields below. It is never held during a request.
-	mu     sync.Mutex
-	closed bool
-
-	// transport is the latest connection: when it was made, and the session timeout that the server returned on it.
-	transport   net.Conn
-	dialed      time.Time
-	negotiated  time.Duration
-	isConnected bool
-
-	// session is the latest, nil before the first.
-	session *zkSession
-
-	// changed is closed and replaced when the connection or the session changes.
-	changed chan struct{}
-
-	// watches are closed when the node at their path is gone.
-	watches map[string]chan struct{}
+	cfg     zk.Config
+	observe func(Event)
+	client  *zk.Client
 }
 
 // NewZooKeeper connects to an ensemble in the background and returns without waiting for it. The servers are host:port
 // or host, whose port is then 2181; names are resolved at each connection. It returns an error if there is no server, or
 // an option is out of range. The caller closes the ZooKeeper.
 func NewZooKeeper(servers []string, opts ...ZooKeeperOption) (*ZooKeeper, error) {
-	z := &ZooKeeper{
-		servers:   slices.Clone(servers),
-		root:      DefaultRoot,
-		requested: DefaultSessionTimeout,
-		timeout:   DefaultRequestTimeout,
-		changed:   make(chan struct{}),
-		watches:   map[string]chan struct{}{},
-	}
-
+	z := &ZooKeeper{cfg: zk.Config{
+		Servers:        slices.Clone(servers),
+		Root:           DefaultRoot,
+		SessionTimeout: DefaultSessionTimeout,
+		RequestTimeout: DefaultRequestTimeout,
+	}}
 	for _, opt := range opts {
 		opt(z)
 	}
+
+	session, request := z.cfg.SessionTimeout, z.cfg.RequestTimeout
 	switch {
-	case len(servers) == 0 || slices.Contains(servers, ""):
-		return nil, errors.New("lock: a ZooKeeper needs the addresses of its servers")
-	case z.requested < MinSessionTimeout || z.requested > MaxSessionTimeout:
-		return nil, fmt.Errorf("lock: session timeout of %v, want %v to %v", z.requested, MinSessionTimeout, MaxSessionTimeout)
-	case z.timeout < MinNodeTimeout || z.timeout > MaxNodeTimeout:
-		return nil, fmt.Errorf("lock: request timeout of %v, want %v to %v", z.timeout, MinNodeTimeout, MaxNodeTimeout)
-	case !validRoot(z.root):
-		return nil, fmt.Errorf("lock: root of %q, want a path such as %s", z.root, DefaultRoot)
+	case session < MinSessionTimeout || session > MaxSessionTimeout:
+		return nil, fmt.Errorf("lock: session timeout of %v, want %v to %v", session, MinSessionTimeout, MaxSessionTimeout)
+	case request < MinNodeTimeout || request > MaxNodeTimeout:
+		return nil, fmt.Errorf("lock: request timeout of %v, want %v to %v", request, MinNodeTimeout, MaxNodeTimeout)
 	}
 
-	z.life, z.end = context.WithCancelCause(context.Background())
-
-	// The callback may be called before conn is set.
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	conn, events, err := zk.Connect(z.servers, z.requested,
-		zk.WithDialer(z.dial),
-		zk.WithHostProvider(&serverList{closed: z.life.Done()}),
-		zk.WithEventCallback(z.sessionEvent),
-		zk.WithLogger(noLog{}),
-		zk.WithLogInfo(false),
-	)
+	var err error
+	z.client, err = zk.Connect(z.cfg)
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-
-	z.conn = conn
-	z.events = events
-	z.work.Go(z.heartbeat)
 	return z, nil
 }
-
-func validRoot(path string) bool {
-	elements := strings.Split(path, "/")
-	return len(elements) > 1 && elements[0] == "" && !slices.ContainsFunc(elements[1:], func(e string) bool {
-		return escapeNode(e) != e || e == ""
-	})
-}
-
-// noLog drops the library's messages: its errors are returned by the calls.
-type noLog struct{}
-
-func (noLog) Printf(string, ...any) {}
 
 // Close ends the session, which frees its locks at once. Waits end, and later calls fail, with [ErrClosed]. Holds are
 // lost: their Context ends with cause ErrLost. Close returns when all goroutines have ended, within some 5 s even if the
 // ensemble is unreachable; the session then ends by its timeout. A second call does nothing. The error is always nil.
 func (z *ZooKeeper) Close() error {
-	z.mu.Lock()
-	again := z.closed
-	z.closed = true
-	z.mu.Unlock()
-	if again {
-		return nil
-	}
-	z.end(ErrClosed)
-	z.endSession(ErrClosed)
-
-	// A reply that arrives while the library closes would be written to memory that its caller reads.
-	idle := make(chan struct{})
-	go func() {
-		z.work.Wait()
-		close(idle)
-	}()
-	select {
-	case <-idle:
-	case <-time.After(time.Second):
-	}
-
-	// The library waits for the server for up to 1 s.
-	z.conn.Close()
-	z.dropTransport()
-	for range z.events { //nolint:revive // drains it until it is closed
-	}
-	<-idle
+	z.client.Close()
 	return nil
 }
 
 // Ping returns nil if the leader answers and the session is alive. It waits for that no longer than the request timeout.
-func (z *ZooKeeper) Ping(ctx context.Context) error {
-	ctx, cancel := z.withTimeout(ctx, z.timeout)
-	defer cancel()
-	_, err := z.sync(ctx)
-	return err
-}
+func (z *ZooKeeper) Ping(ctx context.Context) error { return fromZooKeeper(z.client.Ping(ctx)) }
 
 // Mutex returns the mutex with that name, which must not be empty. It sends no request. A waiter has an ephemeral
 // sequential node below the name's node and watches the node before its own, so a release wakes one waiter, in order of
@@ -229,7 +133,7 @@ func (m *zkMutex) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 }
 
 func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, error) {
-	o, err := newOptions(m.z.requested, opts)
+	o, err := newOptions(m.z.cfg.SessionTimeout, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -239,9 +143,6 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 
 	began := time.Now()
 	n, err := m.acquire(ctx, wait)
-	if err != nil {
-		err = fmt.Errorf("lock: %s %q: %w", zooKeeperKind, m.name, err)
-	}
 	if m.z.observe != nil {
 		m.z.observe(acquireEvent(zooKeeperKind, m.name, began, err))
 	}
@@ -253,66 +154,88 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 	for _, opt := range opts {
 		opt(&given)
 	}
-	n.leased = given.lease != 0
-	if !n.leased {
-		o.lease = n.session.timeout / safeFraction
+	keeper := &nodeKeeper{node: n, leased: given.lease != 0}
+	if !keeper.leased {
+		o.lease = n.SafeFor()
 	}
 
 	h := newHold(ctx, grant{
-		keeper:     n,
+		keeper:     keeper,
 		kind:       zooKeeperKind,
 		name:       m.name,
-		token:      n.token,
+		token:      n.Token,
 		lease:      o.lease,
 		fixed:      o.fixed,
-		validUntil: n.validUntil(n.session, time.Now(), o.lease),
+		validUntil: keeper.validUntil(time.Now(), o.lease),
 		observe:    m.z.observe,
-		life:       n.session.life,
+		life:       n.Life(),
 	})
 
 	// The session may outlive the hold: nothing else would delete the node of a hold that was lost.
-	context.AfterFunc(h.ctx, n.startRemoval) //nolint:contextcheck // the hold's own context
+	//nolint:contextcheck // the hold's own context
+	context.AfterFunc(h.ctx, func() { _ = n.Remove(h.ctx) })
 	return h, nil
 }
 
-// acquire queues a node until it is the first. A waiter whose session ends queues again, and tolerates faults for a while.
-func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zkNode, error) {
-	queued := time.Time{} // when the session of a waiter was found to have ended
-	for try := 0; ; try++ {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
-		}
-
-		n := m.z.newNode(m.name)
-		err := n.acquire(ctx, wait)
-		if err == nil {
-			return n, nil
-		}
-
-		err = n.withdraw(ctx, err)
-		if errors.Is(err, errNodeGone) {
-			queued = time.Now()
-		}
-		if !wait || ctx.Err() != nil || errors.Is(err, ErrClosed) || time.Since(queued) > faultWindow {
-			return nil, err
-		}
-
-		_ = sleep(ctx, backoff(try))
+func (m *zkMutex) acquire(ctx context.Context, wait bool) (*zk.Node, error) {
+	n, err := m.z.client.Acquire(ctx, m.name, wait)
+	if err == nil {
+		return n, nil
 	}
+
+	err = fromZooKeeper(err)
+	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
+		err = fmt.Errorf("%w: %w", ErrNotAcquired, errors.Join(err, waitEnded(ctx)))
+	}
+	return nil, fmt.Errorf("lock: %s %q: %w", zooKeeperKind, m.name, err)
 }
 
 func (m *zkMutex) identity() identity {
-	servers := slices.Clone(m.z.servers)
-	return identity{key: zooKeeperKind + ":" + m.z.parent(m.name), server: joinSorted(servers)}
+	return identity{key: zooKeeperKind + ":" + m.z.client.Path(m.name), server: joinSorted(m.z.cfg.Servers)}
 }
 
-func (z *ZooKeeper) parent(name string) string { return z.root + "/" + escapeNode(name) }
-
-// escapeNode makes one element of a path of any name. Distinct names stay distinct, because the percent sign is escaped
-// too. The names "." and ".." are not allowed in paths.
-func escapeNode(name string) string {
-	if name == "." || name == ".." {
-		return strings.ReplaceAll(name, ".", "%2E")
+// fromZooKeeper adds this package's error to one of package zk.
+func fromZooKeeper(err error) error {
+	for _, pair := range [][2]error{
+		{zk.ErrTaken, ErrNotAcquired},
+		{zk.ErrUncertain, ErrUncertain},
+		{zk.ErrGone, ErrNotHeld},
+		{zk.ErrClosed, ErrClosed},
+	} {
+		if errors.Is(err, pair[0]) {
+			err = fmt.Errorf("%w: %w", pair[1], err)
+		}
 	}
-	return url.PathEscape(name)
+	return err
 }
+
+// A nodeKeeper is the keeper of a hold.
+type nodeKeeper struct {
+	node *zk.Node
+	// leased means that the hold has a lease of its own, WithLease.
+	leased bool
+}
+
+// renew implements keeper. Heartbeats keep the session alive; renew finds out whether the node is still there.
+func (k *nodeKeeper) renew(ctx context.Context, d time.Duration) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, d/3)
+	defer cancel()
+
+	began := time.Now()
+	if err := k.node.Check(ctx); err != nil {
+		return time.Time{}, fromZooKeeper(err)
+	}
+	return k.validUntil(began, d), nil
+}
+
+// validUntil returns the end of a hold: that of its lease or, if it has none of its own, that of the session if the
+// leader answers no more.
+func (k *nodeKeeper) validUntil(from time.Time, d time.Duration) time.Time {
+	until := from.Add(d - drift(d))
+	if safe := k.node.SafeUntil(); !k.leased && safe.Before(until) {
+		return safe
+	}
+	return until
+}
+
+func (k *nodeKeeper) release(ctx context.Context) error { return fromZooKeeper(k.node.Remove(ctx)) }

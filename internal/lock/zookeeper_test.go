@@ -2,10 +2,6 @@ package lock
 
 import (
 	"context"
-	"encoding/binary"
-	"fmt"
-	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +15,8 @@ import (
 
 	"seckill/test/env"
 )
+
+// What needs no Hold is tested in package zk.
 
 // newZooKeeper connects with a long request timeout, so that a busy machine does not fail a test; opts can shorten it.
 func newZooKeeper(t testing.TB, servers []string, opts ...ZooKeeperOption) *ZooKeeper {
@@ -34,28 +32,38 @@ func ownRoot(t testing.TB) ZooKeeperOption {
 	return WithRoot("/" + strings.ReplaceAll(t.Name(), "/", "-"))
 }
 
-// children returns the names of the nodes of a lock's attempts.
-func children(t testing.TB, z *ZooKeeper, name string) []string {
+// library returns a connection of the library alone.
+func library(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
-	_, err := z.sync(t.Context())
+	conn, events, err := zk.Connect(servers, DefaultSessionTimeout, zk.WithLogger(quiet{}))
 	require.NoError(t, err)
-	names, _, err := z.conn.Children(z.parent(name))
+	t.Cleanup(func() {
+		conn.Close()
+		for range events { //nolint:revive // until it is closed
+		}
+	})
+	return conn
+}
+
+// children returns the paths of the nodes of a lock's attempts.
+func children(t testing.TB, conn *zk.Conn, z *ZooKeeper, name string) (paths []string) {
+	t.Helper()
+	_, err := conn.Sync("/")
+	require.NoError(t, err)
+	names, _, err := conn.Children(z.client.Path(name))
 	if err != zk.ErrNoNode { //nolint:errorlint // returned as it is
 		require.NoError(t, err)
 	}
-	return names
+	for _, child := range names {
+		paths = append(paths, z.client.Path(name)+"/"+child)
+	}
+	return paths
 }
 
 func queuedNodes(t testing.TB, z *ZooKeeper, name string, n int) {
 	t.Helper()
-	eventually(t, "queued", func() bool { return len(children(t, z, name)) == n })
-}
-
-// watches returns the number of nodes that waiters of z watch.
-func watches(z *ZooKeeper) int {
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	return len(z.watches)
+	conn := library(t, z.cfg.Servers...)
+	eventually(t, "queued", func() bool { return len(children(t, conn, z, name)) == n })
 }
 
 // proxiedZooKeeper returns a ZooKeeper whose only server is behind a proxy, another one without the proxy, and the
@@ -67,171 +75,6 @@ func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeep
 	z = newZooKeeper(t, []string{p.Addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
 	require.NoError(t, Do(soon(t), z.Mutex("a"), nothing))
 	return z, newZooKeeper(t, servers, ownRoot(t)), p
-}
-
-// Parts of requests as they are on the wire: the operation, and the length and the beginning of the path.
-func createOf(z *ZooKeeper, name string) string {
-	return wireOf(1, len(z.parent(name)+"/"+z.newNode(name).prefix), z.parent(name)+"/_c_")
-}
-
-func deleteOf(z *ZooKeeper, name string) string {
-	return wireOf(2, len(z.parent(name)+"/"+z.newNode(name).prefix)+10, z.parent(name)+"/_c_")
-}
-
-func wireOf(operation, length int, path string) string {
-	head := binary.BigEndian.AppendUint32(nil, uint32(operation))
-	return string(binary.BigEndian.AppendUint32(head, uint32(length))) + path
-}
-
-// The sequence numbers of a lock that was always in use overflow.
-func TestPredecessor(t *testing.T) {
-	t.Parallel()
-	node := func(seq int32) string { return fmt.Sprintf("_c_X%s%010d", nodeSuffix, seq) }
-	names := []string{node(math.MaxInt32), node(math.MinInt32 + 1), "foreign", node(math.MinInt32), node(math.MaxInt32 - 1), "x-lock-y"}
-	require.Empty(t, predecessor(names, node(math.MaxInt32-1)))
-	require.Equal(t, node(math.MaxInt32-1), predecessor(names, node(math.MaxInt32)))
-	require.Equal(t, node(math.MaxInt32), predecessor(names, node(math.MinInt32)))
-	require.Equal(t, node(math.MinInt32), predecessor(names, node(math.MinInt32+1)))
-}
-
-// Waiters acquire in order of arrival, and each watches another node: a release wakes one.
-func TestZooKeeperWaitersFormAQueue(t *testing.T) {
-	t.Parallel()
-	ensemble := env.SharedZooKeeper(t)
-	clients := []*ZooKeeper{newZooKeeper(t, ensemble.Servers(), ownRoot(t)), newZooKeeper(t, ensemble.Servers(), ownRoot(t))}
-	const waiting = 6
-	h := must(t)(clients[0].Mutex("a").Lock(soon(t)))
-
-	var got []<-chan outcome
-	for i := range waiting {
-		got = append(got, background(soon(t), clients[i%2].Mutex("a")))
-		queuedNodes(t, clients[0], "a", i+2)
-	}
-	watches := map[string]int{}
-	eventually(t, "all watch", func() bool {
-		clear(watches)
-		for _, n := range ensemble.Nodes {
-			found, err := n.Watches(t.Context())
-			require.NoError(t, err)
-			for path, sessions := range found {
-				if strings.HasPrefix(path, clients[0].root+"/") {
-					watches[path] += sessions
-				}
-			}
-		}
-		return len(watches) == waiting
-	})
-
-	for path, sessions := range watches {
-		require.Equal(t, 1, sessions, path)
-	}
-
-	for i, next := range got {
-		release(t, h)
-		h = arrived(t, next)
-		require.NoError(t, h.Context().Err(), "waiter %d", i)
-	}
-
-	release(t, h)
-	require.Empty(t, children(t, clients[0], "a"))
-}
-
-// Waits that are cut short share a watch of the holder's node, which goes with it.
-func TestCancelledZooKeeperWaitsLeaveNoWatches(t *testing.T) {
-	t.Parallel()
-	z := newZooKeeper(t, env.SharedZooKeeper(t).Servers(), ownRoot(t))
-	h := must(t)(z.Mutex("a").Lock(soon(t)))
-
-	for range 5 {
-		ctx, cancel := context.WithCancel(soon(t))
-		got := background(ctx, z.Mutex("a"))
-		eventually(t, "watched", func() bool { return watches(z) == 1 && len(children(t, z, "a")) == 2 })
-		cancel()
-		require.ErrorIs(t, (<-got).err, ErrNotAcquired)
-		queuedNodes(t, z, "a", 1)
-	}
-	require.Equal(t, 1, watches(z))
-
-	release(t, h)
-	eventually(t, "no watches", func() bool { return watches(z) == 0 })
-}
-
-// The server removes the node of a name that is not used any more, and tokens grow although the sequence begins anew.
-func TestZooKeeperRemovesUnusedNames(t *testing.T) {
-	t.Parallel()
-	z := newZooKeeper(t, env.SharedZooKeeper(t).Servers(), ownRoot(t))
-	h := must(t)(z.Mutex("a").Lock(soon(t)))
-	release(t, h)
-	eventually(t, "the container is gone", func() bool {
-		exists, _, err := z.conn.Exists(z.parent("a"))
-		require.NoError(t, err)
-		return !exists
-	})
-	next := must(t)(z.Mutex("a").Lock(soon(t)))
-	require.Greater(t, next.Token(), h.Token())
-	release(t, next)
-}
-
-// The node before a waiter's goes while the waiter's connection is down. Other requests may be answered before its watch
-// is set again, and the server then be asked for changes since a later time than that of the deletion. It reports it anyway.
-// The library reads that time without synchronization: see .ci/race-suppressions.
-func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
-	if env.RaceDetector && !strings.Contains(os.Getenv("GORACE"), "suppressions=") {
-		t.Skip("needs GORACE with .ci/race-suppressions, as make test sets it")
-	}
-	t.Parallel()
-	servers, long := env.SharedZooKeeper(t).Servers(), WithSessionTimeout(30*time.Second)
-	z, direct := newZooKeeper(t, servers, ownRoot(t), long), newZooKeeper(t, servers, ownRoot(t), long)
-
-	var done atomic.Bool
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer done.Store(true)
-
-	for range 4 {
-		wg.Go(func() {
-			for !done.Load() {
-				_, _, _ = z.conn.Exists("/") // fails while there is no connection
-				time.Sleep(time.Millisecond) // leaves time to the tests beside it
-			}
-		})
-	}
-
-	for range 10 {
-		h := must(t)(persistent{direct.Mutex("a")}.Lock(soon(t)))
-		waits := background(soon(t), persistent{z.Mutex("a")})
-		eventually(t, "watched", func() bool { return watches(z) == 1 })
-		z.dropTransport()
-		release(t, h)
-		release(t, arrived(t, waits))
-	}
-}
-
-// The creation is executed and its reply is lost: the node is found by its name and removed.
-func TestZooKeeperCreateReplyLost(t *testing.T) {
-	t.Parallel()
-	z, direct, p := proxiedZooKeeper(t)
-	for _, lock := range bothWays(z.Mutex("a")) {
-		p.Inject(dropReply, createOf(z, "a"), 1)
-		_, err := lock(soon(t))
-		require.Error(t, err)
-		require.NotErrorIs(t, err, ErrNotAcquired, "a failing server does not mean that the lock is taken")
-		require.NotErrorIs(t, err, ErrUncertain, "the node was removed")
-		require.Equal(t, 1, p.Broken())
-		require.Empty(t, children(t, direct, "a"))
-	}
-}
-
-func TestZooKeeperDeleteReplyLost(t *testing.T) {
-	t.Parallel()
-	var seen recorder
-	z, direct, p := proxiedZooKeeper(t, WithZooKeeperObserver(seen.observe))
-	h := must(t)(z.Mutex("a").TryLock(soon(t)))
-	p.Inject(dropReply, deleteOf(z, "a"), 1)
-	require.NoError(t, h.Release(soon(t)), "the first deletion was executed; the repeated one found nothing")
-	require.Equal(t, 1, p.Broken())
-	require.Empty(t, children(t, direct, "a"))
-	require.Equal(t, 2, seen.count(EventReleased))
 }
 
 // The caller's context ends while the server is silent. What the calls leave behind is removed when it answers again.
@@ -268,8 +111,8 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	h := must(t)(persistent{z.Mutex("a")}.Lock(soon(t)))
 	fixed := must(t)(persistent{z.Mutex("fixed")}.Lock(soon(t), WithLease(time.Hour)))
 	other := must(t)(direct.Mutex("b").Lock(soon(t)))
-	waits := background(soon(t), z.Mutex("b"))
-	eventually(t, "waiting", func() bool { return watches(z) == 1 })
+	waits := background(soon(t), persistent{z.Mutex("b")})
+	queuedNodes(t, direct, "b", 2)
 
 	p.Inject(refuse, anyCmd, always)
 	p.Cut()
@@ -292,6 +135,17 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	require.Equal(t, 2, seen.count(EventLost))
 }
 
+// sessionOf returns the id of the session that has the lock.
+func sessionOf(t testing.TB, z *ZooKeeper, name string) int64 {
+	t.Helper()
+	conn := library(t, z.cfg.Servers...)
+	paths := children(t, conn, z, name)
+	require.Len(t, paths, 1)
+	_, stat, err := conn.Exists(paths[0])
+	require.NoError(t, err)
+	return stat.EphemeralOwner
+}
+
 // The connection breaks for less than a session lives, but for longer than a hold relies on it. The hold is lost and the
 // session continues: it must not keep the lock.
 func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
@@ -299,18 +153,20 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
 	h := must(t)(z.Mutex("a").Lock(soon(t)))
-	id := z.conn.SessionID()
+	session := sessionOf(t, direct, "a")
 
 	p.Inject(refuse, anyCmd, always)
 	p.Cut()
 	requireDone(t, h.Context(), ErrLost)
-	require.Len(t, children(t, direct, "a"), 1, "the context ended too late")
+	require.Equal(t, session, sessionOf(t, direct, "a"), "the context ended too late")
 
 	p.Heal()
 	queuedNodes(t, direct, "a", 0) // without a release
 	require.NoError(t, z.Ping(soon(t)))
-	require.Equal(t, id, z.conn.SessionID(), "the test was too slow")
-	require.NoError(t, TryDo(soon(t), z.Mutex("a"), nothing))
+	require.NoError(t, TryDo(soon(t), z.Mutex("a"), func(context.Context) error {
+		require.Equal(t, session, sessionOf(t, direct, "a"), "the test was too slow")
+		return nil
+	}))
 }
 
 func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
@@ -337,16 +193,10 @@ func cutOff(t *testing.T, ensemble *env.ZooKeeper) {
 	if follower == leader {
 		follower = ensemble.Nodes[1]
 	}
-	witness, events, err := zk.Connect([]string{follower.Addr}, DefaultSessionTimeout, zk.WithLogger(noLog{}))
-	require.NoError(t, err)
-	defer func() {
-		witness.Close()
-		for range events { //nolint:revive // until it is closed
-		}
-	}()
+	witness := library(t, follower.Addr)
 	z := newZooKeeper(t, []string{follower.Addr}, WithSessionTimeout(4*time.Second))
 	h := must(t)(persistent{z.Mutex("cut off")}.Lock(soon(t)))
-	_, _, err = witness.Exists("/")
+	_, _, err := witness.Exists("/")
 	require.NoError(t, err)
 	require.NoError(t, leader.Pause())
 
