@@ -74,7 +74,7 @@ func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeep
 	p = startProxy(t, servers[0])
 	z = newZooKeeper(t, []string{p.Addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
 	require.NoError(t, Do(soon(t), z.Mutex("a"), nothing))
-	return z, newZooKeeper(t, servers, ownRoot(t)), p
+	return z, newZooKeeper(t, servers, ownRoot(t), WithSessionTimeout(MaxSessionTimeout)), p
 }
 
 // The caller's context ends while the server is silent. What the calls leave behind is removed when it answers again.

@@ -109,7 +109,7 @@ func Connect(cfg Config) (*Client, error) {
 	defer c.mu.Unlock()
 	conn, events, err := zk.Connect(cfg.Servers, cfg.SessionTimeout,
 		zk.WithDialer(c.dial),
-		zk.WithHostProvider(&serverList{closed: c.life.Done()}),
+		zk.WithHostProvider(&serverList{life: c.life}),
 		zk.WithEventCallback(c.sessionEvent),
 		zk.WithLogger(noLog{}),
 		zk.WithLogInfo(false),
@@ -153,16 +153,18 @@ func (noLog) Printf(string, ...any) {}
 // Close ends the session, and its nodes with it. It returns when all goroutines have ended, within some 5 s even if the
 // ensemble is unreachable; the session then ends by its timeout. A second call does nothing.
 func (c *Client) Close() {
+	c.end()
+
 	c.mu.Lock()
 	again := c.closed
 	c.closed = true
+	if !again {
+		c.endSession(ErrClosed)
+	}
 	c.mu.Unlock()
 	if again {
 		return
 	}
-
-	c.end()
-	c.endSession(ErrClosed)
 
 	// A reply that arrives while the library closes would be written to memory that its caller reads.
 	idle := make(chan struct{})
@@ -278,7 +280,7 @@ const roundPause = 100 * time.Millisecond
 // A serverList implements zk.HostProvider. Unlike the library's, it leaves names to the dialer, because the addresses of
 // a name may change, and pauses less after a round in which no server has answered.
 type serverList struct {
-	closed  <-chan struct{}
+	life    context.Context
 	servers []string
 	at      int
 	failed  int
@@ -300,18 +302,10 @@ func (l *serverList) Connected() { l.failed = 0 }
 func (l *serverList) Next() (string, bool) {
 	if l.failed == len(l.servers) {
 		l.failed = 0
-		select {
-		case <-time.After(roundPause/2 + rand.N(roundPause)):
-		case <-l.closed:
-		}
+		sleep(l.life, roundPause/2+rand.N(roundPause))
 	}
 
 	l.failed++
 	l.at = (l.at + 1) % len(l.servers)
-	select {
-	case <-l.closed:
-		return l.servers[l.at], true
-	default:
-		return l.servers[l.at], false
-	}
+	return l.servers[l.at], l.life.Err() != nil
 }

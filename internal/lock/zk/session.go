@@ -74,13 +74,8 @@ func (c *Client) suspend(s *session) {
 	c.announce()
 }
 
+// endSession ends the current session, if there is one. The caller holds mu.
 func (c *Client) endSession(why error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.endSessionLocked(why)
-}
-
-func (c *Client) endSessionLocked(why error) {
 	if c.session != nil {
 		c.session.expiry.Stop()
 		c.session.end(why)
@@ -118,7 +113,7 @@ func (c *Client) sessionEvent(e zk.Event) {
 
 	case zk.StateExpired:
 		c.isConnected = false
-		c.endSessionLocked(errExpired)
+		c.endSession(errExpired)
 	}
 }
 
@@ -142,7 +137,7 @@ func (c *Client) confirmLocked(id int64, sent time.Time) {
 
 	// A session that was suspended has ended before.
 	if c.session != nil {
-		c.endSessionLocked(errExpired)
+		c.endSession(errExpired)
 	}
 	c.newSession(id, sent)
 }
