@@ -32,8 +32,6 @@ type claim struct {
 
 	// deferrable means that the next acquire may be delayed to share a round trip.
 	deferrable bool
-	// joined means that the claim is one of the hub's waiters.
-	joined bool
 
 	presence presence
 	// pending is an acquire whose outcome was not awaited.
@@ -174,6 +172,9 @@ func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 // error for the caller. What the server does not confirm at once continues in the background; if a lock may have been
 // taken, the error then matches ErrUncertain.
 func (cl *claim) withdraw(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
+		err = fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
+	}
 	if cl.presence == absent {
 		return err
 	}
@@ -194,24 +195,23 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 	return err
 }
 
-func (cl *claim) sendRelease() *call { return cl.c.exec.submit(cl.releaseOf(cl.id)) }
+func (cl *claim) sendRelease() *call { return cl.c.exec.submit(cl.releaseCall()) }
 
-// releaseOf returns the release of an id. Its reply may hand the lock over to a waiter of this client. That waiter is
-// woken at once; if it has departed, the lock is released again on its behalf. If the reply is lost, all waiters are
-// woken.
-func (cl *claim) releaseOf(id string) *call {
+// releaseCall returns the release of the claim. Its reply may hand the lock over to a waiter of this client, which is
+// woken at once. If the reply is lost, all waiters are woken.
+func (cl *claim) releaseCall() *call {
 	began := time.Now()
 	return &call{
 		script: cl.kind.release,
 		keys:   cl.keys,
-		args:   cl.c.scriptArgs(id, 0, "", cl.extra...),
+		args:   cl.args(0, ""),
 		onReply: func(value any, err error) {
 			reply := readRelease(value)
 			switch {
 			case err != nil && !notExecuted(err):
 				cl.c.hub.wakeAll()
-			case reply.successor != "" && !cl.c.hub.handOver(reply.successor, handoff{since: began, token: reply.token}):
-				cl.c.exec.submit(cl.releaseOf(reply.successor))
+			case reply.successor != "":
+				cl.c.hub.handOver(reply.successor, handoff{since: began, token: reply.token})
 			}
 		},
 	}
@@ -254,7 +254,7 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 }
 
 func (cl *claim) release(ctx context.Context) error {
-	c := cl.releaseOf(cl.id)
+	c := cl.releaseCall()
 	if !cl.c.exec.submitAndWait(ctx, c) {
 		cl.presence = perhapsReleased
 		return waitEnded(ctx)
@@ -307,43 +307,41 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 		return verdict{}, fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
 	}
 
-	// The claim leaves the hub last, because Close waits for that.
-	a, err := cl.attempts(ctx, wait)
-	defer func() { cl.leaveHub(err == nil) }()
-	if err == nil {
-		return a, nil
+	// Queueing costs the server more than a try, and needs the hub. But if the hub has waiters already, this caller
+	// will probably have to wait too.
+	if wait && cl.c.hub.subscribed() {
+		return cl.await(ctx)
 	}
 
-	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
-		err = fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
+	a, err := cl.acquireOnce(ctx, modeTry)
+	switch {
+	case err == nil && a.ok:
+		return a, nil
+	case err == nil && wait:
+		return cl.await(ctx)
+	case err == nil:
+		err = ErrNotAcquired
 	}
 	return verdict{}, cl.withdraw(ctx, err)
 }
 
-// attempts is acquire without the clean-up after an error.
-func (cl *claim) attempts(ctx context.Context, wait bool) (verdict, error) {
-	// Queueing costs the server more than a try, and needs the hub. But if the hub has waiters already, this caller
-	// will probably have to wait too.
-	if !wait || !cl.c.hub.subscribed() {
-		a, err := cl.acquireOnce(ctx, modeTry)
-		if err != nil || a.ok {
-			return a, err
-		}
-		if !wait {
-			return verdict{}, ErrNotAcquired
-		}
-	}
-	return cl.await(ctx)
-}
-
+// await joins the hub's waiters until the claim has the lock. It leaves them last, because Close waits for that.
 func (cl *claim) await(ctx context.Context) (verdict, error) {
 	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves other waiters too
 	if err != nil {
 		return verdict{}, err
 	}
 
-	cl.joined = true
+	defer cl.c.hub.leave(cl.id)
+	a, err := cl.queue(ctx, woken, confirmed)
+	if err != nil {
+		return verdict{}, cl.withdraw(ctx, err)
+	}
+	return a, nil
+}
 
+// queue waits in the queue. After an error the caller calls withdraw.
+func (cl *claim) queue(ctx context.Context, woken, confirmed <-chan struct{}) (verdict, error) {
 	// Behind other waiters of this client, being queued is not urgent, except for an owner, which may pass them.
 	cl.deferrable = cl.c.hub.waitersFor(cl.keys[0]) > 1 && !cl.owned()
 
@@ -380,13 +378,6 @@ func (cl *claim) await(ctx context.Context) (verdict, error) {
 				return a, nil
 			}
 		}
-	}
-}
-
-// leaveHub undoes the join of await. got reports whether the claim has the lock.
-func (cl *claim) leaveHub(got bool) {
-	if cl.joined && cl.c.hub.leave(cl.id, got) {
-		cl.sendRelease()
 	}
 }
 

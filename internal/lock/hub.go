@@ -2,7 +2,6 @@ package lock
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,10 +13,6 @@ const (
 	// and then acquires the lock when it retries.
 	confirmTimeout = time.Second
 
-	// departedTTL is how long a lock may still be handed over to a waiter that has departed: as long as the server
-	// keeps the waiter in the queue, plus a margin.
-	departedTTL = 6 * time.Second
-
 	// idleTimeout is how long a subscription is kept after its last waiter: under contention the next one arrives soon.
 	idleTimeout = 100 * time.Millisecond
 )
@@ -27,12 +22,11 @@ type hub struct {
 	rdb     redis.UniversalClient
 	channel string
 
-	mu       sync.Mutex
-	waiters  map[string]*waiter // by id
-	perLock  map[string]int     // number of waiters by the key of their lock
-	departed []departed         // oldest first
-	sub      *subscription
-	closed   bool
+	mu      sync.Mutex
+	waiters map[string]*waiter // by id
+	perLock map[string]int     // number of waiters by the key of their lock
+	sub     *subscription
+	closed  bool
 
 	waiting   sync.WaitGroup // waiters
 	listening sync.WaitGroup // subscriptions
@@ -49,13 +43,6 @@ type waiter struct {
 type handoff struct {
 	since time.Time // before the lease began
 	token int64
-}
-
-// departed records a waiter that left recently. A request of it that is still in flight can put it into the queue
-// again, and a release can then hand the lock over to it.
-type departed struct {
-	id string
-	at time.Time
 }
 
 // A subscription lasts from the first waiter until idleTimeout after the last.
@@ -116,23 +103,14 @@ func (h *hub) waitersFor(lock string) int {
 	return h.perLock[lock]
 }
 
-// leave removes a waiter; got reports whether it has the lock. It returns true if a lock was handed over to a waiter
-// that departs without using it.
-func (h *hub) leave(id string, got bool) bool {
+func (h *hub) leave(id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 
-	w := h.waiters[id]
-	h.perLock[w.lock]--
-	if h.perLock[w.lock] == 0 {
-		delete(h.perLock, w.lock)
-	}
-
-	unwanted := false
-	if !got {
-		unwanted = w.handoff != nil
-		h.forgetDeparted()
-		h.departed = append(h.departed, departed{id: id, at: time.Now()})
+	lock := h.waiters[id].lock
+	h.perLock[lock]--
+	if h.perLock[lock] == 0 {
+		delete(h.perLock, lock)
 	}
 
 	delete(h.waiters, id)
@@ -140,16 +118,6 @@ func (h *hub) leave(id string, got bool) bool {
 	if sub := h.sub; len(h.waiters) == 0 && sub != nil {
 		sub.idle = time.AfterFunc(idleTimeout, func() { h.retire(sub) })
 	}
-	return unwanted
-}
-
-// forgetDeparted drops records older than departedTTL. The caller holds mu.
-func (h *hub) forgetDeparted() {
-	old := 0
-	for old < len(h.departed) && time.Since(h.departed[old].at) > departedTTL {
-		old++
-	}
-	h.departed = slices.Delete(h.departed, 0, old)
 }
 
 func (h *hub) retire(sub *subscription) {
@@ -214,16 +182,14 @@ func (h *hub) wake(id string) {
 	}
 }
 
-// handOver gives a waiter the lock. It returns false if the waiter has departed without the lock. It returns true for
-// an id that is neither waiting nor departed, because that waiter may have acquired the lock itself.
-func (h *hub) handOver(id string, given handoff) bool {
+// handOver gives a waiter the lock. One that has left has acquired the lock itself, or its own release frees it.
+func (h *hub) handOver(id string, given handoff) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if w, ok := h.waiters[id]; ok {
 		w.handoff = &given
 		notify(w.woken)
 	}
-	return !slices.ContainsFunc(h.departed, func(g departed) bool { return g.id == id })
 }
 
 // takeHandoff returns the lock handed over to a waiter, once, or nil.

@@ -157,7 +157,7 @@ func TestDepartingWaiterForwardsWake(t *testing.T) {
 
 			release(t, h)
 			_ = ignoring.release(ctx) // the other may have retried meanwhile
-			other.hub.leave(ignoring.id, false)
+			other.hub.leave(ignoring.id)
 			release(t, arrived(t, got))
 		})
 		k.nothingLeft(t, rdb, "a")
@@ -231,7 +231,7 @@ func TestUnreachableWaiterIsSkipped(t *testing.T) {
 		second := waiting[1]
 		woken, confirmed, err := second.c.hub.join(second.id, second.keys[0])
 		require.NoError(t, err)
-		defer second.c.hub.leave(second.id, false)
+		defer second.c.hub.leave(second.id)
 		<-confirmed
 
 		release(t, h)
@@ -248,7 +248,7 @@ func TestWaitersRetryAfterReconnect(t *testing.T) {
 	c := newLocks(t, addr)
 	woken, confirmed, err := c.hub.join("me", "")
 	require.NoError(t, err)
-	defer c.hub.leave("me", false)
+	defer c.hub.leave("me")
 	<-confirmed
 	require.Empty(t, woken, "woken by the first confirmation")
 
