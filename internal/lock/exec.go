@@ -217,7 +217,7 @@ func (e *executor) wait(ctx context.Context, c *call) bool {
 	case <-c.done:
 		return true
 	case <-ctx.Done():
-		return e.dropUnsent(c) || c.answered(ctx)
+		return e.dropUnsent(c, waitEnded(ctx)) || c.answered(ctx)
 	}
 }
 
@@ -238,7 +238,7 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 }
 
 // dropUnsent cancels a call that was not sent yet. It returns false if the call was sent or dropped before.
-func (e *executor) dropUnsent(c *call) bool {
+func (e *executor) dropUnsent(c *call, why error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if c.state != callQueued {
@@ -247,7 +247,7 @@ func (e *executor) dropUnsent(c *call) bool {
 
 	if !isClosed(c.done) { // otherwise enqueue has refused it
 		c.state = callDropped
-		c.finish(nil, fmt.Errorf("%w: its caller gave up", errNotSent))
+		c.finish(nil, fmt.Errorf("%w: %w", errNotSent, why))
 	}
 	return true
 }

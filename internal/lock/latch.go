@@ -53,7 +53,7 @@ func (l *Latch) CountDown(ctx context.Context) error {
 	if err := l.check(); err != nil {
 		return err
 	}
-	_, err := l.request(latchDownScript).doDetached(ctx)
+	_, err := l.request(latchDownScript).doAnyway(ctx)
 	return err
 }
 

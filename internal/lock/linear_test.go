@@ -77,7 +77,7 @@ func claimPermits(g *game, c *Client, lock string, lease time.Duration, _ string
 }
 
 func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) error {
-	given, err := c.Semaphore(lock).request(g.giveScript, n).doDetached(ctx)
+	given, err := c.Semaphore(lock).request(g.giveScript, n).doAnyway(ctx)
 	if err == nil && given == 0 {
 		return ErrNotHeld
 	}

@@ -31,26 +31,25 @@ func (n *named) request(s *script, extra ...any) *request {
 	}
 }
 
-// do executes the request. It repeats the request after a lost reply until the reply arrives or ctx ends; after
-// repeatWindow, or the end of ctx, the error matches ErrUncertain. If ctx has ended before, nothing is sent.
+// do executes the request. It repeats the request after a lost reply until the reply arrives or repeatWindow is over; the
+// error then matches ErrUncertain, as it does if ctx ends first. The request continues in the background then. If ctx has
+// ended before, nothing is sent.
 func (r *request) do(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, r.n.fail(waitEnded(ctx))
 	}
-	return r.repeat(ctx, notExecuted)
+	return r.doAnyway(ctx)
 }
 
-// doDetached is do for a change on which other callers depend: if ctx ends, or has ended before, the request continues
-// in the background. It is then repeated after every error, because the caller no longer can.
-func (r *request) doDetached(ctx context.Context) (int64, error) {
+// doAnyway is do for a change on which other callers depend: it is executed even if ctx has ended before.
+func (r *request) doAnyway(ctx context.Context) (int64, error) {
 	type result struct {
 		v   int64
 		err error
 	}
 
-	final := func(err error) bool { return notExecuted(err) && ctx.Err() == nil }
 	got, ok := await(ctx, func() result {
-		v, err := r.repeat(context.WithoutCancel(ctx), final)
+		v, err := r.repeat(ctx)
 		return result{v, err}
 	}, nil)
 	if !ok {
@@ -60,38 +59,29 @@ func (r *request) doDetached(ctx context.Context) (int64, error) {
 	return got.v, got.err
 }
 
-// repeat sends the request until it is answered, for at most repeatWindow. It returns the first error at once if that
-// is final.
-func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, error) {
-	deadline := time.Now().Add(repeatWindow)
-	v, err := r.send(ctx)
-	switch {
-	case err == nil:
-		return v, nil
-	case errors.Is(err, ErrClosed), final(err):
-		return 0, r.n.fail(err)
-	case brokeOff(err):
-		// The reply was not remembered, so that a repetition might change something again.
-		return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
-	}
-
-	repeats, cancel := context.WithDeadline(ctx, deadline)
+// repeat sends the request until it is answered. The end of ctx means only that its caller has left.
+func (r *request) repeat(ctx context.Context) (int64, error) {
+	unending := context.WithoutCancel(ctx)
+	window, cancel := context.WithTimeout(unending, repeatWindow)
 	defer cancel()
-	for try := 0; !errors.Is(err, ErrClosed) && sleep(repeats, backoff(try)); try++ {
-		v, err = r.send(ctx)
+
+	for try := 0; ; try++ {
+		v, err := r.n.run(unending, r.script, r.keys, r.args)
 		if err == nil {
 			return v, nil
 		}
-	}
 
-	if ctx.Err() != nil {
-		err = waitEnded(ctx)
-	}
-	return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
-}
+		// A caller that waits can decide by itself whether to send again what was not executed.
+		closed := errors.Is(err, ErrClosed)
+		if try == 0 && (closed || notExecuted(err) && ctx.Err() == nil) {
+			return 0, r.n.fail(err)
+		}
 
-func (r *request) send(ctx context.Context) (int64, error) {
-	return r.n.run(ctx, r.script, r.keys, r.args)
+		// A script that broke off has not remembered its reply, so a repetition might change something again.
+		if closed || brokeOff(err) || !sleep(window, backoff(try)) {
+			return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
+		}
+	}
 }
 
 // query runs a script that may be executed any number of times. Its reply is a number.
@@ -126,9 +116,6 @@ func (n *named) checkCount(count int64) error {
 
 func (n *named) run(ctx context.Context, s *script, keys []string, args []any) (int64, error) {
 	value, err := n.c.exec.run(ctx, s, keys, args)
-	if errors.Is(err, errNotSent) && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", errNotSent, waitEnded(ctx))
-	}
 	if err != nil {
 		return 0, err
 	}

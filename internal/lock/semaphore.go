@@ -91,7 +91,7 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 		return err
 	}
 
-	given, err := s.request(releaseScript, n).doDetached(ctx)
+	given, err := s.request(releaseScript, n).doAnyway(ctx)
 	if err == nil && given == 0 {
 		err = s.fail(errTooFewHeld)
 	}
