@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -120,19 +119,12 @@ func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any
 	if err != nil {
 		return nil, err
 	}
-	if n.name == "" {
-		return nil, errors.New("lock: a lock needs a name")
+	if err := n.check(); err != nil {
+		return nil, err
 	}
 
-	began := time.Now()
 	cl := n.c.newClaim(n.kind, n.keys, o.lease, extra...)
-	a, err := cl.acquire(ctx, wait)
-	if err != nil {
-		err = fmt.Errorf("lock: %s %q: %w", n.kind.name, n.name, err)
-	}
-	if n.c.observe != nil {
-		n.c.observe(acquireEvent(n.kind.name, n.name, began, err))
-	}
+	a, err := n.acquire(ctx, cl, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -148,4 +140,16 @@ func (n *named) lock(ctx context.Context, opts []Option, wait bool, extra ...any
 		observe:    n.c.observe,
 		life:       n.c.life,
 	}), nil
+}
+
+func (n *named) acquire(ctx context.Context, cl *claim, wait bool) (verdict, error) {
+	began := time.Now()
+	a, err := cl.acquire(ctx, wait)
+	if err != nil {
+		err = n.fail(err)
+	}
+	if n.c.observe != nil {
+		n.c.observe(acquireEvent(n.kind.name, n.name, began, err))
+	}
+	return a, err
 }

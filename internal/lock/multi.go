@@ -243,7 +243,7 @@ func (p *parts) release(ctx context.Context) error {
 type identity struct {
 	key    string // of the lock, which begins with the prefix and the kind
 	server string // addresses of the servers that hold it
-	shared bool
+	side   int    // of a read-write lock: 0 exclusive, 1 shared
 }
 
 // identified is implemented by the locks of this package that have an identity.
@@ -254,11 +254,14 @@ func (n *named) identity() identity {
 }
 
 func (s *rwSide) identity() identity {
-	return identity{
+	id := identity{
 		key:    keysOf(s.c.prefix, s.kind.name, s.name)[0],
 		server: serverOf(s.c.hub.rdb),
-		shared: s.kind == rwReadKind,
 	}
+	if s.kind == rwReadKind {
+		id.side = 1
+	}
+	return id
 }
 
 func (l *redLock) identity() identity {
@@ -273,16 +276,7 @@ func (l *redLock) identity() identity {
 func (p identity) same(other identity) bool { return p.key == other.key && p.server == other.server }
 
 func (p identity) compare(other identity) int {
-	switch {
-	case !p.same(other):
-		return cmp.Or(cmp.Compare(p.key, other.key), cmp.Compare(p.server, other.server))
-	case p.shared == other.shared:
-		return 0
-	case p.shared:
-		return 1
-	default:
-		return -1
-	}
+	return cmp.Or(cmp.Compare(p.key, other.key), cmp.Compare(p.server, other.server), cmp.Compare(p.side, other.side))
 }
 
 // serverOf returns the address of the Redis behind a client. Clients that discover the address themselves, through a

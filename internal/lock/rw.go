@@ -189,18 +189,8 @@ func (h *Hold) downgrade(ctx context.Context, cl *claim) (*Hold, error) {
 // sendDowngrade sends the downgrade, with retries, until it is answered, h ends, or releaseWindow is over. It returns
 // the grant of the new hold, and whether the server may have executed the downgrade.
 func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (grant, bool, error) {
-	as := func(k *kind) *claim {
-		return &claim{
-			c:     cl.c,
-			kind:  k,
-			keys:  cl.keys,
-			id:    cl.id,
-			lease: cl.lease,
-			extra: cl.extra,
-		}
-	}
-
-	downgrader := as(rwDowngradeKind)
+	downgrader := *cl
+	downgrader.kind = rwDowngradeKind
 	deadline := time.Now().Add(releaseWindow)
 	executed := false
 	for try := 0; ; try++ {
@@ -215,8 +205,10 @@ func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (grant, bool, error
 		validUntil, err := downgrader.renew(ctx, lease)
 		switch {
 		case err == nil:
+			reader := *cl
+			reader.kind = rwReadKind
 			g := h.g // name, token, observer and so on
-			g.keeper = as(rwReadKind)
+			g.keeper = &reader
 			g.lease = lease
 			g.validUntil = validUntil
 			return g, true, nil

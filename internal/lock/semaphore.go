@@ -68,16 +68,9 @@ func (s *Semaphore) acquire(ctx context.Context, n int64, wait bool) error {
 		return err
 	}
 
-	began := time.Now()
 	cl := s.c.newClaim(s.kind, nil, unleased, n)
 	cl.keys = requestKeys(s.keys, cl.id)
-	_, err := cl.acquire(ctx, wait)
-	if err != nil {
-		err = s.fail(err)
-	}
-	if s.c.observe != nil {
-		s.c.observe(acquireEvent(s.kind.name, s.name, began, err))
-	}
+	_, err := s.named.acquire(ctx, cl, wait)
 	return err
 }
 
