@@ -28,8 +28,9 @@ type Locker interface {
 type Option func(*options)
 
 type options struct {
-	lease time.Duration
-	fixed bool // no watchdog
+	lease  time.Duration
+	leased bool // by WithLease
+	fixed  bool // no watchdog
 }
 
 // WithLease fixes the lease to d, from MinLease to MaxLease, and switches the watchdog off: the hold ends with the
@@ -37,6 +38,7 @@ type options struct {
 func WithLease(d time.Duration) Option {
 	return func(o *options) {
 		o.lease = d
+		o.leased = true
 		o.fixed = true
 	}
 }

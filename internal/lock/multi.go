@@ -250,15 +250,8 @@ type identity struct {
 type identified interface{ identity() identity }
 
 func (n *named) identity() identity {
-	return identity{key: n.keys[0], server: serverOf(n.c.hub.rdb)}
-}
-
-func (s *rwSide) identity() identity {
-	id := identity{
-		key:    keysOf(s.c.prefix, s.kind.name, s.name)[0],
-		server: serverOf(s.c.hub.rdb),
-	}
-	if s.kind == rwReadKind {
+	id := identity{key: n.keys[0], server: serverOf(n.c.hub.rdb)}
+	if n.kind == rwReadKind {
 		id.side = 1
 	}
 	return id

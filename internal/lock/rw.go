@@ -50,7 +50,15 @@ type RWMutex struct{ read, write rwSide }
 
 // RW returns the read-write lock with that name, which must not be empty. It sends no command.
 func (c *Client) RW(name string) *RWMutex {
-	return &RWMutex{rwSide{c, rwReadKind, name}, rwSide{c, rwWriteKind, name}}
+	side := func(k *kind) rwSide {
+		return rwSide{named{
+			c:    c,
+			kind: k,
+			name: name,
+			keys: rwKeys(c.prefix, name, ""),
+		}}
+	}
+	return &RWMutex{read: side(rwReadKind), write: side(rwWriteKind)}
 }
 
 // Read returns the shared side of the lock.
@@ -59,12 +67,8 @@ func (m *RWMutex) Read() Locker { return &m.read }
 // Write returns the exclusive side of the lock.
 func (m *RWMutex) Write() Locker { return &m.write }
 
-// An rwSide is one of the two sides.
-type rwSide struct {
-	c    *Client
-	kind *kind
-	name string
-}
+// An rwSide is one of the two sides. Its keys are without those of an owner.
+type rwSide struct{ named }
 
 // Lock implements [Locker].
 func (s *rwSide) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
@@ -78,12 +82,8 @@ func (s *rwSide) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 
 func (s *rwSide) take(ctx context.Context, opts []Option, wait bool) (*Hold, error) {
 	owner := ownerOf(ctx)
-	n := named{
-		c:    s.c,
-		kind: s.kind,
-		name: s.name,
-		keys: rwKeys(s.c.prefix, s.name, Owner(owner)),
-	}
+	n := s.named
+	n.keys = rwKeys(n.c.prefix, n.name, Owner(owner))
 	return n.lock(ctx, opts, wait, owner)
 }
 

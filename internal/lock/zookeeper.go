@@ -150,14 +150,10 @@ func (m *zkMutex) lock(ctx context.Context, opts []Option, wait bool) (*Hold, er
 		return nil, err
 	}
 
-	var given options
-	for _, opt := range opts {
-		opt(&given)
-	}
-	keeper := &nodeKeeper{node: n, leased: given.lease != 0}
-	if !keeper.leased {
+	if !o.leased {
 		o.lease = n.SafeFor()
 	}
+	keeper := &nodeKeeper{node: n, leased: o.leased}
 
 	h := newHold(ctx, grant{
 		keeper:     keeper,
