@@ -64,39 +64,6 @@ func TestTokensIncrease(t *testing.T) {
 // reenteredKinds can be acquired again by their owner.
 var reenteredKinds = []lockKind{reentrant, writing}
 
-func TestReentry(t *testing.T) {
-	each(t, reenteredKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		stranger := soon(t)
-		ctx := WithOwner(stranger, NewOwner())
-		l, elsewhere := k.lock(newLocks(t, addr), "a"), k.lock(newLocks(t, addr), "a")
-		outer := must(t)(l.Lock(ctx))
-		inner := must(t)(l.TryLock(ctx))
-		third := must(t)(elsewhere.Lock(ctx)) // the same owner in another process
-		assert.Equal(t, outer.Token(), inner.Token())
-		assert.Equal(t, outer.Token(), third.Token())
-		for _, other := range []context.Context{stranger, WithOwner(stranger, NewOwner()), WithOwner(stranger, "")} {
-			_, err := l.TryLock(other)
-			require.ErrorIs(t, err, ErrNotAcquired)
-		}
-
-		// In any order; each once.
-		for _, h := range []*Hold{outer, third} {
-			release(t, h, h)
-			requireDone(t, h.Context(), ErrReleased)
-			_, err := l.TryLock(stranger)
-			require.ErrorIs(t, err, ErrNotAcquired, "a partial release")
-		}
-		require.NoError(t, inner.Context().Err())
-		require.NoError(t, inner.Extend(ctx, time.Minute))
-		release(t, inner)
-		nothingLeft(t, newClient(t, addr))
-
-		h := must(t)(l.TryLock(stranger))
-		assert.Greater(t, h.Token(), inner.Token())
-		release(t, h)
-	})
-}
-
 // A shorter lease inside a longer one, and the other way round. A hold whose lease has ended is over, even if others of
 // its owner continue.
 func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
@@ -145,7 +112,7 @@ func TestReentryPassesTheQueue(t *testing.T) {
 				outer := must(t)(k.lock(c, "a").Lock(owner))
 				got := background(ctx, k.block(waiting, "a"))
 				k.queued(t, rdb, "a", 1)
-				release(t, must(t)(k.lock(c, "a").Lock(owner)))
+				release(t, must(t)(k.lock(c, "a").TryLock(owner)))
 				require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
 				release(t, outer)
 				release(t, arrived(t, got))

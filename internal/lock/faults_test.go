@@ -89,23 +89,6 @@ func TestReleaseReplyLost(t *testing.T) {
 	})
 }
 
-// Renewals that fail are repeated until one succeeds.
-func TestRenewReplyLost(t *testing.T) {
-	each(t, allLeased, startServer, func(t *testing.T, addr string, k lockKind) {
-		var seen recorder
-		c, p := k.faulty(t, addr, WithWatchdog(6*time.Second), WithObserver(seen.observe))
-		h := must(t)(k.lock(c, "a").Lock(soon(t)))
-		first := h.ValidUntil()
-
-		p.Inject(dropReply, k.renew.sha, 2)
-		eventually(t, "renewed", func() bool { return h.ValidUntil().After(first) })
-		assert.Equal(t, 2, seen.count(EventRenewFailed))
-
-		release(t, h)
-		assert.Zero(t, seen.count(EventLost))
-	})
-}
-
 // No renewal is executed: the hold ends before the server frees the lock, and then the waiter acquires it.
 func TestFailedRenewalsEndHold(t *testing.T) {
 	env.Full(t)
@@ -198,23 +181,6 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 			release(t, next)
 			k.nothingLeft(t, rdb, "a")
 		}
-	})
-}
-
-// The server hangs, rather than refuses, for longer than the lease. That does not delay the end of the hold.
-func TestServerPausedBeyondLease(t *testing.T) {
-	each(t, allLeased, ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
-		ctx := soon(t)
-		c := newLocks(t, server.Addr, WithWatchdog(2*time.Second))
-		k.ready(t, c, "a")
-		h := must(t)(persistent{k.lock(c, "a")}.Lock(ctx))
-
-		require.NoError(t, server.Pause())
-		requireDone(t, h.Context(), ErrLost)
-		require.NoError(t, server.Resume())
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-		release(t, must(t)(persistent{k.block(c, "a")}.Lock(ctx)))
-		k.nothingLeft(t, newClient(t, server.Addr), "a")
 	})
 }
 

@@ -129,6 +129,9 @@ func TestMultiOrder(t *testing.T) {
 	want := "lock:fair:{b}, lock:mutex:{a}, lock:mutex:{b}"
 	assert.Equal(t, want, namesIn(c.Mutex("b"), c.Mutex("a"), c.Fair("b")))
 	assert.Equal(t, want, namesIn(Multi(other.Fair("b"), c.Mutex("b")), other.Mutex("b"), other.Mutex("a")), "each once")
+	rw, ok := Multi(c.RW("a").Read(), c.RW("a").Write()).(*multi)
+	require.True(t, ok)
+	assert.Equal(t, []Locker{c.RW("a").Write()}, rw.locks, "the exclusive side includes the shared one")
 
 	var called []string
 	second, first := recordingLocker{c.Mutex("y"), "second", &called}, recordingLocker{c.Mutex("x"), "first", &called}

@@ -201,7 +201,8 @@ func faultyDowngrade(t *testing.T, addr string, opts ...ClientOption) (*Client, 
 	return c, p
 }
 
-// The downgrade was executed, and is repeated until its reply arrives.
+// A downgrade whose reply is lost is repeated, and executed once. If no reply ever arrives, its hold is not used, and
+// nothing is left behind.
 func TestDowngradeReplyLost(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
@@ -210,8 +211,8 @@ func TestDowngradeReplyLost(t *testing.T) {
 	var seen recorder
 	c, p := faultyDowngrade(t, addr, WithObserver(seen.observe))
 	m := c.RW("a")
-	w := must(t)(m.Write().Lock(ctx))
 
+	w := must(t)(m.Write().Lock(ctx))
 	p.Inject(dropReply, rwDowngradeKind.renew.sha, 3)
 	r := must(t)(m.Downgrade(ctx, w))
 	require.Equal(t, 3, p.Broken())
@@ -219,24 +220,15 @@ func TestDowngradeReplyLost(t *testing.T) {
 	release(t, w, r)
 	assert.Zero(t, seen.count(EventLost))
 	nothingLeft(t, rdb)
-}
-
-// The downgrade may have been executed, and no reply ever arrives: its hold is not used, and nothing is left behind.
-func TestDowngradeUnconfirmed(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	var seen recorder
-	c, p := faultyDowngrade(t, addr, WithObserver(seen.observe))
 
 	for _, how := range []fault{dropReply, refuse} {
-		w := must(t)(c.RW("a").Write().Lock(ctx))
+		w := must(t)(m.Write().Lock(ctx))
 		p.Inject(how, rwDowngradeKind.renew.sha, always)
-		_, err := c.RW("a").Downgrade(ctx, w)
+		_, err := m.Downgrade(ctx, w)
 		require.ErrorIs(t, err, ErrUncertain)
 		requireDone(t, w.Context(), ErrLost)
 		p.Heal()
-		nothingLeft(t, newClient(t, addr))
+		nothingLeft(t, rdb)
 		require.ErrorIs(t, w.Release(ctx), ErrLost)
 	}
 	assert.Equal(t, 2, seen.count(EventLost))
