@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -150,12 +149,10 @@ func (p *parts) each(fn func(*Hold) error) []error {
 }
 
 func (p *parts) lease() time.Duration {
-	shortest := time.Duration(0)
-	for i, h := range p.holds {
+	shortest := MaxLease
+	for _, h := range p.holds {
 		h.mu.Lock()
-		if i == 0 || h.lease < shortest {
-			shortest = h.lease
-		}
+		shortest = min(shortest, h.lease)
 		h.mu.Unlock()
 	}
 	return shortest
@@ -302,7 +299,7 @@ func joinSorted(addrs []string) string {
 func flatten(ls []Locker) ([]Locker, error) {
 	var flat []Locker
 	for i, l := range ls {
-		if v := reflect.ValueOf(l); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		if isNil(l) {
 			return nil, fmt.Errorf("lock: lock %d of a Multi is nil", i)
 		}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -140,19 +141,9 @@ func (l *RedLocks) Lock(name string) Locker {
 }
 
 // isNil also detects a nil pointer in the interface, the usual form of a client field that was never set.
-func isNil(rdb redis.UniversalClient) bool {
-	switch c := rdb.(type) {
-	case nil:
-		return true
-	case *redis.Client:
-		return c == nil
-	case *redis.ClusterClient:
-		return c == nil
-	case *redis.Ring:
-		return c == nil
-	default:
-		return false
-	}
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // bounded returns a client that bounds a command on the network by d: a client without ContextTimeoutEnabled ignores

@@ -40,20 +40,16 @@ const (
 // clear reports whether the session's key is certainly not on the node.
 func (s keyState) clear() bool { return s == keyMissing || s == keyDeleted }
 
-// joint has redsync's scripts, all of which have one key, in the form that an executor sends.
-var joint = struct {
-	mu sync.Mutex
-	of map[*redsyncredis.Script]*script
-}{of: map[*redsyncredis.Script]*script{}}
+// jointScripts has redsync's scripts, all of which have one key, in the form that an executor sends: a *script for each
+// *redsyncredis.Script.
+var jointScripts sync.Map
 
 func jointScript(s *redsyncredis.Script) *script {
-	joint.mu.Lock()
-	defer joint.mu.Unlock()
-
-	if joint.of[s] == nil {
-		joint.of[s] = newJointScript(s.Src)
+	joint, known := jointScripts.Load(s)
+	if !known {
+		joint, _ = jointScripts.LoadOrStore(s, newJointScript(s.Src))
 	}
-	return joint.of[s]
+	return joint.(*script)
 }
 
 // A vote is a node's reply: yes, no, or an error instead of one.

@@ -260,7 +260,6 @@ func sequence(name string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// await waits until the node with that name is gone, and looks again.
 func (n *Node) await(ctx context.Context, name string) (string, error) {
 	patience, cancel := withTimeout(ctx, faultWindow)
 	gone, err := n.c.watch(patience, n.parent+"/"+name)
