@@ -17,10 +17,8 @@ import (
 
 var echo = newScript(`return ARGV[5]`)
 
-func echoArgs(text string) []any { return []any{"", "", 0, "", text} }
-
-func echoCall(text string) *call {
-	return &call{script: echo, keys: []string{"a"}, args: echoArgs(text)}
+func callOf(s *script, text string) *call {
+	return &call{script: s, keys: []string{"a"}, args: []any{"", "", 0, "", text}}
 }
 
 func isSent(c *call, e *executor) bool {
@@ -29,97 +27,82 @@ func isSent(c *call, e *executor) bool {
 	return c.state == callSent
 }
 
-func newTestExecutor(t *testing.T, addr string) *executor {
+// newTestExecutor returns an executor that tolerates a machine that stalls, with echo loaded, and its round trips since.
+func newTestExecutor(t *testing.T, addr string) (*executor, *trips) {
 	t.Helper()
-	e := newExecutor(newClient(t, addr), commandTimeout)
+	rdb := newClient(t, addr)
+	e := newExecutor(rdb, commandTimeout)
 	e.timeout = longTimeout
 	t.Cleanup(e.close)
-	return e
+	requireEchoes(t, e, e.submit(callOf(echo, "0")))
+	return e, tripsOf(rdb)
+}
+
+// requireEchoes waits for calls of echo, each of which has its number as text.
+func requireEchoes(t *testing.T, e *executor, calls ...*call) {
+	t.Helper()
+	for i, c := range calls {
+		require.True(t, e.wait(soon(t), c))
+		require.NoError(t, c.err)
+		require.Equal(t, strconv.Itoa(i), c.value)
+	}
 }
 
 // The calls submitted while a batch is in flight form the next batch. Each gets its own reply.
 func TestCallersShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	server := env.StartRedis(t)
-	rdb := newClient(t, server.Addr)
-	seen := tripsOf(rdb)
-	e := newExecutor(rdb, commandTimeout)
-	defer e.close()
-	e.maxInFlight, e.timeout = 1, longTimeout
-	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
-	require.NoError(t, err)
-	before := seen.scripts()
+	e, seen := newTestExecutor(t, server.Addr)
+	e.maxInFlight = 1
 
 	require.NoError(t, server.Pause())
-	calls := []*call{e.submit(echoCall("0"))}
+	calls := []*call{e.submit(callOf(echo, "0"))}
 	eventually(t, "sent", func() bool { return isSent(calls[0], e) })
 	for i := range 20 {
-		calls = append(calls, e.submit(echoCall(strconv.Itoa(i+1))))
+		calls = append(calls, e.submit(callOf(echo, strconv.Itoa(i+1))))
 	}
-
 	require.NoError(t, server.Resume())
-	for i, c := range calls {
-		require.True(t, e.wait(soon(t), c))
-		require.NoError(t, c.err)
-		require.Equal(t, strconv.Itoa(i), c.value)
-	}
-	assert.Equal(t, 2, seen.scripts()-before)
+	requireEchoes(t, e, calls...)
+	assert.Equal(t, 2, seen.scripts())
 }
 
 // A deferrable call is sent with the next call that is not deferrable, or alone if there is none, even if the executor
 // is closed.
 func TestDeferrableCallsShareRoundTrips(t *testing.T) {
 	t.Parallel()
-	rdb := newClient(t, startRedis(t))
-	seen := tripsOf(rdb)
-	e := newExecutor(rdb, commandTimeout)
-	e.timeout = longTimeout
-	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
-	require.NoError(t, err)
-	post := func(deferrable bool) *call {
-		return e.submit(&call{script: echo, keys: []string{"a"}, args: echoArgs("x"), deferrable: deferrable})
+	e, seen := newTestExecutor(t, startRedis(t))
+	deferrable := func(text string) *call {
+		c := callOf(echo, text)
+		c.deferrable = true
+		return e.submit(c)
 	}
-	answered := func(calls ...*call) {
-		for _, c := range calls {
-			require.True(t, e.wait(soon(t), c))
-			require.NoError(t, c.err)
-			require.Equal(t, "x", c.value)
-		}
-	}
+
 	together := false
 	for range 50 { // unless the timer fires first
 		before := seen.scripts()
-		answered(post(true), post(true), post(false))
+		requireEchoes(t, e, deferrable("0"), deferrable("1"), e.submit(callOf(echo, "2")))
 		together = together || seen.scripts() == before+1
 	}
 	require.True(t, together)
-	answered(post(true))
+	requireEchoes(t, e, deferrable("0"))
 
-	left, leave := context.WithCancel(context.Background())
-	leave()
-	dropped := post(true)
-	require.True(t, e.wait(left, dropped))
-	if dropped.err != nil { // it was not sent yet
-		require.ErrorIs(t, dropped.err, errNotSent)
-	}
-	last := post(true)
+	last := deferrable("0")
 	e.close()
-	answered(last)
+	requireEchoes(t, e, last)
 }
 
 // A script of a batch that fails or is not loaded does not affect the others.
 func TestBatchedCommandsFailSeparately(t *testing.T) {
 	t.Parallel()
-	addr := startServer(t)
-	e := newTestExecutor(t, addr)
-	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("known"))
-	require.NoError(t, err)
+	e, _ := newTestExecutor(t, startServer(t))
 	fail := newScript(`return redis.error_reply('REFUSED for good')`)
 	unknown := newScript(`return 'unknown ' .. ARGV[5]`)
 
 	var calls []*call
 	for _, s := range []*script{echo, fail, unknown, echo, unknown} {
-		calls = append(calls, &call{script: s, keys: []string{"a"}, args: echoArgs("x"), done: make(chan struct{})})
+		c := callOf(s, "x")
+		c.done = make(chan struct{})
+		calls = append(calls, c)
 	}
 	missing := e.roundTrip(soon(t), calls, true)
 	require.Len(t, missing, 3, "fail was never loaded either")
@@ -138,18 +121,16 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	server := env.StartRedis(t)
-	e := newTestExecutor(t, server.Addr)
+	e, _ := newTestExecutor(t, server.Addr)
 	e.maxInFlight = 1
-	_, err := e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
-	require.NoError(t, err)
 	e.timeout = 6 * time.Second // in which the queue is filled
 	require.NoError(t, server.Pause())
-	inFlight := e.submit(echoCall("x"))
+	inFlight := e.submit(callOf(echo, "x"))
 	eventually(t, "sent", func() bool { return isSent(inFlight, e) })
 
 	left, leave := context.WithCancel(context.Background())
 	leave()
-	dropped := e.submit(echoCall("x"))
+	dropped := e.submit(callOf(echo, "x"))
 	require.True(t, e.wait(left, dropped))
 	require.ErrorIs(t, dropped.err, errNotSent)
 	require.True(t, notExecuted(dropped.err))
@@ -157,9 +138,9 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 
 	var queue []*call
 	for range maxQueued - 1 {
-		queue = append(queue, e.submit(echoCall("x")))
+		queue = append(queue, e.submit(callOf(echo, "x")))
 	}
-	busy := e.submit(echoCall("x"))
+	busy := e.submit(callOf(echo, "x"))
 	require.ErrorIs(t, busy.err, errBusy)
 	require.True(t, notExecuted(busy.err))
 	require.True(t, e.wait(soon(t), inFlight))
@@ -171,15 +152,14 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	require.NoError(t, server.Resume())
 
 	e.close()
-	_, err = e.run(soon(t), echo, []string{"a"}, echoArgs("x"))
+	_, err := e.run(soon(t), echo, []string{"a"}, nil)
 	require.ErrorIs(t, err, ErrClosed)
 }
 
 // Calls of a joint script that are sent together are one command, each with its own key, arguments, reply and error.
 func TestJointScript(t *testing.T) {
 	t.Parallel()
-	addr := startServer(t)
-	e := newTestExecutor(t, addr)
+	e, _ := newTestExecutor(t, startServer(t))
 	ctx := soon(t)
 	require.NoError(t, e.rdb.Set(ctx, "n:7", "text", 0).Err())
 	add := newJointScript(`return redis.call('INCRBY', KEYS[1], ARGV[2]) + ARGV[1]`)

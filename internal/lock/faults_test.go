@@ -282,7 +282,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 	require.NoError(t, c.Latch("a").CountDown(ctx))
 	requireCount(t, c.Latch("a"), 1)
 	for _, k := range permitKinds {
-		requireAvailable(t, k.of(c, k.name), allPermits)
+		requireAvailable(t, k.pool(c, k.name), allPermits)
 	}
 }
 

@@ -17,12 +17,13 @@ type lockKind struct {
 
 	lock  func(c *Client, name string) Locker
 	block func(c *Client, name string) Locker // excludes lock
-	// claim returns one attempt to get what lock gets, without the hub. It is nil for locks without a queue.
-	claim func(c *Client, name string, lease time.Duration) *claim
-	// enter (if not nil) makes a new name ready: it sets the permits.
-	enter func(ctx context.Context, c *Client, name string) error
+	extra []any                               // the kind's own arguments of an acquire
 
 	freeing *script // releases a hold
+
+	// Of semaphores only.
+	pool func(c *Client, name string) *pool
+	take func(c *Client, name string, n int64) Locker
 }
 
 func (k lockKind) String() string { return k.label }
@@ -30,15 +31,34 @@ func (k lockKind) String() string { return k.label }
 // leased reports whether holds have a lease.
 func (k lockKind) leased() bool { return k.renew != nil }
 
-// ready makes the name ready, if that is necessary and not done yet.
+// ready sets the permits of a semaphore, if that is not done yet.
 func (k lockKind) ready(t testing.TB, c *Client, name string) {
 	t.Helper()
-	if k.enter == nil {
+	if k.pool == nil {
 		return
 	}
 	eventually(t, "ready", func() bool { // the connection may just have broken
-		return k.enter(soon(t), c, name) == nil
+		_, err := k.pool(c, name).SetPermits(soon(t), allPermits)
+		return err == nil
 	})
+}
+
+// of returns the semaphore as a lock that takes n permits.
+func (k lockKind) of(n int64) lockKind {
+	take := k.take
+	k.lock = func(c *Client, name string) Locker { return take(c, name, n) }
+	k.block = func(c *Client, name string) Locker { return take(c, name, allPermits) }
+	k.extra = []any{n}
+	return k
+}
+
+// claim returns one attempt to get what lock gets, without the hub.
+func (k lockKind) claim(c *Client, name string, lease time.Duration) *claim {
+	cl := c.newClaim(k.kind, k.keys(name), lease, k.extra...)
+	if k.kind == semaphoreKind {
+		cl.keys = requestKeys(cl.keys, cl.id)
+	}
+	return cl
 }
 
 // keys returns the keys of the lock without those of one owner.
@@ -48,6 +68,8 @@ func (k lockKind) keys(name string) []string {
 		return rwKeys(DefaultPrefix, name, "")
 	case leasedKind.name:
 		return keysOf(DefaultPrefix, k.name, name, holdersKey)
+	case semaphoreKind.name, latchKind.name:
+		return keysOf(DefaultPrefix, k.name, name)
 	case redLockKind:
 		return []string{RedLockKey(name)}
 	default:
@@ -65,7 +87,7 @@ func (k lockKind) holds(name string) []string {
 
 // stays returns the keys that remain when nothing is held: the number of permits.
 func (k lockKind) stays(name string) []string {
-	if k.enter == nil {
+	if k.pool == nil {
 		return nil
 	}
 	return k.keys(name)[:1]
@@ -74,7 +96,7 @@ func (k lockKind) stays(name string) []string {
 // queued waits until n waiters are in the queue, if there is one.
 func (k lockKind) queued(t testing.TB, rdb *redis.Client, name string, n int64) {
 	t.Helper()
-	if k.claim != nil {
+	if k.name != redLockKind {
 		queued(t, rdb, k.name, name, n)
 	}
 }
@@ -122,24 +144,16 @@ func exclusive(k *kind, lock func(c *Client, name string) Locker) lockKind {
 		label:   k.name,
 		lock:    lock,
 		block:   lock,
+		extra:   []any{""}, // no owner
 		freeing: k.release,
-		claim: func(c *Client, name string, lease time.Duration) *claim {
-			return c.newClaim(k, keysOf(c.prefix, k.name, name, fenceKey), lease, "")
-		},
 	}
 }
 
 func side(k *kind, label string, lock func(m *RWMutex) Locker) lockKind {
-	return lockKind{
-		kind:    k,
-		label:   label,
-		freeing: k.release,
-		lock:    func(c *Client, name string) Locker { return lock(c.RW(name)) },
-		block:   func(c *Client, name string) Locker { return c.RW(name).Write() },
-		claim: func(c *Client, name string, lease time.Duration) *claim {
-			return c.newClaim(k, rwKeys(c.prefix, name, ""), lease, "")
-		},
-	}
+	side := exclusive(k, func(c *Client, name string) Locker { return lock(c.RW(name)) })
+	side.label = label
+	side.block = func(c *Client, name string) Locker { return c.RW(name).Write() }
+	return side
 }
 
 // Of three permits, the lock of a semaphore takes two.
@@ -148,28 +162,6 @@ const (
 	twoPermits = 2
 )
 
-func permitsOf(k permitKind) lockKind {
-	take := func(n int64) func(*Client, string) Locker {
-		return func(c *Client, name string) Locker { return k.locker(c, name, n) }
-	}
-	return lockKind{
-		kind:    k.kind,
-		label:   k.name,
-		lock:    take(twoPermits),
-		block:   take(allPermits),
-		freeing: k.freeing,
-		claim: func(c *Client, name string, lease time.Duration) *claim {
-			cl := k.claim(c, name, twoPermits)
-			cl.lease = lease
-			return cl
-		},
-		enter: func(ctx context.Context, c *Client, name string) error {
-			_, err := k.of(c, name).SetPermits(ctx, allPermits)
-			return err
-		},
-	}
-}
-
 var (
 	mutex     = exclusive(mutexKind, func(c *Client, name string) Locker { return c.Mutex(name) })
 	fair      = exclusive(fairKind, func(c *Client, name string) Locker { return c.Fair(name) })
@@ -177,13 +169,36 @@ var (
 	reading   = side(rwReadKind, "read", (*RWMutex).Read)
 	writing   = side(rwWriteKind, "write", (*RWMutex).Write)
 
+	plainPermits = lockKind{
+		kind:    semaphoreKind,
+		label:   semaphoreKind.name,
+		freeing: releaseScript,
+		pool:    func(c *Client, name string) *pool { return &c.Semaphore(name).pool },
+		take: func(c *Client, name string, n int64) Locker {
+			s := c.Semaphore(name)
+			return looseLocker{
+				take: func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
+				free: func(ctx context.Context) error { return s.Release(ctx, n) },
+			}
+		},
+	}.of(twoPermits)
+
+	leasedPermits = lockKind{
+		kind:    leasedKind,
+		label:   leasedKind.name,
+		freeing: leasedKind.release,
+		pool:    func(c *Client, name string) *pool { return &c.LeasedSemaphore(name).pool },
+		take:    func(c *Client, name string, n int64) Locker { return leasedLocker{c.LeasedSemaphore(name), n} },
+	}.of(twoPermits)
+
 	// exclusiveKinds have one holder at a time. A release hands each over to a waiter of the same client.
 	exclusiveKinds = []lockKind{mutex, fair, reentrant, writing}
 
 	// leasedKinds have holds with a lease, lockKinds have holds, waitKinds have waiters in a queue.
-	leasedKinds = slices.Concat(exclusiveKinds, []lockKind{reading, permitsOf(leasedPermits)})
-	lockKinds   = slices.Concat(leasedKinds, []lockKind{permitsOf(plainPermits)})
+	leasedKinds = slices.Concat(exclusiveKinds, []lockKind{reading, leasedPermits})
+	lockKinds   = slices.Concat(leasedKinds, []lockKind{plainPermits})
 	waitKinds   = slices.Concat(lockKinds, []lockKind{latches})
+	permitKinds = []lockKind{plainPermits, leasedPermits}
 )
 
 // redLocks are RedLocks over the server of a Client, whose commands are known by a part of their text.
@@ -227,9 +242,6 @@ var latches = lockKind{
 			},
 			free: c.Latch(name).CountDown,
 		}
-	},
-	claim: func(c *Client, name string, _ time.Duration) *claim {
-		return c.newClaim(latchKind, c.Latch(name).keys, unleased)
 	},
 }
 
@@ -278,48 +290,3 @@ func holdOf(p *Permits, err error) (*Hold, error) {
 	}
 	return p.hold, nil
 }
-
-// A permitKind is either semaphore.
-type permitKind struct {
-	*kind
-	of      func(c *Client, name string) *pool
-	claim   func(c *Client, name string, n int64) *claim // one attempt, without the hub
-	locker  func(c *Client, name string, n int64) Locker
-	freeing *script
-}
-
-func (k permitKind) String() string { return k.name }
-
-var (
-	plainPermits = permitKind{
-		kind:    semaphoreKind,
-		freeing: releaseScript,
-		of:      func(c *Client, name string) *pool { return &c.Semaphore(name).pool },
-		claim: func(c *Client, name string, n int64) *claim {
-			cl := c.newClaim(semaphoreKind, nil, unleased, n)
-			cl.keys = requestKeys(c.Semaphore(name).keys, cl.id)
-			return cl
-		},
-		locker: func(c *Client, name string, n int64) Locker {
-			s := c.Semaphore(name)
-			return looseLocker{
-				take: func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
-				free: func(ctx context.Context) error { return s.Release(ctx, n) },
-			}
-		},
-	}
-
-	leasedPermits = permitKind{
-		kind:    leasedKind,
-		freeing: leasedKind.release,
-		of:      func(c *Client, name string) *pool { return &c.LeasedSemaphore(name).pool },
-		claim: func(c *Client, name string, n int64) *claim {
-			return c.newClaim(leasedKind, c.LeasedSemaphore(name).keys, time.Minute, n)
-		},
-		locker: func(c *Client, name string, n int64) Locker {
-			return leasedLocker{c.LeasedSemaphore(name), n}
-		},
-	}
-
-	permitKinds = []permitKind{plainPermits, leasedPermits}
-)

@@ -27,11 +27,11 @@ func games() []*game {
 		{name: "rw", model: lockModel, kinds: []*kind{rwReadKind, rwWriteKind}, claim: claimSide, queues: true},
 		{
 			name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
-			pool: plainPermits.of, give: givePermits, giveScript: releaseScript,
+			pool: plainPermits.pool, give: givePermits, giveScript: releaseScript,
 		},
 		{
 			name: "leased", model: permitModel(permits), kinds: []*kind{leasedKind}, claim: claimPermits, queues: true,
-			pool: leasedPermits.of,
+			pool: leasedPermits.pool,
 		},
 	}
 }

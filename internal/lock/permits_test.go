@@ -26,23 +26,23 @@ func requireAvailable(t testing.TB, s *pool, want int64) {
 func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
 
 func TestSemaphore(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		var seen recorder
 		c, other := newLocks(t, addr, WithObserver(seen.observe)), newLocks(t, addr)
-		s := k.of(c, "a")
+		s := k.pool(c, "a")
 		requireAvailable(t, s, 0) // it was never set
 		set(t, s, 5)
-		again, err := k.of(other, "a").SetPermits(ctx, 9)
+		again, err := k.pool(other, "a").SetPermits(ctx, 9)
 		require.NoError(t, err)
 		require.False(t, again)
-		requireAvailable(t, k.of(other, "a"), 5)
+		requireAvailable(t, k.pool(other, "a"), 5)
 
-		three := must(t)(k.locker(c, "a", 3).TryLock(ctx))
+		three := must(t)(k.of(3).lock(c, "a").TryLock(ctx))
 		requireAvailable(t, s, 2)
-		_, err = k.locker(c, "a", 3).TryLock(ctx)
+		_, err = k.of(3).lock(c, "a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
-		two := must(t)(k.locker(other, "a", 2).Lock(ctx))
+		two := must(t)(k.of(2).lock(other, "a").Lock(ctx))
 		requireAvailable(t, s, 0)
 		again, err = s.SetPermits(ctx, 9)
 		require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestSemaphore(t *testing.T) {
 		requireAvailable(t, s, -4)
 		release(t, three)
 		requireAvailable(t, s, -1)
-		_, err = k.locker(other, "a", 1).TryLock(ctx)
+		_, err = k.of(1).lock(other, "a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired)
 		release(t, two)
 		requireAvailable(t, s, 1)
@@ -63,13 +63,13 @@ func TestSemaphore(t *testing.T) {
 }
 
 func TestSemaphoreBounds(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
-		s := k.of(c, "a")
+		s := k.pool(c, "a")
 		for _, n := range []int64{0, -1, MaxPermits + 1, -1 << 63, 1<<63 - 1} {
 			want := fmt.Sprintf("count of %d", n)
-			for _, lock := range bothWays(k.locker(c, "a", n)) {
+			for _, lock := range bothWays(k.of(n).lock(c, "a")) {
 				_, err := lock(ctx)
 				require.ErrorContains(t, err, want)
 			}
@@ -87,7 +87,7 @@ func TestSemaphoreBounds(t *testing.T) {
 		set(t, s, MaxPermits)
 		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)
 		requireAvailable(t, s, MaxPermits)
-		all := must(t)(k.locker(c, "a", MaxPermits).Lock(ctx))
+		all := must(t)(k.of(MaxPermits).lock(c, "a").Lock(ctx))
 		requireAvailable(t, s, 0)
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
@@ -148,12 +148,13 @@ func TestDrain(t *testing.T) {
 // Each change wakes the waiters that it admits, and no others. A request for many permits is not overtaken by later
 // ones for few, until it leaves the queue.
 func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
-		s := k.of(c, "a")
-		a, b, big, z := k.claim(c, "a", 2), k.claim(c, "a", 1), k.claim(c, "a", 3), k.claim(c, "a", 1)
+		s := k.pool(c, "a")
+		wanting := func(n int64) *claim { return k.of(n).claim(c, "a", time.Minute) }
+		a, b, big, z := wanting(2), wanting(1), wanting(3), wanting(1)
 		for _, cl := range []*claim{a, b, big, z} {
 			requireIn(t, cl, false)
 		}
@@ -173,7 +174,7 @@ func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 		require.NoError(t, b.release(ctx))
 		require.Empty(t, w.received(), "2 are free, and 3 wanted")
 		requireIn(t, z, false)
-		_, err := k.locker(c, "a", 1).TryLock(ctx)
+		_, err := k.of(1).lock(c, "a").TryLock(ctx)
 		require.ErrorIs(t, err, ErrNotAcquired, "a try passed the queue")
 		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
 		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
@@ -186,7 +187,7 @@ func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 
 // More waiters can be admitted than a script examines: those behind are woken as the queue advances.
 func TestWakesContinueBeyondWindow(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k permitKind) {
+	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		c := newLocks(t, addr)
 		w := listenTo(t, addr, c)
 		rdb := newClient(t, addr)
@@ -197,15 +198,15 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 			stay(t, rdb, k.name, "a")
 		}
 		for range many {
-			cl := k.claim(c, "a", 1)
+			cl := k.of(1).claim(c, "a", time.Minute)
 			join(cl)
 			line = append(line, cl)
 		}
 
-		s := k.of(c, "a")
+		s := k.pool(c, "a")
 		set(t, s, many+1)
 		require.Len(t, w.received(), window)
-		newcomer := k.claim(c, "a", 1)
+		newcomer := k.of(1).claim(c, "a", time.Minute)
 		join(newcomer)
 		join(line[window])
 
@@ -229,7 +230,7 @@ func TestPermitsOfDeletedHolders(t *testing.T) {
 	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
 	s := c.LeasedSemaphore("a")
 	set(t, &s.pool, 3)
-	h := must(t)(leasedPermits.locker(c, "a", 2).Lock(ctx))
+	h := must(t)(leasedPermits.of(2).lock(c, "a").Lock(ctx))
 	require.NoError(t, newClient(t, addr).Del(ctx, s.keys[3]).Err())
 	requireAvailable(t, &s.pool, 3)
 	requireDone(t, h.Context(), ErrLost)
@@ -243,7 +244,7 @@ func takeFor(t *testing.T, c *Client, n int64, lease time.Duration) *Hold {
 	var h *Hold
 	eventually(t, "taken", func() bool {
 		var err error
-		h, err = leasedPermits.locker(c, "a", n).TryLock(soon(t), WithLease(lease))
+		h, err = leasedPermits.of(n).lock(c, "a").TryLock(soon(t), WithLease(lease))
 		return err == nil
 	})
 	return h
@@ -264,21 +265,21 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 		takeFor(t, c, 1, lease*time.Millisecond)
 	}
 
-	four := leasedPermits.claim(c, "a", 4)
+	four := leasedPermits.of(4).claim(c, "a", time.Minute)
 	v, err := four.acquireOnce(ctx, modeWait)
 	require.NoError(t, err)
 	require.Equal(t, recheck, v.retry)
 	require.ErrorIs(t, four.release(ctx), ErrNotHeld)
 
-	two := leasedPermits.claim(c, "a", 2)
+	two := leasedPermits.of(2).claim(c, "a", time.Minute)
 	v, err = two.acquireOnce(ctx, modeWait)
 	require.NoError(t, err)
 	require.True(t, v.ok || v.retry <= time.Second+time.Millisecond)
 	require.True(t, v.ok || time.Since(began)+v.retry >= 990*time.Millisecond, "too early by itself")
 	_ = two.release(ctx)
 
-	first := background(ctx, leasedPermits.locker(c, "a", 2))
-	second := background(ctx, leasedPermits.locker(c, "a", 1))
+	first := background(ctx, leasedPermits.of(2).lock(c, "a"))
+	second := background(ctx, leasedPermits.of(1).lock(c, "a"))
 	arrived(t, first)
 	arrived(t, second)
 	assert.GreaterOrEqual(t, time.Since(began), 1090*time.Millisecond)
@@ -295,7 +296,8 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	s := c.LeasedSemaphore("a")
 	set(t, &s.pool, 4)
 	long, a, b := takeFor(t, c, 2, time.Hour), takeFor(t, c, 1, time.Hour), takeFor(t, c, 1, time.Hour)
-	first, second := leasedPermits.claim(c, "a", 3), leasedPermits.claim(c, "a", 2)
+	first := leasedPermits.of(3).claim(c, "a", time.Minute)
+	second := leasedPermits.claim(c, "a", time.Minute)
 	requireIn(t, first, false)
 	requireIn(t, second, false)
 	release(t, a)
@@ -326,7 +328,7 @@ func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	s := c.LeasedSemaphore("a")
 	set(t, &s.pool, 1)
 	h := takeFor(t, c, 1, 2*time.Second)
-	first := leasedPermits.claim(c, "a", 1)
+	first := leasedPermits.of(1).claim(c, "a", time.Minute)
 	requireIn(t, first, false)
 
 	requireDone(t, h.Context(), ErrLost)

@@ -295,7 +295,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	w, rdb := listenTo(t, addr, c), newClient(t, addr)
 	l := c.Latch("a")
 	join := func() *claim {
-		cl := latches.claim(c, "a", 0)
+		cl := latches.claim(c, "a", unleased)
 		requireIn(t, cl, false)
 		requireIn(t, cl, false)
 		stay(t, rdb, latchKind.name, "a")

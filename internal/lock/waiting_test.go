@@ -36,7 +36,7 @@ func TestWaitersAreWoken(t *testing.T) {
 }
 
 // queueKinds are granted in the order of arrival.
-var queueKinds = []lockKind{fair, writing, permitsOf(plainPermits), permitsOf(leasedPermits)}
+var queueKinds = []lockKind{fair, writing, plainPermits, leasedPermits}
 
 // A waiter that retries keeps its place, even if the server's clock is set back, and a try passes none of them although
 // the lock is free.
