@@ -176,10 +176,10 @@ var (
 		pool:    func(c *Client, name string) *pool { return &c.Semaphore(name).pool },
 		take: func(c *Client, name string, n int64) Locker {
 			s := c.Semaphore(name)
-			return looseLocker{
-				take: func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
-				free: func(ctx context.Context) error { return s.Release(ctx, n) },
-			}
+			return loose(
+				func(ctx context.Context, wait bool) error { return s.acquire(ctx, n, wait) },
+				func(ctx context.Context) error { return s.Release(ctx, n) },
+			)
 		},
 	}.of(twoPermits)
 
@@ -188,7 +188,15 @@ var (
 		label:   leasedKind.name,
 		freeing: leasedKind.release,
 		pool:    func(c *Client, name string) *pool { return &c.LeasedSemaphore(name).pool },
-		take:    func(c *Client, name string, n int64) Locker { return leasedLocker{c.LeasedSemaphore(name), n} },
+		take: func(c *Client, name string, n int64) Locker {
+			return lockerFunc(func(ctx context.Context, wait bool, opts ...Option) (*Hold, error) {
+				p, err := c.LeasedSemaphore(name).acquire(ctx, n, wait, opts)
+				if err != nil {
+					return nil, err
+				}
+				return p.hold, nil
+			})
+		},
 	}.of(twoPermits)
 
 	// exclusiveKinds have one holder at a time. A release hands each over to a waiter of the same client.
@@ -229,64 +237,39 @@ var latches = lockKind{
 	kind:  latchKind,
 	label: latchKind.name,
 	lock: func(c *Client, name string) Locker {
-		return looseLocker{
-			take: func(ctx context.Context, _ bool) error { return c.Latch(name).Wait(ctx) },
-			free: func(context.Context) error { return nil },
-		}
+		return loose(func(ctx context.Context, _ bool) error { return c.Latch(name).Wait(ctx) }, nothing)
 	},
 	block: func(c *Client, name string) Locker {
-		return looseLocker{
-			take: func(ctx context.Context, _ bool) error {
-				_, err := c.Latch(name).TrySetCount(ctx, 1)
-				return err
-			},
-			free: c.Latch(name).CountDown,
-		}
+		return loose(func(ctx context.Context, _ bool) error {
+			_, err := c.Latch(name).TrySetCount(ctx, 1)
+			return err
+		}, c.Latch(name).CountDown)
 	},
 }
 
-// A looseLocker makes a Locker of what has no holds.
-type looseLocker struct {
-	take func(ctx context.Context, wait bool) error
-	free func(ctx context.Context) error
+// A lockerFunc is Lock and TryLock.
+type lockerFunc func(ctx context.Context, wait bool, opts ...Option) (*Hold, error)
+
+func (f lockerFunc) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return f(ctx, true, opts...)
 }
 
-func (l looseLocker) Lock(ctx context.Context, _ ...Option) (*Hold, error) {
-	return l.hold(ctx, true)
+func (f lockerFunc) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	return f(ctx, false, opts...)
 }
 
-func (l looseLocker) TryLock(ctx context.Context, _ ...Option) (*Hold, error) {
-	return l.hold(ctx, false)
+// loose makes a Locker of what has no holds.
+func loose(take func(ctx context.Context, wait bool) error, free func(ctx context.Context) error) Locker {
+	return lockerFunc(func(ctx context.Context, wait bool, _ ...Option) (*Hold, error) {
+		if err := take(ctx, wait); err != nil {
+			return nil, err
+		}
+		return newHold(ctx, grant{keeper: freer(free), lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
+	})
 }
 
-func (l looseLocker) hold(ctx context.Context, wait bool) (*Hold, error) {
-	if err := l.take(ctx, wait); err != nil {
-		return nil, err
-	}
-	return newHold(ctx, grant{keeper: l, lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
-}
+type freer func(ctx context.Context) error
 
-func (looseLocker) renew(context.Context, time.Duration) (time.Time, error) { panic("no lease") }
+func (freer) renew(context.Context, time.Duration) (time.Time, error) { panic("no lease") }
 
-func (l looseLocker) release(ctx context.Context) error { return l.free(ctx) }
-
-// A leasedLocker makes a Locker of a leased semaphore.
-type leasedLocker struct {
-	s *LeasedSemaphore
-	n int64
-}
-
-func (l leasedLocker) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return holdOf(l.s.Acquire(ctx, l.n, opts...))
-}
-
-func (l leasedLocker) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return holdOf(l.s.TryAcquire(ctx, l.n, opts...))
-}
-
-func holdOf(p *Permits, err error) (*Hold, error) {
-	if err != nil {
-		return nil, err
-	}
-	return p.hold, nil
-}
+func (free freer) release(ctx context.Context) error { return free(ctx) }

@@ -62,7 +62,7 @@ const name = "a"
 
 func acquire(t testing.TB, c *Client) *Node {
 	t.Helper()
-	return arrived(t, inBackground(t.Context(), c))
+	return <-inBackground(t.Context(), c)
 }
 
 // inBackground waits for the lock. It repeats the attempt, as a caller must whose connection may break.
@@ -76,17 +76,6 @@ func inBackground(ctx context.Context, c *Client) <-chan *Node {
 		got <- n
 	}()
 	return got
-}
-
-func arrived(t testing.TB, got <-chan *Node) *Node {
-	t.Helper()
-	select {
-	case n := <-got:
-		return n
-	case <-time.After(longTimeout):
-		require.FailNow(t, "the lock was not acquired")
-		return nil
-	}
 }
 
 func remove(t testing.TB, n *Node) {
@@ -173,7 +162,7 @@ func TestZooKeeperWaitersFormAQueue(t *testing.T) {
 
 	remove(t, first)
 	for i, next := range got {
-		n := arrived(t, next)
+		n := <-next
 		require.NoError(t, n.Life().Err(), "waiter %d", i)
 		remove(t, n)
 	}
@@ -246,7 +235,7 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 		eventually(t, func() bool { return watches(c) == 1 })
 		c.dropTransport()
 		remove(t, n)
-		remove(t, arrived(t, waits))
+		remove(t, <-waits)
 	}
 }
 
