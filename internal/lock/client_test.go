@@ -106,7 +106,7 @@ func TestEveryRedisClientType(t *testing.T) {
 		c.exec.timeout = longTimeout
 
 		for _, k := range append(exclusiveKinds, redLocks) {
-			h := must(t)(k.lock(c, "a").Lock(soon(t)))
+			h := env.Must(k.lock(c, "a").Lock(soon(t)))(t)
 			got := background(soon(t), k.lock(c, "a"))
 			k.queued(t, newClient(t, addr), "a", 1)
 			release(t, h)
@@ -130,7 +130,7 @@ func TestCluster(t *testing.T) {
 			name := fmt.Sprint("{", i)
 			k.ready(t, one, name)
 			requireWoken(t, func(ctx context.Context) {
-				h := must(t)(k.block(one, name).TryLock(ctx))
+				h := env.Must(k.block(one, name).TryLock(ctx))(t)
 				next := background(ctx, k.lock(two, name))
 				eventually(t, "queued", func() bool { return rdb.ZCard(ctx, k.keys(name)[1]).Val() == 1 })
 				release(t, h)
@@ -155,7 +155,7 @@ func TestOpenSlot(t *testing.T) {
 			var seen recorder
 			c := newLocksOf(t, rdb, WithWatchdog(9*time.Second), WithObserver(seen.observe))
 			k.ready(t, c, k.label)
-			h := must(t)(k.block(c, k.label).TryLock(owned(t)))
+			h := env.Must(k.block(c, k.label).TryLock(owned(t)))(t)
 			move, stay := slotOf(t, cluster, k.keys(k.label)[0])
 
 			move()
@@ -188,8 +188,7 @@ func slotOf(t *testing.T, cluster *env.RedisCluster, key string) (move, stay fun
 	ctx := context.Background()
 	rdb := cluster.Client(t)
 	slot := rdb.ClusterKeySlot(ctx, key).Val()
-	source, err := rdb.MasterForKey(ctx, key)
-	require.NoError(t, err)
+	source := env.Must(rdb.MasterForKey(ctx, key))(t)
 	var target *redis.Client
 	for _, node := range cluster.Nodes {
 		if node.Addr != source.Options().Addr {

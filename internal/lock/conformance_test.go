@@ -83,8 +83,7 @@ func redLockSystem(t testing.TB) system {
 			for _, addr := range addrs {
 				nodes = append(nodes, newClient(t, addr))
 			}
-			locks, err := NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(patience), WithRedLockObserver(observe))
-			require.NoError(t, err)
+			locks := env.Must(NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(patience), WithRedLockObserver(observe)))(t)
 			return locks.Lock
 		},
 		revoke: func(t testing.TB, name string) {
@@ -136,7 +135,7 @@ func TestLockerIsExclusive(t *testing.T) {
 		var seen recorder
 		a, b := s.connect(t, calmLease, seen.observe)("a"), s.connect(t, calmLease, ignore)("a")
 		wait, cancel := context.WithCancel(ctx)
-		h := must(t)(a.TryLock(wait))
+		h := env.Must(a.TryLock(wait))(t)
 		cancel()
 		require.NoError(t, h.Context().Err(), "the wait's end does not end the hold")
 		require.Equal(t, s.tokens, h.Token() > 0)
@@ -155,7 +154,7 @@ func TestLockerIsExclusive(t *testing.T) {
 		require.NoError(t, h.Release(ctx))
 		requireDone(t, h.Context(), ErrReleased)
 
-		next := must(t)(b.TryLock(ctx))
+		next := env.Must(b.TryLock(ctx))(t)
 		if s.tokens {
 			require.Greater(t, next.Token(), h.Token())
 		}
@@ -167,8 +166,7 @@ func TestLockerIsExclusive(t *testing.T) {
 		err := h.Extend(ctx, time.Minute)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrReleased)
-		_, err = a.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "the release freed the next holder's lock")
+		env.Fails(a.TryLock(ctx))(t, ErrNotAcquired, "the release freed the next holder's lock")
 		require.NoError(t, next.Release(ctx))
 		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
 		require.Equal(t, "a", seen.events[0].Name)
@@ -213,7 +211,7 @@ func TestLockerExcludesUnderContention(t *testing.T) {
 func TestLockerWaits(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		a, b := s.connect(t, calmLease, ignore)("a"), s.connect(t, calmLease, ignore)("a")
-		h := must(t)(a.Lock(soon(t)))
+		h := env.Must(a.Lock(soon(t)))(t)
 		got := background(soon(t), b)
 
 		why := errors.New("the caller has returned")
@@ -292,8 +290,8 @@ func TestLeaseEndsWithEveryLocker(t *testing.T) {
 	eachSystem(t, func(t *testing.T, s system) {
 		ctx := soon(t)
 		var seen recorder
-		h := must(t)(persistent{s.connect(t, calmLease, seen.observe)("a")}.Lock(ctx, WithLease(2*time.Second)))
-		next := must(t)(s.connect(t, calmLease, ignore)("a").Lock(ctx))
+		h := env.Must(persistent{s.connect(t, calmLease, seen.observe)("a")}.Lock(ctx, WithLease(2*time.Second)))(t)
+		next := env.Must(s.connect(t, calmLease, ignore)("a").Lock(ctx))(t)
 
 		if s.tokens { // a late write of the first holder is refused
 			require.Greater(t, next.Token(), h.Token())
@@ -316,25 +314,25 @@ func TestRevokedLockIsLost(t *testing.T) {
 		ctx := soon(t)
 		var seen recorder
 		locks := s.connect(t, 2*time.Second, seen.observe)
-		h := must(t)(persistent{locks("a")}.Lock(ctx))
+		h := env.Must(persistent{locks("a")}.Lock(ctx))(t)
 		s.revoke(t, "a")
 		requireDone(t, h.Context(), ErrLost)
 		require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.Equal(t, 1, seen.count(EventLost))
 
-		h = must(t)(persistent{locks("b")}.Lock(ctx))
+		h = env.Must(persistent{locks("b")}.Lock(ctx))(t)
 		s.revoke(t, "b")
-		next := must(t)(s.connect(t, calmLease, ignore)("b").Lock(ctx))
+		next := env.Must(s.connect(t, calmLease, ignore)("b").Lock(ctx))(t)
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		require.NoError(t, next.Extend(ctx, calmLease), "the loser freed the next holder's lock")
 		release(t, next)
 
-		h = must(t)(s.connect(t, calmLease, ignore)("c").Lock(ctx))
+		h = env.Must(s.connect(t, calmLease, ignore)("c").Lock(ctx))(t)
 		s.revoke(t, "c")
 		require.ErrorIs(t, h.Extend(ctx, calmLease), ErrLost)
 		requireDone(t, h.Context(), ErrLost)
-		release(t, must(t)(locks("c").TryLock(ctx)))
+		release(t, env.Must(locks("c").TryLock(ctx))(t))
 	})
 }
 
@@ -344,10 +342,10 @@ func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 		const lease = 3 * time.Second
 		ctx := soon(t)
 		l, other := persistent{s.connect(t, lease, ignore)("a")}, s.connect(t, calmLease, ignore)("a")
-		h := must(t)(l.Lock(ctx))
+		h := env.Must(l.Lock(ctx))(t)
 		for !sleep(h.Context(), lease+lease/4) {
 			_ = h.Release(ctx)
-			h = must(t)(l.Lock(ctx))
+			h = env.Must(l.Lock(ctx))(t)
 		}
 
 		next, err := other.TryLock(ctx)
@@ -374,9 +372,8 @@ func TestNamesOfEveryLocker(t *testing.T) {
 
 		var holds []*Hold
 		for _, name := range oddNames {
-			holds = append(holds, must(t)(locks(name).TryLock(ctx)))
-			_, err := locks(name).TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired, "%q", name)
+			holds = append(holds, env.Must(locks(name).TryLock(ctx))(t))
+			env.Fails(locks(name).TryLock(ctx))(t, ErrNotAcquired, "%q", name)
 		}
 		slices.Reverse(holds)
 		release(t, holds...)

@@ -22,17 +22,6 @@ func newRedis() (rdb *redis.Client, done func()) {
 	}
 }
 
-// newClient returns a Client on a server of its own, and a function that closes both.
-func newClient() (c *lock.Client, done func()) {
-	rdb, stop := newRedis()
-	c, err := lock.New(rdb)
-	check(err)
-	return c, func() {
-		_ = c.Close()
-		stop()
-	}
-}
-
 func check(err error) {
 	if err != nil {
 		panic(err)
@@ -59,33 +48,4 @@ func ExampleDo() {
 	// committing the order
 	// another caller is refused at once: true
 	// committed: true
-}
-
-// A store that remembers the greatest token refuses the writes of a holder that has lost the lock without noticing.
-func ExampleMutex() {
-	locks, done := newClient()
-	defer done()
-	ctx := context.Background()
-	m := locks.Mutex("stock:7")
-
-	var greatest uint64
-	write := func(token uint64) bool {
-		if token < greatest {
-			return false
-		}
-		greatest = token
-		return true
-	}
-
-	first, err := m.Lock(ctx)
-	check(err)
-	_ = first.Release(ctx) // or its lease ended while its process was paused
-	second, err := m.Lock(ctx)
-	check(err)
-	defer func() { _ = second.Release(ctx) }()
-	fmt.Println("the holder writes:", write(second.Token()))
-	fmt.Println("the previous holder is refused:", !write(first.Token()))
-	// Output:
-	// the holder writes: true
-	// the previous holder is refused: true
 }

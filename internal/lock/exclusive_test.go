@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 // An acquire that the network delivers twice is one hold, and does not shorten a lease that was extended in between.
@@ -17,14 +19,12 @@ func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		cl := k.claim(newLocks(t, addr), "a", time.Minute)
-		first, err := cl.acquireOnce(ctx, modeTry)
-		require.NoError(t, err)
+		first := env.Must(cl.acquireOnce(ctx, modeTry))(t)
 		require.True(t, first.ok)
-		_, err = cl.renew(ctx, time.Hour)
+		_, err := cl.renew(ctx, time.Hour)
 		require.NoError(t, err)
 
-		again, err := cl.acquireOnce(ctx, modeTry)
-		require.NoError(t, err)
+		again := env.Must(cl.acquireOnce(ctx, modeTry))(t)
 		require.True(t, again.ok)
 		assert.Equal(t, first.token, again.token)
 		assert.Greater(t, rdb.PTTL(ctx, cl.keys[0]).Val(), 30*time.Minute)
@@ -41,7 +41,7 @@ func TestTokensIncrease(t *testing.T) {
 		l := k.lock(newLocks(t, addr), "a")
 		last := uint64(0)
 		take := func() {
-			h := must(t)(l.TryLock(ctx))
+			h := env.Must(l.TryLock(ctx))(t)
 			assert.Greater(t, h.Token(), last)
 			last = h.Token()
 			require.NoError(t, h.Release(ctx))
@@ -78,19 +78,18 @@ func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
 		}
 		ttl := func() time.Duration { return rdb.PTTL(ctx, key).Val() }
 
-		long := must(t)(l.Lock(ctx, WithLease(time.Minute)))
-		short := must(t)(persistent{l}.Lock(ctx, WithLease(time.Second)))
+		long := env.Must(l.Lock(ctx, WithLease(time.Minute)))(t)
+		short := env.Must(persistent{l}.Lock(ctx, WithLease(time.Second)))(t)
 		ends := time.Now().Add(time.Second) // on the server too, however long the reply took
 		assert.Greater(t, ttl(), 30*time.Second, "re-entry shortened the lease")
 		requireDone(t, short.Context(), ErrLost)
 		time.Sleep(time.Until(ends.Add(MinLease)))
-		_, err := short.g.keeper.renew(ctx, time.Minute)
-		require.ErrorIs(t, err, ErrNotHeld)
+		env.Fails(short.g.keeper.renew(ctx, time.Minute))(t, ErrNotHeld)
 		require.ErrorIs(t, short.Release(ctx), ErrNotHeld)
 		require.NoError(t, long.Context().Err())
 		assert.Greater(t, ttl(), 30*time.Second)
 
-		longer := must(t)(l.Lock(ctx, WithLease(time.Hour)))
+		longer := env.Must(l.Lock(ctx, WithLease(time.Hour)))(t)
 		assert.Greater(t, ttl(), 30*time.Minute)
 		release(t, longer)
 		assert.Less(t, ttl(), 2*time.Minute, "the key outlasts its last hold")
@@ -109,10 +108,10 @@ func TestReentryPassesTheQueue(t *testing.T) {
 		for _, waiting := range []*Client{c, newLocks(t, addr)} {
 			requireWoken(t, func(ctx context.Context) {
 				owner := WithOwner(ctx, NewOwner())
-				outer := must(t)(k.lock(c, "a").Lock(owner))
+				outer := env.Must(k.lock(c, "a").Lock(owner))(t)
 				got := background(ctx, k.block(waiting, "a"))
 				k.queued(t, rdb, "a", 1)
-				release(t, must(t)(k.lock(c, "a").TryLock(owner)))
+				release(t, env.Must(k.lock(c, "a").TryLock(owner))(t))
 				require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
 				release(t, outer)
 				release(t, arrived(t, got))
@@ -130,7 +129,7 @@ func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
 		rdb := newClient(t, addr)
 		l := k.lock(newLocks(t, addr), "a")
 		require.NoError(t, Do(ctx, l, nothing)) // loads the scripts
-		h := must(t)(l.Lock(ctx))
+		h := env.Must(l.Lock(ctx))(t)
 		got := background(ctx, l, WithLease(time.Hour))
 		k.queued(t, rdb, "a", 1)
 
@@ -143,8 +142,7 @@ func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
 		assert.Greater(t, rdb.PTTL(ctx, k.keys("a")[0]).Val(), 30*time.Minute)
 		assert.Greater(t, time.Until(next.ValidUntil()), 30*time.Minute)
 
-		_, err := l.TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		env.Fails(l.TryLock(ctx))(t, ErrNotAcquired)
 		require.NoError(t, next.Extend(ctx, time.Minute))
 		release(t, next)
 		nothingLeft(t, rdb)
@@ -157,7 +155,7 @@ func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
-		h := must(t)(k.lock(c, "a").Lock(ctx))
+		h := env.Must(k.lock(c, "a").Lock(ctx))(t)
 		got := background(ctx, k.lock(c, "a"))
 		k.queued(t, rdb, "a", 1)
 		id := rdb.ZRange(ctx, k.keys("a")[1], 0, 0).Val()[0]
@@ -178,7 +176,7 @@ func TestHandoffToDepartingWaiterIsPassedOn(t *testing.T) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
 		requireWoken(t, func(ctx context.Context) {
-			h := must(t)(k.lock(c, "a").Lock(ctx))
+			h := env.Must(k.lock(c, "a").Lock(ctx))(t)
 			departing := k.claim(c, "a", time.Hour)
 			requireIn(t, departing, false)
 			got := background(ctx, k.lock(c, "a"))
@@ -210,7 +208,7 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 					first = newLocks(t, addr)
 					publishes = 2
 				}
-				h := must(t)(k.block(first, "a").Lock(ctx))
+				h := env.Must(k.block(first, "a").Lock(ctx))(t)
 				short := background(ctx, k.lock(c, "a"), WithLease(time.Second))
 				k.queued(t, rdb, "a", 1)
 				last := background(ctx, k.block(newLocks(t, addr), "a"))
@@ -233,7 +231,7 @@ func TestHandoffReplyLost(t *testing.T) {
 		c, p := k.faulty(t, addr)
 		stranger := newLocks(t, addr)
 		requireWoken(t, func(ctx context.Context) {
-			h := must(t)(k.lock(c, "a").Lock(ctx))
+			h := env.Must(k.lock(c, "a").Lock(ctx))(t)
 			successor := background(ctx, k.lock(c, "a"))
 			k.queued(t, rdb, "a", 1)
 			other := background(ctx, k.lock(c, "a"))
@@ -246,8 +244,7 @@ func TestHandoffReplyLost(t *testing.T) {
 			assert.Greater(t, next.Token(), h.Token())
 			require.NoError(t, next.Extend(ctx, time.Minute), "the server has the hold too")
 			assert.Empty(t, other, "two holders")
-			_, err := k.lock(stranger, "a").TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
+			env.Fails(k.lock(stranger, "a").TryLock(ctx))(t, ErrNotAcquired)
 			release(t, next)
 			release(t, arrived(t, other))
 		})
@@ -269,7 +266,7 @@ func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 			if handedOver {
 				holder = c
 			}
-			h := must(t)(holder.Reentrant("a").Lock(soon(t)))
+			h := env.Must(holder.Reentrant("a").Lock(soon(t)))(t)
 			var line []*claim
 			for _, owner := range []string{"me", "", "me", "another", "me"} {
 				cl := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, owner)

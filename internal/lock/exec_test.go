@@ -152,8 +152,7 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	require.NoError(t, server.Resume())
 
 	e.close()
-	_, err := e.run(soon(t), echo, []string{"a"}, nil)
-	require.ErrorIs(t, err, ErrClosed)
+	env.Fails(e.run(soon(t), echo, []string{"a"}, nil))(t, ErrClosed)
 }
 
 // Calls of a joint script that are sent together are one command, each with its own key, arguments, reply and error.
@@ -193,8 +192,7 @@ func TestRedLocksShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startServer(t))
 	seen := tripsOf(rdb)
-	all, err := NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(patience))
-	require.NoError(t, err)
+	all := env.Must(NewRedLocks([]redis.UniversalClient{rdb}, WithNodeTimeout(patience)))(t)
 
 	const users, each = 64, 10
 	var wg sync.WaitGroup
@@ -241,7 +239,6 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 			require.False(t, notExecuted(c.err))
 		}
 	}
-	n, err := newClient(t, addr).Get(ctx, "n").Int()
-	require.NoError(t, err)
+	n := env.Must(newClient(t, addr).Get(ctx, "n").Int())(t)
 	assert.LessOrEqual(t, n, 6, "1 and 5 were sent, none of them twice")
 }

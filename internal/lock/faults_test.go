@@ -38,7 +38,7 @@ func TestAcquireReplyLost(t *testing.T) {
 			require.Equal(t, 1, p.Broken())
 			k.nothingLeft(t, rdb, "a")
 		}
-		release(t, must(t)(k.block(c, "a").TryLock(soon(t))))
+		release(t, env.Must(k.block(c, "a").TryLock(soon(t)))(t))
 	})
 }
 
@@ -48,7 +48,7 @@ func TestWaiterReplyLost(t *testing.T) {
 		rdb := newClient(t, addr)
 		c, p := k.faulty(t, addr)
 		direct := newLocks(t, addr)
-		h := must(t)(k.block(direct, "a").Lock(soon(t)))
+		h := env.Must(k.block(direct, "a").Lock(soon(t)))(t)
 		got := background(owned(t), k.lock(c, "a"))
 		k.queued(t, rdb, "a", 1)
 
@@ -59,7 +59,7 @@ func TestWaiterReplyLost(t *testing.T) {
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
 
 		release(t, next)
-		release(t, must(t)(k.block(direct, "a").TryLock(soon(t)))) // it was not counted twice
+		release(t, env.Must(k.block(direct, "a").TryLock(soon(t)))(t)) // it was not counted twice
 		k.nothingLeft(t, rdb, "a")
 	})
 }
@@ -71,7 +71,7 @@ func TestReleaseReplyLost(t *testing.T) {
 		rdb := newClient(t, addr)
 		var seen recorder
 		c, p := k.faulty(t, addr, WithObserver(seen.observe))
-		h := must(t)(k.lock(c, "a").Lock(owned(t)))
+		h := env.Must(k.lock(c, "a").Lock(owned(t)))(t)
 		got := background(ctx, k.block(newLocks(t, addr), "a"))
 		k.queued(t, rdb, "a", 1)
 
@@ -96,7 +96,7 @@ func TestFailedRenewalsEndHold(t *testing.T) {
 		ctx := soon(t)
 		var seen recorder
 		c, p := k.faulty(t, addr, WithWatchdog(12*time.Second), WithObserver(seen.observe))
-		h := must(t)(k.lock(c, "a").Lock(ctx)) // 0.7 s are between the end of the hold and that of the key
+		h := env.Must(k.lock(c, "a").Lock(ctx))(t) // 0.7 s are between the end of the hold and that of the key
 		got := background(ctx, k.block(newLocks(t, addr), "a"))
 
 		p.Inject(refuse, k.renew.sha, always)
@@ -118,7 +118,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	each(t, allLocks, startServer, func(t *testing.T, addr string, k lockKind) {
 		c, p := k.faulty(t, addr)
 		c.exec.maxInFlight = maxInFlightSolo // a repeated call has another command in flight
-		held := must(t)(k.lock(c, "a").Lock(soon(t)))
+		held := env.Must(k.lock(c, "a").Lock(soon(t)))(t)
 		k.ready(t, c, "b")
 
 		p.Inject(muteReply, anyCmd, always)
@@ -161,7 +161,7 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 		} {
 			c := newLocks(t, server.Addr)
 			k.ready(t, holder, "a")
-			old := must(t)(persistent{k.block(holder, "a")}.Lock(ctx))
+			old := env.Must(persistent{k.block(holder, "a")}.Lock(ctx))(t)
 			got := background(ctx, persistent{k.lock(c, "a")})
 			k.queued(t, rdb, "a", 1)
 			allAnswered(t, c)
@@ -191,7 +191,7 @@ func TestDeadServerReturnsItsError(t *testing.T) {
 		rdb, kill := newMortalClient(t, server)
 		c := newLocksOf(t, rdb)
 		k.ready(t, c, "a")
-		h := must(t)(k.lock(c, "a").Lock(ctx))
+		h := env.Must(k.lock(c, "a").Lock(ctx))(t)
 		kill()
 
 		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
@@ -212,7 +212,7 @@ func TestClose(t *testing.T) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
 		k.ready(t, c, "a")
-		h := must(t)(k.block(c, "a").Lock(ctx))
+		h := env.Must(k.block(c, "a").Lock(ctx))(t)
 		got := background(ctx, k.lock(c, "a"))
 		k.queued(t, rdb, "a", 1)
 
@@ -223,13 +223,11 @@ func TestClose(t *testing.T) {
 		require.NotErrorIs(t, err, ErrUncertain)
 		requireDone(t, h.Context(), ErrLost)
 		assert.Zero(t, waiters(t, rdb, k.name, "a"))
-		_, err = k.lock(newLocks(t, addr), "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "it is left to its lease")
+		env.Fails(k.lock(newLocks(t, addr), "a").TryLock(ctx))(t, ErrNotAcquired, "it is left to its lease")
 
 		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 		for _, lock := range bothWays(k.lock(c, "b")) {
-			_, err = lock(ctx)
-			require.ErrorIs(t, err, ErrClosed)
+			env.Fails(lock(ctx))(t, ErrClosed)
 		}
 		require.NoError(t, c.Close(), "the second call does nothing")
 	})
@@ -245,16 +243,16 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 	ctx := owned(t)
 	c := newLocksOf(t, server.Client(t), WithWatchdog(9*time.Second))
 
-	holds := map[string]*Hold{"again": must(t)(c.Reentrant("a").TryLock(ctx))}
+	holds := map[string]*Hold{"again": env.Must(c.Reentrant("a").TryLock(ctx))(t)}
 	for _, k := range allLocks {
 		k.ready(t, c, k.label)
 		name := k.label
 		if k.label == reentrant.label {
 			name = "a"
 		}
-		holds[k.label] = must(t)(k.lock(c, name).TryLock(ctx))
+		holds[k.label] = env.Must(k.lock(c, name).TryLock(ctx))(t)
 	}
-	written := must(t)(c.RW("d").Write().TryLock(ctx))
+	written := env.Must(c.RW("d").Write().TryLock(ctx))(t)
 	setCount(t, c.Latch("a"), 2)
 
 	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
@@ -275,7 +273,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 		}
 		require.NoError(t, h.Context().Err(), name)
 	}
-	holds["downgraded"] = must(t)(c.RW("d").Downgrade(ctx, written))
+	holds["downgraded"] = env.Must(c.RW("d").Downgrade(ctx, written))(t)
 	for name, h := range holds {
 		require.NoError(t, h.Release(ctx), name)
 	}
@@ -306,7 +304,7 @@ func TestUserWithoutChannels(t *testing.T) {
 		rdb := aclUser(t, server, "resetchannels")
 		one, two := newLocksOf(t, rdb), newLocksOf(t, rdb)
 		k.ready(t, one, "a")
-		h := must(t)(k.block(one, "a").TryLock(ctx))
+		h := env.Must(k.block(one, "a").TryLock(ctx))(t)
 		next := background(ctx, k.lock(two, "a"))
 		k.queued(t, server.Client(t), "a", 1)
 
@@ -373,7 +371,7 @@ func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
 
 	c := newLocks(t, addr)
 	k.ready(t, c, "a")
-	h := must(t)(k.block(c, "a").Lock(soon(t)))
+	h := env.Must(k.block(c, "a").Lock(soon(t)))(t)
 	dead := k.claim(newLocks(t, addr), "a", time.Minute)
 	if k.label == reading.label {
 		dead = writing.claim(dead.c, "a", time.Minute)
@@ -387,8 +385,7 @@ func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
 	retriesInTime := false
 	eventually(t, "in", func() bool {
 		setBack()
-		v, err := behind.acquireOnce(soon(t), modeWait)
-		require.NoError(t, err)
+		v := env.Must(behind.acquireOnce(soon(t), modeWait))(t)
 		waited = waited || !v.ok
 		retriesInTime = retriesInTime || !v.ok && v.retry < recheck/2
 		return v.ok

@@ -12,6 +12,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 const (
@@ -34,16 +36,6 @@ func soon(t testing.TB) context.Context {
 func owned(t testing.TB) context.Context {
 	t.Helper()
 	return WithOwner(soon(t), NewOwner())
-}
-
-// must returns the hold of a Lock or TryLock that must succeed.
-func must(t testing.TB) func(h *Hold, err error) *Hold {
-	t.Helper()
-	return func(h *Hold, err error) *Hold {
-		t.Helper()
-		require.NoError(t, err)
-		return h
-	}
 }
 
 func release(t testing.TB, holds ...*Hold) {
@@ -196,11 +188,8 @@ func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	t.Helper()
 	keys := keysOf(DefaultPrefix, kind, name)
 	eventually(t, "queue and waiters have the same length", func() bool {
-		var err error
-		n, err = rdb.ZCard(context.Background(), keys[1]).Result()
-		require.NoError(t, err)
-		m, err := rdb.HLen(context.Background(), keys[2]).Result()
-		require.NoError(t, err)
+		n = env.Must(rdb.ZCard(context.Background(), keys[1]).Result())(t)
+		m := env.Must(rdb.HLen(context.Background(), keys[2]).Result())(t)
 		return n == m
 	})
 	return n
@@ -230,11 +219,10 @@ func stay(t testing.TB, rdb *redis.Client, kind, name string) {
 	t.Helper()
 	ctx := context.Background()
 	keys := keysOf(DefaultPrefix, kind, name)
-	entries, err := rdb.HGetAll(ctx, keys[2]).Result()
-	require.NoError(t, err)
+	entries := env.Must(rdb.HGetAll(ctx, keys[2]).Result())(t)
 
 	deadline := time.Now().Add(time.Hour).UnixMilli()
-	_, err = rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+	_, err := rdb.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for id, entry := range entries {
 			_, wants, _ := strings.Cut(entry, ":")
 			pipe.HSet(ctx, keys[2], id, fmt.Sprintf("%d:%s", deadline, wants))
@@ -249,8 +237,7 @@ func stay(t testing.TB, rdb *redis.Client, kind, name string) {
 // requireIn acquires once for a claim, and requires the reply.
 func requireIn(t testing.TB, cl *claim, want bool) {
 	t.Helper()
-	v, err := cl.acquireOnce(soon(t), modeWait)
-	require.NoError(t, err)
+	v := env.Must(cl.acquireOnce(soon(t), modeWait))(t)
 	require.Equal(t, want, v.ok, "granted")
 }
 
@@ -297,15 +284,13 @@ func keysLeft(t testing.TB, rdb *redis.Client) []string {
 // calls returns how often the server has executed a command, including calls from scripts.
 func calls(t testing.TB, rdb *redis.Client, name string) int {
 	t.Helper()
-	stats, err := rdb.Info(context.Background(), "commandstats").Result()
-	require.NoError(t, err)
+	stats := env.Must(rdb.Info(context.Background(), "commandstats").Result())(t)
 	_, line, found := strings.Cut(stats, "cmdstat_"+name+":calls=")
 	if !found {
 		return 0
 	}
 	count, _, _ := strings.Cut(line, ",")
-	n, err := strconv.Atoi(count)
-	require.NoError(t, err)
+	n := env.Must(strconv.Atoi(count))(t)
 	return n
 }
 

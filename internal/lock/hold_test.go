@@ -16,21 +16,6 @@ type ctxKey struct{}
 
 var errWork = errors.New("work failed")
 
-func TestDoReportsFailedRelease(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	c, p := redLocks.faulty(t, addr)
-	l := redLocks.lock(c, "a")
-	err := Do(context.Background(), l, func(context.Context) error {
-		p.Inject(refuse, anyCmd, always)
-		return nil
-	})
-	var unlock *UnlockError
-	require.ErrorAs(t, err, &unlock)
-	require.ErrorIs(t, err, ErrUncertain)
-	require.NotErrorIs(t, err, ErrLost, "no other holder was admitted")
-}
-
 var errNode = errors.New("node is down")
 
 // fakeKeeper replaces the server and behaves as the test prescribes.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 // A lockKind is a kind of lock, as the tests see it that are the same for several kinds.
@@ -125,7 +127,7 @@ func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Clie
 	c := newLocks(t, p.Addr, opts...)
 
 	k.ready(t, c, "warm")
-	h := must(t)(k.lock(c, "warm").Lock(soon(t)))
+	h := env.Must(k.lock(c, "warm").Lock(soon(t)))(t)
 	if k.leased() {
 		require.NoError(t, h.Extend(soon(t), time.Minute))
 	}

@@ -100,8 +100,7 @@ func TestLinearizable(t *testing.T) {
 	}
 	first := rand.Uint64()
 	if s := os.Getenv(envSeed); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		require.NoError(t, err)
+		seed := env.Must(strconv.ParseUint(s, 10, 64))(t)
 		rounds, unjudged, first = 1, 0, seed
 	}
 	run := func(t *testing.T, addr string, g *game, crashes bool) {

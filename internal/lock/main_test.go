@@ -80,9 +80,7 @@ func startRedis(t testing.TB) string {
 		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
 		require.NoError(t, rdb.ConfigResetStat(t.Context()).Err())
 	default:
-		var err error
-		server, err = servers.RunRedis(context.Background())
-		require.NoError(t, err)
+		server = env.Must(servers.RunRedis(context.Background()))(t)
 	}
 	t.Cleanup(func() { idle <- server })
 	return server.Addr
@@ -137,8 +135,7 @@ func newLocks(t testing.TB, addr string, opts ...ClientOption) *Client {
 
 func newLocksOf(t testing.TB, rdb redis.UniversalClient, opts ...ClientOption) *Client {
 	t.Helper()
-	c, err := New(rdb, opts...)
-	require.NoError(t, err)
+	c := env.Must(New(rdb, opts...))(t)
 	c.exec.timeout = patience
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	return c
@@ -152,8 +149,7 @@ func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) L
 	for i, addr := range addrs {
 		nodes[i] = newClient(t, addr)
 	}
-	all, err := NewRedLocks(nodes, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...)
-	require.NoError(t, err)
+	all := env.Must(NewRedLocks(nodes, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
 	return all.Lock(name)
 }
 
@@ -182,8 +178,7 @@ const (
 // startProxy starts a proxy and stops it at cleanup.
 func startProxy(t testing.TB, upstream string) *proxy {
 	t.Helper()
-	p, err := servers.StartProxy(t.Context(), upstream)
-	require.NoError(t, err)
+	p := env.Must(servers.StartProxy(t.Context(), upstream))(t)
 	t.Cleanup(p.Close)
 	return p
 }

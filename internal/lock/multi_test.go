@@ -28,13 +28,12 @@ func TestMultiHoldsAllLocks(t *testing.T) {
 	t.Parallel()
 	addr, second := startServer(t), startServer(t)
 	me := owned(t)
-	outer := must(t)(newLocks(t, addr).Reentrant("a").Lock(me))
-	h := must(t)(Multi(mixed(t, addr, second)...).Lock(me))
+	outer := env.Must(newLocks(t, addr).Reentrant("a").Lock(me))(t)
+	h := env.Must(Multi(mixed(t, addr, second)...).Lock(me))(t)
 	assert.Zero(t, h.Token())
 	assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
 	for _, l := range mixed(t, addr, second) {
-		_, err := l.TryLock(soon(t))
-		require.ErrorIs(t, err, ErrNotAcquired, "%T", l)
+		env.Fails(l.TryLock(soon(t)))(t, ErrNotAcquired, "%T", l)
 	}
 
 	require.NoError(t, h.Context().Err())
@@ -72,12 +71,11 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 	t.Parallel()
 	addr, second := startServer(t), startServer(t)
 	for i := range mixed(t, addr, second) {
-		taken := must(t)(mixed(t, addr, second)[i].TryLock(soon(t)))
+		taken := env.Must(mixed(t, addr, second)[i].TryLock(soon(t)))(t)
 		all := Multi(mixed(t, addr, second)...)
-		_, err := all.TryLock(soon(t))
-		require.ErrorIs(t, err, ErrNotAcquired)
+		env.Fails(all.TryLock(soon(t)))(t, ErrNotAcquired)
 		wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
-		_, err = all.Lock(wait)
+		_, err := all.Lock(wait)
 		cancel()
 		require.ErrorIs(t, err, ErrNotAcquired)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -137,9 +135,8 @@ func TestMultiOrder(t *testing.T) {
 	second, first := recordingLocker{c.Mutex("y"), "second", &called}, recordingLocker{c.Mutex("x"), "first", &called}
 	require.NoError(t, TryDo(soon(t), Multi(second, c.Mutex("z"), first), nothing))
 	assert.Equal(t, []string{"second", "first"}, called, "foreign Lockers in the order given")
-	taken := must(t)(c.Mutex("z").TryLock(soon(t)))
-	_, err := Multi(second, c.Mutex("z"), first).TryLock(soon(t))
-	require.ErrorIs(t, err, ErrNotAcquired)
+	taken := env.Must(c.Mutex("z").TryLock(soon(t)))(t)
+	env.Fails(Multi(second, c.Mutex("z"), first).TryLock(soon(t)))(t, ErrNotAcquired)
 	assert.Len(t, called, 2, "foreign Lockers come after this package's")
 	require.NoError(t, taken.Release(soon(t)))
 }
@@ -175,7 +172,7 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 	rdb := newClient(t, addr)
 	lost := func(t *testing.T, lose func(h *Hold, doomed *Client)) {
 		doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
-		h := must(t)(Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx))
+		h := env.Must(Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx))(t)
 		lose(h, doomed)
 		requireDone(t, h.Context(), ErrLost)
 		err := h.Release(ctx)
@@ -212,7 +209,7 @@ func TestMultiStartsWithFullLease(t *testing.T) {
 	ctx := soon(t)
 	const lease = 4 * time.Second
 	c := newLocks(t, addr)
-	taken := must(t)(c.Mutex("b").Lock(ctx))
+	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
 	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
 	queued(t, newClient(t, addr), "mutex", "b", 1)
 	time.Sleep(lease + lease/2)
@@ -234,7 +231,7 @@ func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	ctx := soon(t)
 	rdb := newClient(t, addr)
 	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
-	taken := must(t)(c.Mutex("b").Lock(ctx))
+	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
 	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
 	queued(t, rdb, "mutex", "b", 1)
 	require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
@@ -256,7 +253,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	c, far := newLocks(t, addr), newLocks(t, p.Addr)
 
 	for _, alsoLost := range []bool{false, true} {
-		h := must(t)(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))
+		h := env.Must(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))(t)
 		if alsoLost {
 			require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
 		}

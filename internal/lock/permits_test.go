@@ -7,19 +7,19 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 func set(t testing.TB, s *pool, n int64) {
 	t.Helper()
-	ok, err := s.SetPermits(soon(t), n)
-	require.NoError(t, err)
+	ok := env.Must(s.SetPermits(soon(t), n))(t)
 	require.True(t, ok, "set before")
 }
 
 func requireAvailable(t testing.TB, s *pool, want int64) {
 	t.Helper()
-	n, err := s.Available(soon(t))
-	require.NoError(t, err)
+	n := env.Must(s.Available(soon(t)))(t)
 	require.Equal(t, want, n, "available")
 }
 
@@ -33,19 +33,16 @@ func TestSemaphore(t *testing.T) {
 		s := k.pool(c, "a")
 		requireAvailable(t, s, 0) // it was never set
 		set(t, s, 5)
-		again, err := k.pool(other, "a").SetPermits(ctx, 9)
-		require.NoError(t, err)
+		again := env.Must(k.pool(other, "a").SetPermits(ctx, 9))(t)
 		require.False(t, again)
 		requireAvailable(t, k.pool(other, "a"), 5)
 
-		three := must(t)(k.of(3).lock(c, "a").TryLock(ctx))
+		three := env.Must(k.of(3).lock(c, "a").TryLock(ctx))(t)
 		requireAvailable(t, s, 2)
-		_, err = k.of(3).lock(c, "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
-		two := must(t)(k.of(2).lock(other, "a").Lock(ctx))
+		env.Fails(k.of(3).lock(c, "a").TryLock(ctx))(t, ErrNotAcquired)
+		two := env.Must(k.of(2).lock(other, "a").Lock(ctx))(t)
 		requireAvailable(t, s, 0)
-		again, err = s.SetPermits(ctx, 9)
-		require.NoError(t, err)
+		again = env.Must(s.SetPermits(ctx, 9))(t)
 		require.False(t, again, "set again when all were taken")
 
 		// No waiter acquires while fewer permits remain than are held.
@@ -53,8 +50,7 @@ func TestSemaphore(t *testing.T) {
 		requireAvailable(t, s, -4)
 		release(t, three)
 		requireAvailable(t, s, -1)
-		_, err = k.of(1).lock(other, "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		env.Fails(k.of(1).lock(other, "a").TryLock(ctx))(t, ErrNotAcquired)
 		release(t, two)
 		requireAvailable(t, s, 1)
 		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased}, seen.kinds())
@@ -87,7 +83,7 @@ func TestSemaphoreBounds(t *testing.T) {
 		set(t, s, MaxPermits)
 		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)
 		requireAvailable(t, s, MaxPermits)
-		all := must(t)(k.of(MaxPermits).lock(c, "a").Lock(ctx))
+		all := env.Must(k.of(MaxPermits).lock(c, "a").Lock(ctx))(t)
 		requireAvailable(t, s, 0)
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
 		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
@@ -126,8 +122,7 @@ func TestDrain(t *testing.T) {
 	s := newLocks(t, addr).Semaphore("a")
 	drain := func(want int64) {
 		t.Helper()
-		n, err := s.Drain(ctx)
-		require.NoError(t, err)
+		n := env.Must(s.Drain(ctx))(t)
 		require.Equal(t, want, n)
 	}
 	drain(0)
@@ -174,8 +169,7 @@ func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 		require.NoError(t, b.release(ctx))
 		require.Empty(t, w.received(), "2 are free, and 3 wanted")
 		requireIn(t, z, false)
-		_, err := k.of(1).lock(c, "a").TryLock(ctx)
-		require.ErrorIs(t, err, ErrNotAcquired, "a try passed the queue")
+		env.Fails(k.of(1).lock(c, "a").TryLock(ctx))(t, ErrNotAcquired, "a try passed the queue")
 		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
 		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
 		requireIn(t, z, true)
@@ -230,7 +224,7 @@ func TestPermitsOfDeletedHolders(t *testing.T) {
 	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
 	s := c.LeasedSemaphore("a")
 	set(t, &s.pool, 3)
-	h := must(t)(leasedPermits.of(2).lock(c, "a").Lock(ctx))
+	h := env.Must(leasedPermits.of(2).lock(c, "a").Lock(ctx))(t)
 	require.NoError(t, newClient(t, addr).Del(ctx, s.keys[3]).Err())
 	requireAvailable(t, &s.pool, 3)
 	requireDone(t, h.Context(), ErrLost)
@@ -266,14 +260,12 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 	}
 
 	four := leasedPermits.of(4).claim(c, "a", time.Minute)
-	v, err := four.acquireOnce(ctx, modeWait)
-	require.NoError(t, err)
+	v := env.Must(four.acquireOnce(ctx, modeWait))(t)
 	require.Equal(t, recheck, v.retry)
 	require.ErrorIs(t, four.release(ctx), ErrNotHeld)
 
 	two := leasedPermits.of(2).claim(c, "a", time.Minute)
-	v, err = two.acquireOnce(ctx, modeWait)
-	require.NoError(t, err)
+	v = env.Must(two.acquireOnce(ctx, modeWait))(t)
 	require.True(t, v.ok || v.retry <= time.Second+time.Millisecond)
 	require.True(t, v.ok || time.Since(began)+v.retry >= 990*time.Millisecond, "too early by itself")
 	_ = two.release(ctx)
@@ -305,8 +297,7 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 
 	require.NoError(t, long.Extend(ctx, time.Second))
 	require.Equal(t, []string{first.id}, w.received(), "a shorter lease")
-	v, err := first.acquireOnce(ctx, modeWait)
-	require.NoError(t, err)
+	v := env.Must(first.acquireOnce(ctx, modeWait))(t)
 	require.Less(t, v.retry, recheck)
 	release(t, b)
 	require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
@@ -339,7 +330,6 @@ func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	require.Equal(t, []string{first.id}, w.received(), "once")
 	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
 	requireAvailable(t, &s.pool, 1) // they were returned once
-	_, err := s.TryAcquire(ctx, 1)
-	require.ErrorIs(t, err, ErrNotAcquired, "the permits belong to the waiter")
+	env.Fails(s.TryAcquire(ctx, 1))(t, ErrNotAcquired, "the permits belong to the waiter")
 	requireIn(t, first, true)
 }

@@ -17,8 +17,7 @@ import (
 func TestCommandsOfACycle(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startServer(t))
-	l, err := NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(patience))
-	require.NoError(t, err)
+	l := env.Must(NewRedLock("a", []redis.UniversalClient{rdb}, WithNodeTimeout(patience)))(t)
 	require.NoError(t, TryDo(soon(t), l, nothing)) // loads the script
 
 	seen := tripsOf(rdb)
@@ -41,8 +40,7 @@ func newMortalLock(t *testing.T, name string, nodes int, opts ...RedLockOption) 
 		addrs = append(addrs, node.Addr)
 		kill = append(kill, k)
 	}
-	all, err := NewRedLocks(clients, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...)
-	require.NoError(t, err)
+	all := env.Must(NewRedLocks(clients, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
 	return all.Lock(name), addrs, kill
 }
 
@@ -53,10 +51,9 @@ func TestThreeNodesOneDead(t *testing.T) {
 	l, addrs, kill := newMortalLock(t, "a", 3, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
 	kill[2]()
 
-	h := must(t)(l.TryLock(ctx))
+	h := env.Must(l.TryLock(ctx))(t)
 	first := h.ValidUntil()
-	_, err := l.TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired, "two of three nodes agree")
+	env.Fails(l.TryLock(ctx))(t, ErrNotAcquired, "two of three nodes agree")
 	eventually(t, "renewed by two", func() bool { return h.ValidUntil().After(first) })
 	require.NoError(t, h.Release(ctx))
 	keyGone(t, addrs[0], "a")
@@ -79,7 +76,7 @@ func TestThreeNodesTwoDead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	l, addrs, kill := newMortalLock(t, "a", 3)
-	h := must(t)(l.TryLock(ctx))
+	h := env.Must(l.TryLock(ctx))(t)
 	kill[0]()
 	kill[1]()
 	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
@@ -105,7 +102,7 @@ func TestBareQuorumIsCompleted(t *testing.T) {
 	addrs := startServers(t, 3)
 	first, third := newClient(t, addrs[0]), newClient(t, addrs[2])
 	require.NoError(t, third.Set(ctx, RedLockKey("a"), "another", 0).Err())
-	h := must(t)(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))
+	h := env.Must(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))(t)
 
 	began := h.ValidUntil()
 	eventually(t, "renewed", func() bool { return h.ValidUntil().After(began) })
@@ -113,8 +110,7 @@ func TestBareQuorumIsCompleted(t *testing.T) {
 	require.NoError(t, third.Del(ctx, RedLockKey("a")).Err())
 	eventually(t, "the node has the key", func() bool { return third.Exists(ctx, RedLockKey("a")).Val() == 1 })
 	require.NoError(t, first.FlushAll(ctx).Err())
-	_, err := newLock(t, "a", addrs).TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired)
+	env.Fails(newLock(t, "a", addrs).TryLock(ctx))(t, ErrNotAcquired)
 	eventually(t, "it has the key again", func() bool { return first.Exists(ctx, RedLockKey("a")).Val() == 1 })
 
 	release(t, h)
@@ -129,7 +125,7 @@ func TestThreeNodesTwoLoseData(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 3)
-	h := must(t)(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))
+	h := env.Must(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))(t)
 	first, second := newClient(t, addrs[0]), newClient(t, addrs[1])
 	eventually(t, "both have no key at a renewal", func() bool {
 		require.NoError(t, first.FlushAll(ctx).Err())
@@ -146,9 +142,8 @@ func TestSplitVote(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 2)
-	h := must(t)(newLock(t, "a", addrs[:1]).TryLock(ctx))
-	_, err := newLock(t, "a", addrs).TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired)
+	h := env.Must(newLock(t, "a", addrs[:1]).TryLock(ctx))(t)
+	env.Fails(newLock(t, "a", addrs).TryLock(ctx))(t, ErrNotAcquired)
 	assert.Zero(t, newClient(t, addrs[1]).DBSize(ctx).Val())
 	require.NoError(t, h.Release(ctx))
 }
@@ -161,7 +156,7 @@ func TestReleaseInParts(t *testing.T) {
 	first, second := startProxy(t, addrs[0]), startProxy(t, addrs[1])
 	l := newLock(t, "a", []string{first.Addr, second.Addr, addrs[2]})
 	require.NoError(t, TryDo(ctx, l, nothing))
-	h := must(t)(l.TryLock(ctx))
+	h := env.Must(l.TryLock(ctx))(t)
 	first.Inject(refuse, scriptCmd, 1)
 	second.Inject(dropReply, scriptCmd, 1)
 	require.NoError(t, h.Release(ctx))
@@ -183,8 +178,7 @@ func TestHangingNodeIsBounded(t *testing.T) {
 		defer func() { _ = rdb.Close() }()
 		clients = append(clients, rdb)
 	}
-	l, err := NewRedLock("a", clients, WithNodeTimeout(4*time.Second))
-	require.NoError(t, err)
+	l := env.Must(NewRedLock("a", clients, WithNodeTimeout(4*time.Second)))(t)
 	require.NoError(t, TryDo(ctx, l, nothing))
 
 	require.NoError(t, last.Pause())

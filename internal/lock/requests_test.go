@@ -6,19 +6,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 func setCount(t testing.TB, l *Latch, n int64) {
 	t.Helper()
-	ok, err := l.TrySetCount(soon(t), n)
-	require.NoError(t, err)
+	ok := env.Must(l.TrySetCount(soon(t), n))(t)
 	require.True(t, ok, "the latch has a count")
 }
 
 func requireCount(t testing.TB, l *Latch, want int64) {
 	t.Helper()
-	n, err := l.Count(soon(t))
-	require.NoError(t, err)
+	n := env.Must(l.Count(soon(t)))(t)
 	require.Equal(t, want, n, "count")
 }
 
@@ -140,8 +140,7 @@ func TestRepliesOfChangesLost(t *testing.T) {
 	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
 		c, direct, p := ch.faulty(t, addr)
 		p.Inject(dropReply, ch.script.sha, 2)
-		reply, err := ch.do(soon(t), c, "a")
-		require.NoError(t, err)
+		reply := env.Must(ch.do(soon(t), c, "a"))(t)
 		require.Equal(t, 2, p.Broken())
 		require.Equal(t, ch.reply, reply)
 		ch.counted(t, direct)
@@ -174,12 +173,11 @@ func TestChangesAfterContextEnds(t *testing.T) {
 	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
 		c := newLocks(t, addr)
 		ch.ready(t, c)
-		before, err := ch.count(soon(t), c)
-		require.NoError(t, err)
+		before := env.Must(ch.count(soon(t), c))(t)
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
 
-		_, err = ch.do(ctx, c, "a")
+		_, err := ch.do(ctx, c, "a")
 		if ch.detached {
 			require.True(t, err == nil || errors.Is(err, ErrUncertain), err)
 			ch.counted(t, c)
@@ -187,8 +185,7 @@ func TestChangesAfterContextEnds(t *testing.T) {
 		}
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrUncertain)
-		n, err := ch.count(soon(t), c)
-		require.NoError(t, err)
+		n := env.Must(ch.count(soon(t), c))(t)
 		require.Equal(t, before, n)
 	})
 }
@@ -222,8 +219,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	t.Parallel()
 	p := startProxy(t, startServer(t))
 	var seen recorder
-	c, err := New(newClient(t, p.Addr), WithObserver(seen.observe))
-	require.NoError(t, err)
+	c := env.Must(New(newClient(t, p.Addr), WithObserver(seen.observe)))(t)
 	set(t, &c.Semaphore("a").pool, 3)
 
 	p.Inject(muteReply, anyCmd, always)
@@ -232,13 +228,12 @@ func TestCloseEndsRequests(t *testing.T) {
 	eventually(t, "sent", func() bool { return p.Broken() > 0 })
 
 	require.NoError(t, c.Close())
-	err = <-done
+	err := <-done
 	require.ErrorIs(t, err, ErrUncertain)
 	require.ErrorIs(t, err, ErrClosed)
 	require.Equal(t, []EventKind{EventUncertain}, seen.kinds())
 	require.ErrorIs(t, c.Semaphore("a").Release(context.Background(), 1), ErrClosed)
-	_, err = c.Semaphore("a").Available(context.Background())
-	require.ErrorIs(t, err, ErrClosed)
+	env.Fails(c.Semaphore("a").Available(context.Background()))(t, ErrClosed)
 	require.ErrorIs(t, c.Latch("a").Wait(context.Background()), ErrClosed)
 }
 
@@ -272,8 +267,7 @@ func TestLatch(t *testing.T) {
 	for range 2 { // a latch at zero can be set again
 		setCount(t, l, 2)
 		for left := range int64(2) {
-			again, err := other.TrySetCount(ctx, 5)
-			require.NoError(t, err)
+			again := env.Must(other.TrySetCount(ctx, 5))(t)
 			require.False(t, again)
 			require.NoError(t, other.CountDown(ctx))
 			requireCount(t, l, 1-left)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 // Waiters of several clients acquire the lock as soon as it is free.
@@ -21,7 +23,7 @@ func TestWaitersAreWoken(t *testing.T) {
 		k.ready(t, clients[0], "a")
 
 		requireWoken(t, func(ctx context.Context) {
-			h := must(t)(k.block(clients[0], "a").Lock(ctx))
+			h := env.Must(k.block(clients[0], "a").Lock(ctx))(t)
 			const waiting = 6
 			var wg sync.WaitGroup
 			for i := range waiting {
@@ -46,7 +48,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 		queue := k.keys("a")[1]
 		clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
 		k.ready(t, clients[0], "a")
-		h := must(t)(k.block(newLocks(t, addr), "a").Lock(soon(t))) // so that it is not handed over
+		h := env.Must(k.block(newLocks(t, addr), "a").Lock(soon(t)))(t) // so that it is not handed over
 
 		var line []*claim
 		var ids []string
@@ -68,8 +70,7 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 
 		require.ErrorIs(t, line[5].release(soon(t)), ErrNotHeld)
 		release(t, h)
-		_, err := k.lock(clients[0], "a").TryLock(soon(t))
-		require.ErrorIs(t, err, ErrNotAcquired)
+		env.Fails(k.lock(clients[0], "a").TryLock(soon(t)))(t, ErrNotAcquired)
 		require.EqualValues(t, 5, waiters(t, rdb, k.name, "a"))
 		requireIn(t, line[1], false)
 		for _, cl := range line[:5] {
@@ -89,15 +90,14 @@ func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
 		c, other := newLocks(t, addr), newLocks(t, addr)
 		k.ready(t, c, "a")
 		const lease = 900 * time.Millisecond
-		_ = must(t)(persistent{k.block(c, "a")}.Lock(ctx, WithLease(lease)))
+		_ = env.Must(persistent{k.block(c, "a")}.Lock(ctx, WithLease(lease)))(t)
 
 		first := k.claim(other, "a", time.Minute)
-		v, err := first.acquireOnce(ctx, modeWait)
-		require.NoError(t, err)
+		v := env.Must(first.acquireOnce(ctx, modeWait))(t)
 		require.True(t, v.ok || v.retry <= lease+time.Millisecond)
 		_ = first.release(ctx)
 
-		h := must(t)(k.lock(other, "a").Lock(ctx))
+		h := env.Must(k.lock(other, "a").Lock(ctx))(t)
 		assert.Zero(t, waiters(t, rdb, k.name, "a"), "the holder is still in the queue")
 		release(t, h)
 		k.nothingLeft(t, rdb, "a")
@@ -111,15 +111,14 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
 		k.ready(t, c, "a")
-		h := must(t)(k.block(c, "a").Lock(soon(t)))
+		h := env.Must(k.block(c, "a").Lock(soon(t)))(t)
 		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
 		waits := []<-chan outcome{background(ctx, k.lock(c, "a"))}
 		k.queued(t, rdb, "a", 1)
 
 		if k.kind != latchKind {
-			_, err := k.lock(c, "a").TryLock(soon(t))
-			require.ErrorIs(t, err, ErrNotAcquired)
+			env.Fails(k.lock(c, "a").TryLock(soon(t)))(t, ErrNotAcquired)
 			require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
 		}
 		for range 99 {
@@ -146,7 +145,7 @@ func TestDepartingWaiterForwardsWake(t *testing.T) {
 		c, other := newLocks(t, addr), newLocks(t, addr)
 		k.ready(t, c, "a")
 		requireWoken(t, func(ctx context.Context) {
-			h := must(t)(k.block(c, "a").Lock(ctx))
+			h := env.Must(k.block(c, "a").Lock(ctx))(t)
 			ignoring := k.claim(other, "a", time.Minute) // it is woken, and does not react
 			_, confirmed, err := other.hub.join(ignoring.id, ignoring.keys[0])
 			require.NoError(t, err)
@@ -173,17 +172,16 @@ func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
 		k.ready(t, c, "a")
 		for range 10 {
 			require.NoError(t, Do(ctx, k.lock(c, "a"), nothing))
-			h := must(t)(k.block(c, "a").TryLock(ctx))
+			h := env.Must(k.block(c, "a").TryLock(ctx))(t)
 			if k.kind != latchKind {
-				_, err := k.lock(c, "a").TryLock(ctx)
-				require.ErrorIs(t, err, ErrNotAcquired)
+				env.Fails(k.lock(c, "a").TryLock(ctx))(t, ErrNotAcquired)
 			}
 			release(t, h)
 		}
 		assert.Zero(t, calls(t, rdb, "publish"))
 		assert.Zero(t, calls(t, rdb, "subscribe"))
 
-		h := must(t)(k.block(c, "a").Lock(ctx))
+		h := env.Must(k.block(c, "a").Lock(ctx))(t)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
 		k.queued(t, rdb, "a", 1)
 		release(t, h)
@@ -199,7 +197,7 @@ func TestShortenedLeaseWakesWaiter(t *testing.T) {
 		rdb := newClient(t, addr)
 		c := newLocks(t, addr)
 		k.ready(t, c, "a")
-		h := must(t)(k.block(c, "a").Lock(ctx, WithLease(time.Minute)))
+		h := env.Must(k.block(c, "a").Lock(ctx, WithLease(time.Minute)))(t)
 		got := background(ctx, k.lock(newLocks(t, addr), "a"))
 		k.queued(t, rdb, "a", 1)
 		require.NoError(t, h.Extend(ctx, time.Hour))
@@ -220,7 +218,7 @@ func TestUnreachableWaiterIsSkipped(t *testing.T) {
 	each(t, exclusiveKinds[:3], startRedis, func(t *testing.T, addr string, k lockKind) {
 		ctx := soon(t)
 		rdb := newClient(t, addr)
-		h := must(t)(k.lock(newLocks(t, addr), "a").Lock(ctx))
+		h := env.Must(k.lock(newLocks(t, addr), "a").Lock(ctx))(t)
 		var waiting []*claim
 		for range 3 {
 			ignoring := k.claim(newLocks(t, addr), "a", time.Minute)
@@ -295,7 +293,7 @@ func TestPrefixOfEveryKey(t *testing.T) {
 	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		c := newLocks(t, addr, WithPrefix("another"))
 		k.ready(t, c, "a")
-		h := must(t)(k.block(c, "a").TryLock(soon(t)))
+		h := env.Must(k.block(c, "a").TryLock(soon(t)))(t)
 		keys := newClient(t, addr).Keys(soon(t), "*").Val()
 		require.NotEmpty(t, keys)
 		for _, key := range keys {

@@ -21,8 +21,7 @@ import (
 // newZooKeeper connects with a long request timeout, so that a busy machine does not fail a test; opts can shorten it.
 func newZooKeeper(t testing.TB, servers []string, opts ...ZooKeeperOption) *ZooKeeper {
 	t.Helper()
-	z, err := NewZooKeeper(servers, append([]ZooKeeperOption{WithRequestTimeout(MaxNodeTimeout)}, opts...)...)
-	require.NoError(t, err)
+	z := env.Must(NewZooKeeper(servers, append([]ZooKeeperOption{WithRequestTimeout(MaxNodeTimeout)}, opts...)...))(t)
 	t.Cleanup(func() { assert.NoError(t, z.Close()) })
 	return z
 }
@@ -81,7 +80,7 @@ func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeep
 func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(MaxSessionTimeout))
-	h := must(t)(z.Mutex("a").TryLock(soon(t)))
+	h := env.Must(z.Mutex("a").TryLock(soon(t)))(t)
 
 	p.Inject(muteReply, anyCmd, always)
 	for _, lock := range bothWays(z.Mutex("b")) {
@@ -108,15 +107,15 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	t.Parallel()
 	var seen recorder
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(3*time.Second), WithZooKeeperObserver(seen.observe))
-	h := must(t)(persistent{z.Mutex("a")}.Lock(soon(t)))
-	fixed := must(t)(persistent{z.Mutex("fixed")}.Lock(soon(t), WithLease(time.Hour)))
-	other := must(t)(direct.Mutex("b").Lock(soon(t)))
+	h := env.Must(persistent{z.Mutex("a")}.Lock(soon(t)))(t)
+	fixed := env.Must(persistent{z.Mutex("fixed")}.Lock(soon(t), WithLease(time.Hour)))(t)
+	other := env.Must(direct.Mutex("b").Lock(soon(t)))(t)
 	waits := background(soon(t), persistent{z.Mutex("b")})
 	queuedNodes(t, direct, "b", 2)
 
 	p.Inject(refuse, anyCmd, always)
 	p.Cut()
-	next := must(t)(direct.Mutex("a").Lock(soon(t)))
+	next := env.Must(direct.Mutex("a").Lock(soon(t)))(t)
 	require.ErrorIs(t, h.Context().Err(), context.Canceled, "two holders at once")
 	requireDone(t, h.Context(), ErrLost)
 	requireDone(t, fixed.Context(), ErrLost)
@@ -152,7 +151,7 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(6*time.Second))
-	h := must(t)(z.Mutex("a").Lock(soon(t)))
+	h := env.Must(z.Mutex("a").Lock(soon(t)))(t)
 	session := sessionOf(t, direct, "a")
 
 	p.Inject(refuse, anyCmd, always)
@@ -173,15 +172,14 @@ func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 	t.Parallel()
 	servers := env.SharedZooKeeper(t).Servers()
 	z, other := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))
-	h := must(t)(z.Mutex("a").Lock(soon(t)))
+	h := env.Must(z.Mutex("a").Lock(soon(t)))(t)
 	waits := background(soon(t), z.Mutex("a"))
 	queuedNodes(t, other, "a", 2)
 	require.NoError(t, z.Close())
 	require.NoError(t, z.Close(), "the second call does nothing")
 	requireDone(t, h.Context(), ErrLost)
 	require.ErrorIs(t, (<-waits).err, ErrClosed)
-	_, err := z.Mutex("a").TryLock(soon(t))
-	require.ErrorIs(t, err, ErrClosed)
+	env.Fails(z.Mutex("a").TryLock(soon(t)))(t, ErrClosed)
 	require.NoError(t, TryDo(soon(t), other.Mutex("a"), nothing), "the session has ended with the Close")
 }
 
@@ -195,7 +193,7 @@ func cutOff(t *testing.T, ensemble *env.ZooKeeper) {
 	}
 	witness := library(t, follower.Addr)
 	z := newZooKeeper(t, []string{follower.Addr}, WithSessionTimeout(4*time.Second))
-	h := must(t)(persistent{z.Mutex("cut off")}.Lock(soon(t)))
+	h := env.Must(persistent{z.Mutex("cut off")}.Lock(soon(t)))(t)
 	_, _, err := witness.Exists("/")
 	require.NoError(t, err)
 	require.NoError(t, leader.Pause())
@@ -215,7 +213,7 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	ensemble := env.StartZooKeeper(t)
 	cutOff(t, ensemble)
 	z := newZooKeeper(t, ensemble.Servers(), WithRequestTimeout(DefaultRequestTimeout), WithSessionTimeout(15*time.Second))
-	h := must(t)(z.Mutex("held").Lock(soon(t)))
+	h := env.Must(z.Mutex("held").Lock(soon(t)))(t)
 
 	var inside atomic.Int32
 	var done atomic.Bool
@@ -252,15 +250,14 @@ func TestZooKeeperLeaderDies(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d uses; the longest pause was %v", uses.Load(), time.Duration(gap.Load()))
 	require.NoError(t, h.Context().Err(), "the hold survives an election")
-	_, err := newZooKeeper(t, ensemble.Servers()).Mutex("held").TryLock(soon(t))
-	require.ErrorIs(t, err, ErrNotAcquired)
+	env.Fails(newZooKeeper(t, ensemble.Servers()).Mutex("held").TryLock(soon(t)))(t, ErrNotAcquired)
 
 	second := ensemble.Leader(t)
 	second.Kill()
 	requireDone(t, h.Context(), ErrLost)
 	require.Error(t, z.Ping(t.Context()))
 	require.NoError(t, first.Restart())
-	next := must(t)(newZooKeeper(t, ensemble.Servers()).Mutex("held").Lock(soon(t)))
+	next := env.Must(newZooKeeper(t, ensemble.Servers()).Mutex("held").Lock(soon(t)))(t)
 	require.Greater(t, next.Token(), h.Token())
 	release(t, next)
 }

@@ -49,8 +49,7 @@ func connect(t testing.TB, addrs []string) *Client {
 func proxied(t testing.TB) (c, direct *Client, p *servers.Proxy) {
 	t.Helper()
 	addrs := env.SharedZooKeeper(t).Servers()
-	p, err := servers.StartProxy(t.Context(), addrs[0])
-	require.NoError(t, err)
+	p = env.Must(servers.StartProxy(t.Context(), addrs[0]))(t)
 	t.Cleanup(p.Close)
 	c = connect(t, []string{p.Addr})
 	remove(t, acquire(t, c))
@@ -257,8 +256,7 @@ func TestZooKeeperCreateReplyLost(t *testing.T) {
 func TestZooKeeperDeleteReplyLost(t *testing.T) {
 	t.Parallel()
 	c, direct, p := proxied(t)
-	n, err := c.Acquire(t.Context(), name, false)
-	require.NoError(t, err)
+	n := env.Must(c.Acquire(t.Context(), name, false))(t)
 	p.Inject(servers.DropReply, deleteOf(c), 1)
 	remove(t, n) // the first deletion was executed; the repeated one found nothing
 	require.Equal(t, 1, p.Broken())
