@@ -93,28 +93,22 @@ func TestUnreachableZooKeeper(t *testing.T) {
 	require.Error(t, z.Ping(t.Context()))
 }
 
-// One contended cycle through the other types of go-redis clients.
-func TestEveryRedisClientType(t *testing.T) {
+// One contended cycle on a ring. TestCluster has the cluster.
+func TestRing(t *testing.T) {
 	t.Parallel()
 	addr := env.StartMiniredis(t).Addr()
-	for name, rdb := range map[string]redis.UniversalClient{
-		"cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}),
-		"ring":    redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": addr}}),
-	} {
-		c, err := New(rdb)
-		require.NoError(t, err, name)
-		c.exec.timeout = longTimeout
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": addr}})
+	defer func() { require.NoError(t, ring.Close()) }()
+	c := newLocksOf(t, ring)
 
-		for _, k := range append(exclusiveKinds, redLocks) {
-			h := env.Must(k.lock(c, "a").Lock(soon(t)))(t)
-			got := background(soon(t), k.lock(c, "a"))
-			k.queued(t, newClient(t, addr), "a", 1)
-			release(t, h)
-			release(t, arrived(t, got))
-		}
-		require.NoError(t, c.Close())
-		require.NoError(t, rdb.Close())
+	for _, k := range append(exclusiveKinds, redLocks) {
+		h := env.Must(k.lock(c, "a").Lock(soon(t)))(t)
+		got := background(soon(t), k.lock(c, "a"))
+		k.queued(t, newClient(t, addr), "a", 1)
+		release(t, h)
+		release(t, arrived(t, got))
 	}
+	require.NoError(t, c.Close())
 	nothingLeft(t, newClient(t, addr))
 }
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,40 +170,6 @@ func TestLockerIsExclusive(t *testing.T) {
 		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
 		require.Equal(t, "a", seen.events[0].Name)
 		require.Equal(t, s.kind, seen.events[0].Lock)
-	})
-}
-
-// Many goroutines of several processes: never two holders at a time, and increasing tokens.
-func TestLockerExcludesUnderContention(t *testing.T) {
-	eachSystem(t, func(t *testing.T, s system) {
-		const processes, goroutines, uses = 3, 3, 5
-		var inside atomic.Int32
-		var last uint64 // guarded by the lock: the race detector checks it
-		var used int
-		var wg sync.WaitGroup
-		for range processes {
-			locks := s.connect(t, calmLease, ignore)
-			for range goroutines {
-				wg.Go(func() {
-					for range uses {
-						h, err := locks("a").Lock(context.Background())
-						if !assert.NoError(t, err) {
-							return
-						}
-						assert.EqualValues(t, 1, inside.Add(1))
-						if s.tokens {
-							assert.Greater(t, h.Token(), last)
-						}
-						last = h.Token()
-						used++
-						inside.Add(-1)
-						assert.NoError(t, h.Release(context.Background()))
-					}
-				})
-			}
-		}
-		wg.Wait()
-		require.Equal(t, processes*goroutines*uses, used)
 	})
 }
 
