@@ -12,14 +12,12 @@ import (
 
 func setCount(t testing.TB, l *Latch, n int64) {
 	t.Helper()
-	ok := env.Must(l.TrySetCount(soon(t), n))(t)
-	require.True(t, ok, "the latch has a count")
+	require.True(t, env.Must(l.TrySetCount(soon(t), n))(t), "the latch has a count")
 }
 
 func requireCount(t testing.TB, l *Latch, want int64) {
 	t.Helper()
-	n := env.Must(l.Count(soon(t)))(t)
-	require.Equal(t, want, n, "count")
+	require.Equal(t, want, env.Must(l.Count(soon(t)))(t), "count")
 }
 
 // A change is a request of a semaphore or a latch that the server executes once.
