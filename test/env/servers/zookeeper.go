@@ -106,7 +106,7 @@ syncLimit=25
 maxSessionTimeout=60000
 maxClientCnxns=0
 admin.enableServer=false
-4lw.commands.whitelist=srvr,wchp
+4lw.commands.whitelist=srvr
 %s`, n.dir.path, n.port.number, members)
 	return errors.Join(
 		os.WriteFile(filepath.Join(n.dir.path, "myid"), []byte(fmt.Sprint(id)), 0o600),
@@ -164,23 +164,6 @@ func zooKeeperMode(ctx context.Context, addr string) (string, error) {
 	}
 
 	return mode, err
-}
-
-// Watches returns how many sessions watch each node through this server.
-func (n *ZooKeeperNode) Watches(ctx context.Context) (map[string]int, error) {
-	report, err := fourLetterWord(ctx, n.Addr, "wchp")
-	watches := map[string]int{}
-	path := ""
-	for line := range strings.Lines(report) {
-		if strings.HasPrefix(line, "/") {
-			path = strings.TrimSpace(line)
-		} else if strings.TrimSpace(line) != "" {
-			// A session, indented.
-			watches[path]++
-		}
-	}
-
-	return watches, err
 }
 
 // fourLetterWord sends one of ZooKeeper's administrative commands.
