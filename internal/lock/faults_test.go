@@ -16,7 +16,7 @@ import (
 )
 
 // The faults of this file happen to every kind of lock of a Client, and to a RedLock on one node. Those of a RedLock on
-// several nodes are in redlock_test.go, those of ZooKeeper in zk_test.go.
+// several nodes are in redlock_test.go, those of ZooKeeper in zookeeper_test.go and in package zk.
 
 var (
 	allLeased = append(slices.Clone(leasedKinds), redLocks)
@@ -123,10 +123,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 
 		p.Inject(muteReply, anyCmd, always)
 		for _, lock := range bothWays(k.lock(c, "b")) {
-			err := cancelled(t, func(ctx context.Context) error {
-				_, err := lock(ctx)
-				return err
-			})
+			err := cancelled(t, func(ctx context.Context) error { return errorOf(lock(ctx)) })
 			require.ErrorIs(t, err, ErrNotAcquired)
 			require.ErrorIs(t, err, ErrUncertain)
 		}

@@ -151,6 +151,8 @@ func cancelled(t testing.TB, call func(context.Context) error) error {
 	}
 }
 
+func errorOf[T any](_ T, err error) error { return err }
+
 // recorder stores the events of a lock.
 type recorder struct {
 	mu     sync.Mutex

@@ -150,15 +150,9 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
 		c, direct, p := ch.faulty(t, addr)
 		p.Inject(muteReply, anyCmd, always)
-		err := cancelled(t, func(ctx context.Context) error {
-			_, err := ch.do(ctx, c, "a")
-			return err
-		})
+		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
-		err = cancelled(t, func(ctx context.Context) error {
-			_, err := ch.count(ctx, c)
-			return err
-		})
+		err = cancelled(t, func(ctx context.Context) error { return errorOf(ch.count(ctx, c)) })
 		require.NotErrorIs(t, err, ErrUncertain)
 
 		p.Heal()
