@@ -224,7 +224,7 @@ func (w *wiring) newQuota(shared *ratelimit.Shared) *ratelimit.Quota {
 	if w.cfg.RateLimit != "on" || w.cfg.IsDemo() {
 		return nil
 	}
-	return ratelimit.NewQuota("logins", w.now, shared)
+	return ratelimit.NewQuota("{logins}", w.now, shared)
 }
 
 // topics are the changes that all servers publish to each other, and the streams of clients that wait for changes.

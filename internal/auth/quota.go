@@ -12,24 +12,12 @@ import (
 // one address can log in before a sale; one address, one network and one country cost a bounded sum a day.
 var (
 	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.
-	logins = ratelimit.Rule{
-		Name:     "logins",
-		Burst:    120,
-		Interval: time.Second / 5,
-	}
+	logins = ratelimit.NewRule("logins", 120, time.Second/5)
 	// Per known device: how often it costs a read of its user before another limit holds.
-	proofReads = ratelimit.Rule{
-		Name:     "proofs",
-		Burst:    30,
-		Interval: time.Second,
-	}
+	proofReads = ratelimit.NewRule("proofs", 30, time.Second)
 	// Per phone and known device, or per phone and network of strangers: more addresses of one network bring no more codes.
-	codeResends = ratelimit.Rule{
-		Name:     "resends",
-		Burst:    3,
-		Interval: time.Minute,
-	}
-	codeAskers = ratelimit.PerDay("askers", 6, 10)
+	codeResends = ratelimit.NewRule("resends", 3, time.Minute)
+	codeAskers  = ratelimit.PerDay("askers", 6, 10)
 	// Per phone: once for all strangers, and once for all devices that have logged in to it.
 	codePhones = ratelimit.PerDay("phones", 12, 20)
 	// Strangers only: per IPv4 address or IPv6 /56, and per network of 256 of them.

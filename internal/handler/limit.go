@@ -16,21 +16,25 @@ import (
 	"seckill/internal/kit/ratelimit"
 )
 
-// Rate limits per caller, as the interval of one request and the number of requests at once. The limit for orders
-// permits rapid clicks, which are cheap to refuse, and stops scripts. Entries, and polls of a place in a waiting room,
-// have the same limit, counted separately. Package auth limits logins and their codes.
-const (
-	// Per session, so that a thousand people behind one address can all reload before a sale opens.
-	refreshInterval, refreshBurst = time.Second / 5, 120
-	orderInterval, orderBurst     = time.Second / 20, 200
-	exportInterval, exportBurst   = time.Minute, 2 // a download that failed can be repeated at once
+// The rate limits per caller. The one for orders permits rapid clicks, which are cheap to refuse, and stops scripts.
+// Entries, and polls of a place in a waiting room, have the same limit, counted separately. Package auth limits logins and
+// their codes.
+var (
+	orderRule = ratelimit.NewRule("orders", 200, time.Second/20)
+	entryRule = ratelimit.NewRule("entries", 200, time.Second/20)
+	pollRule  = ratelimit.NewRule("polls", 200, time.Second/20)
 
-	// Tokens of a user, and of an address without a user. An address may have thousands of people, whose requests are
-	// nearly all answered from memory.
-	userInterval, userBurst       = time.Second / 20, 400
-	addressInterval, addressBurst = time.Second / 50, 1000
-	// rowInterval bounds what an account can add to the tables in a day.
-	rowInterval, rowBurst = time.Minute, 50
+	// Per session, so that a thousand people behind one address can all reload before a sale opens.
+	refreshRule = ratelimit.NewRule("refreshes", 120, time.Second/5)
+	// A download that failed can be repeated at once.
+	exportRule = ratelimit.NewRule("exports", 2, time.Minute)
+
+	// Of a user, and of an address without a user. An address may have thousands of people, whose requests are nearly all
+	// answered from memory.
+	userRule    = ratelimit.NewRule("users", 400, time.Second/20)
+	addressRule = ratelimit.NewRule("addresses", 1000, time.Second/50)
+	// Per user and route that stores rows. It bounds what an account can add to the tables in a day.
+	rowRule = ratelimit.NewRule("rows", 50, time.Minute)
 )
 
 // maxReads bounds the concurrent requests of one API that read the database. The pool for reads has fewer connections,
@@ -100,7 +104,7 @@ func (s slots) do(ctx context.Context, read func() error) error {
 	}
 }
 
-// limits are the rate limits; nil ones limit nothing. Those that protect people, money or the size of tables hold over all
+// limits are the rate limits; zero ones limit nothing. Those that protect people, money or the size of tables hold over all
 // servers. Orders, polls and reads have one per server, because they should need no round trip: N servers allow N times as
 // many.
 //
@@ -109,11 +113,15 @@ func (s slots) do(ctx context.Context, read func() error) error {
 // hm-dianping that are not cached. A payment notice takes nothing, because nothing happens without the signature of the
 // provider. Most requests of staff take nothing either: merchants create sales by scripts.
 type limits struct {
-	orders, entries, polls, exports, refreshes *ratelimit.Limit
-	// One bucket of a user for all other routes, one of an address, and one of a user for each route that stores rows.
-	users, addresses, rows *ratelimit.Limit
+	orders, entries, polls, exports, refreshes, users, addresses, rows limit
 	// A semaphore: one element per refusal that waits.
 	delayed chan struct{}
+}
+
+// limit is a rule and where its calls are counted; nil: nowhere.
+type limit struct {
+	rule  ratelimit.Rule
+	quota *ratelimit.Quota
 }
 
 func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits {
@@ -121,15 +129,18 @@ func newLimits(on bool, now func() time.Time, shared *ratelimit.Shared) *limits 
 		return &limits{}
 	}
 
+	here := ratelimit.NewQuota("requests", now, nil)
+	everywhere := ratelimit.NewQuota("requests", now, shared)
+
 	return &limits{
-		orders:    ratelimit.New("orders", orderInterval, orderBurst, now, nil),
-		polls:     ratelimit.New("polls", orderInterval, orderBurst, now, nil),
-		entries:   ratelimit.New("entries", orderInterval, orderBurst, now, shared),
-		exports:   ratelimit.New("exports", exportInterval, exportBurst, now, shared),
-		refreshes: ratelimit.New("refreshes", refreshInterval, refreshBurst, now, shared),
-		users:     ratelimit.New("users", userInterval, userBurst, now, nil),
-		addresses: ratelimit.New("addresses", addressInterval, addressBurst, now, nil),
-		rows:      ratelimit.New("rows", rowInterval, rowBurst, now, shared),
+		orders:    limit{orderRule, here},
+		polls:     limit{pollRule, here},
+		entries:   limit{entryRule, everywhere},
+		exports:   limit{exportRule, everywhere},
+		refreshes: limit{refreshRule, everywhere},
+		users:     limit{userRule, here},
+		addresses: limit{addressRule, here},
+		rows:      limit{rowRule, everywhere},
 		delayed:   make(chan struct{}, maxDelayed),
 	}
 }
@@ -146,7 +157,7 @@ const (
 const refusedKey = "refused"
 
 // takeSlowly is take with a refusal that delay holds back.
-func (l *limits) takeSlowly(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
+func (l *limits) takeSlowly(c *gin.Context, limit limit, key string, n int) error {
 	err := take(c, limit, key, n)
 	if err != nil {
 		c.Set(refusedKey, true)
@@ -190,16 +201,16 @@ func (l *limits) row(c *gin.Context) error { return take(c, l.rows, byUser(c)+" 
 // visit takes a token of the client's address, for a read of the database or a made-up cursor. Error: *domain.RateLimitedError.
 func (l *limits) visit(c *gin.Context) error { return l.takeSlowly(c, l.addresses, byAddress(c), 1) }
 
-func perUser(limit *ratelimit.Limit) func(*gin.Context) error {
+func perUser(limit limit) func(*gin.Context) error {
 	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }
 
 // take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
-func take(c *gin.Context, limit *ratelimit.Limit, key string, n int) error {
-	if limit == nil {
+func take(c *gin.Context, limit limit, key string, n int) error {
+	if limit.quota == nil {
 		return nil
 	}
-	if wait := limit.TakeN(c.Request.Context(), key, n); wait > 0 {
+	if wait := limit.quota.TakeN(c.Request.Context(), n, ratelimit.Bucket{Rule: limit.rule, Key: key}); wait > 0 {
 		return &domain.RateLimitedError{RetryAfter: wait}
 	}
 	return nil

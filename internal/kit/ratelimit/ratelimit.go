@@ -8,6 +8,7 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,19 +18,21 @@ import (
 )
 
 const (
-	maxBuckets = 100_000
-	bucketIdle = 10 * time.Minute
-
+	maxBuckets  = 200_000
 	logInterval = time.Minute
 )
 
-// The script replaces redis_rate (10.0.1 of 2023, the latest), which stores points in time: if the clock of Redis is
+// The scripts replace redis_rate (10.0.1 of 2023, the latest), which stores points in time: if the clock of Redis is
 // set back, as by a failover, it refuses the known keys until the clock has caught up.
-//
-//go:embed lua/take.lua
-var takeSource string
+var (
+	//go:embed lua/take.lua
+	takeSource string
+	takeScript = redis.NewScript(takeSource)
 
-var takeScript = redis.NewScript(takeSource)
+	//go:embed lua/give.lua
+	giveSource string
+	giveScript = redis.NewScript(giveSource)
+)
 
 // Shared is the Redis through which limits of several processes become one.
 type Shared struct {
@@ -41,82 +44,169 @@ type Shared struct {
 	Log    *slog.Logger
 }
 
-// Limit allows each key one call per interval, with bursts of burst calls. It is safe for concurrent use.
-//
-// Every key has a bucket in this process and, if the limit is shared, one in Redis. A call needs a token of both, the
-// local one first, so that a flood on one server costs no more commands than the limit allows calls. A call that only
-// Redis refuses costs a local token. This happens only while the shared bucket is empty, and both buckets refill at the
-// same rate, so the local bucket is never more than one token behind the shared one.
-//
-// If Redis fails or does not answer within Shared.Timeout, the local bucket alone decides.
-type Limit struct {
-	interval time.Duration
-	burst    int
-	buckets  *cache.Cache[string, *rate.Limiter]
-	now      func() time.Time
+// Rule allows each key a burst of calls at once, and one more per interval.
+type Rule struct {
+	Name  string
+	Burst int
+	// A whole number of milliseconds.
+	Interval time.Duration
+}
 
+// NewRule returns a rule.
+func NewRule(name string, burst int, interval time.Duration) Rule { return Rule{name, burst, interval} }
+
+// PerDay returns a rule that allows each key burst calls at once and most calls in any 24 hours.
+func PerDay(name string, burst, most int) Rule {
+	return Rule{name, burst, (24 * time.Hour / time.Duration(most-burst)).Round(time.Millisecond)}
+}
+
+// refill is the time in which an empty bucket becomes full.
+func (r Rule) refill() time.Duration { return r.Interval * time.Duration(r.Burst) }
+
+// Bucket has the tokens of a key under a rule: one per call.
+type Bucket struct {
+	Rule Rule
+	Key  string
+}
+
+// Quota counts each call against one or several buckets: it is allowed if all of them have the tokens, and takes them
+// from each or from none. A Quota is safe for concurrent use.
+//
+// Every bucket exists in this process and, if the quota is shared, in Redis. The local ones are asked first, and they
+// alone decide while Redis fails or does not answer within Shared.Timeout. After a call that only Redis refuses, the
+// local bucket with the longest wait is as empty as that in Redis, so that a flood costs few commands. It does not notice
+// if another process then returns a call.
+type Quota struct {
 	name string
+	now  func() time.Time
 	// Nil: this process only.
 	shared *Shared
 	failed rate.Sometimes
+
+	// Makes a call's changes of local one step.
+	mu sync.Mutex
+	// When a bucket is full again.
+	local *cache.Cache[Bucket, *time.Time]
 }
 
-// New returns a limit whose local buckets follow the clock now. With shared, it holds over all processes that use the same name, and interval should be a whole
-// number of milliseconds; without, the name has no effect.
+// NewQuota returns a Quota whose local buckets follow the clock now. With shared, it holds over all processes that use
+// the same name. If calls have several buckets, the name must be in braces, which keep its buckets in one cluster slot.
 //
-// At most maxBuckets local buckets are kept; an evicted key starts again with a full bucket.
-func New(name string, interval time.Duration, burst int, now func() time.Time, shared *Shared) *Limit {
-	return &Limit{
-		interval: interval,
-		burst:    burst,
-		now:      now,
-		name:     name,
-		shared:   shared,
-		failed:   rate.Sometimes{Interval: logInterval},
-		buckets:  cache.New[string](cache.Options[*rate.Limiter]{MaxEntries: maxBuckets, IdleTTL: bucketIdle}),
+// About maxBuckets local buckets are kept; an evicted one is full again.
+func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
+	return &Quota{
+		name:   name,
+		now:    now,
+		shared: shared,
+		failed: rate.Sometimes{Interval: logInterval},
+		local:  cache.New[Bucket](cache.Options[*time.Time]{MaxEntries: maxBuckets}),
 	}
 }
 
-// TakeN counts a call of key as n calls, of which there may be no more than the burst. It returns zero if the call is
-// allowed, otherwise the time after which to call again.
-func (l *Limit) TakeN(ctx context.Context, key string, n int) time.Duration {
-	wait := l.takeLocal(key, n)
-	if wait > 0 || l.shared == nil {
+// Take counts a call. It returns zero if the call is allowed. Otherwise it takes nothing and returns the time after which
+// every bucket has the tokens.
+func (q *Quota) Take(ctx context.Context, buckets ...Bucket) time.Duration {
+	return q.TakeN(ctx, 1, buckets...)
+}
+
+// TakeN is Take for a call that counts as n, which may be no more than the burst.
+func (q *Quota) TakeN(ctx context.Context, n int, buckets ...Bucket) time.Duration {
+	wait := q.takeLocal(n, buckets)
+	if wait > 0 || q.shared == nil {
 		return wait
 	}
 
-	one := l.interval.Milliseconds()
-	reply, err := l.shared.run(ctx, l.name, &l.failed, takeScript, []string{l.redisKey(key)}, one*int64(n), one*int64(l.burst))
-	if err != nil {
+	args := make([]any, 0, 2*len(buckets))
+	for _, b := range buckets {
+		args = append(args, int64(n)*b.Rule.Interval.Milliseconds(), b.Rule.refill().Milliseconds())
+	}
+
+	reply, err := q.run(ctx, takeScript, buckets, args)
+	if err != nil || reply[0] == 0 {
 		return 0
 	}
-	return time.Duration(reply[0]) * time.Millisecond
+
+	wait = time.Duration(reply[0]) * time.Millisecond
+	q.giveLocal(n, buckets)
+	q.emptyLocal(n, buckets[reply[1]-1], wait)
+	return wait
 }
 
-func (l *Limit) takeLocal(key string, n int) time.Duration {
-	bucket := l.buckets.Add(key, func() *rate.Limiter { return rate.NewLimiter(rate.Every(l.interval), l.burst) })
-	now := l.now()
-	if bucket.AllowN(now, n) {
-		return 0
+// Return undoes a Take that allowed one call, because the call had no effect.
+func (q *Quota) Return(ctx context.Context, buckets ...Bucket) {
+	q.giveLocal(1, buckets)
+	if q.shared == nil {
+		return
 	}
-	return max(time.Millisecond, time.Duration((float64(n)-bucket.TokensAt(now))*float64(l.interval)))
+
+	args := make([]any, len(buckets))
+	for i, b := range buckets {
+		args[i] = b.Rule.Interval.Milliseconds()
+	}
+
+	// Without Redis the call stays counted.
+	_, _ = q.run(ctx, giveScript, buckets, args)
 }
 
-func (l *Limit) redisKey(key string) string {
-	return "seckill:limit:" + l.name + ":" + l.shared.hash(key)
+func (q *Quota) takeLocal(n int, buckets []Bucket) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	now := q.now()
+	var wait time.Duration
+	for _, b := range buckets {
+		taken := max(0, q.full(b).Sub(now)) + time.Duration(n)*b.Rule.Interval
+		wait = max(wait, taken-b.Rule.refill())
+	}
+
+	if wait > 0 {
+		return wait
+	}
+
+	for _, b := range buckets {
+		full := q.full(b)
+		*full = now.Add(max(0, full.Sub(now)) + time.Duration(n)*b.Rule.Interval)
+	}
+
+	return 0
 }
 
-// run runs a script of a limit within the timeout, even if the client disconnects: that does not get around the limit.
-func (s *Shared) run(
-	ctx context.Context, limit string, failed *rate.Sometimes, script *redis.Script, keys []string, args ...any,
-) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.Timeout)
+func (q *Quota) giveLocal(n int, buckets []Bucket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	for _, b := range buckets {
+		full := q.full(b)
+		*full = full.Add(-time.Duration(n) * b.Rule.Interval)
+	}
+}
+
+// emptyLocal empties a bucket until it has n tokens after the wait.
+func (q *Quota) emptyLocal(n int, b Bucket, wait time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	*q.full(b) = q.now().Add(wait + b.Rule.refill() - time.Duration(n)*b.Rule.Interval)
+}
+
+// full returns when a bucket is full; a new one has always been. It requires q.mu.
+func (q *Quota) full(b Bucket) *time.Time {
+	return q.local.Add(b, func() *time.Time { return new(time.Time) })
+}
+
+// run runs a script within the timeout, even if the client disconnects: that does not get around the limit.
+func (q *Quota) run(ctx context.Context, script *redis.Script, buckets []Bucket, args []any) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), q.shared.Timeout)
 	defer cancel()
 
-	reply, err := script.Run(ctx, s.Redis, keys, args...).Int64Slice()
+	keys := make([]string, len(buckets))
+	for i, b := range buckets {
+		keys[i] = "seckill:limit:" + q.name + ":" + b.Rule.Name + ":" + q.shared.hash(b.Key)
+	}
+
+	reply, err := script.Run(ctx, q.shared.Redis, keys, args...).Int64Slice()
 	if err != nil {
-		failed.Do(func() {
-			s.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", limit, "err", err)
+		q.failed.Do(func() {
+			q.shared.Log.Warn("a rate limit holds per server only, because Redis fails", "limit", q.name, "err", err)
 		})
 	}
 	return reply, err
