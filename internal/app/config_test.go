@@ -196,7 +196,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		edit func(*settings)
 		want string
 	}{
-		"good":                              {func(*settings) {}, "jwt_secret ok, payment_secret ok, database_password ok, demo ok, admins ok, rate_limit ok, proxies ok, ops_addr ok, pay_timeout ok, lane ok, codes ok"},
+		"good":                              {func(*settings) {}, "jwt_secret ok, payment_secret ok, database_password ok, demo ok, admins ok, rate_limit ok, proxies ok, ops_addr ok, lane ok, codes ok"},
 		"example secret":                    {func(f *settings) { f.secrets = keyring(testSecret) }, "jwt_secret fail"},
 		"no secret":                         {func(f *settings) { f.secrets, f.secretErr = nil, errors.New("required") }, "jwt_secret fail"},
 		"no secret yet":                     {func(f *settings) { f.secrets, f.secretErr = nil, fs.ErrNotExist }, "jwt_secret ok"},
@@ -252,8 +252,6 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"ops on a name of all addresses":            {func(f *settings) { f.OpsAddr, f.container = "all:9090", false }, "ops_addr fail"},
 		"ops on an unknown name":                    {func(f *settings) { f.OpsAddr = "unknown:9090" }, "ops_addr fail"},
 		"ops on private address":                    {func(f *settings) { f.OpsAddr = "10.1.2.3:9090" }, "ops_addr ok"},
-		"short pay timeout":                         {func(f *settings) { f.PayTimeout = 59 * time.Second }, "pay_timeout warn"},
-		"long pay timeout":                          {func(f *settings) { f.PayTimeout = 24 * time.Hour }, "pay_timeout warn"},
 		"faults":                                    {func(f *settings) { f.Sandbox.Fail = true }, "sandbox fail"},
 		"sandbox":                                   {func(*settings) {}, "sandbox fail"},
 		"sandbox, embedded":                         {func(f *settings) { f.MySQLDSN = "" }, "sandbox fail"},
@@ -275,7 +273,6 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"accepted":                 {func(f *settings) { f.Demo, f.Unsafe = &yes, []string{"demo"} }, "demo warn, sandbox fail"},
 		"queue on embedded Redis":  {func(f *settings) { f.OrderLane, f.RedisAddrs, f.MySQLDSN = "queue", nil, "" }, "lane warn"},
 		"embedded Redis only":      {func(f *settings) { f.RedisAddrs = nil }, "lane warn"},
-		"unused lock nodes":        {func(f *settings) { f.OrderLane, f.LockNodes = "batch", []string{"a:1"} }, "lane warn"},
 		"all embedded":             {func(f *settings) { f.RedisAddrs, f.MySQLDSN = nil, "" }, "lane ok, database_password ok"},
 	} {
 		t.Run(name, func(t *testing.T) {

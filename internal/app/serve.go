@@ -25,7 +25,6 @@ import (
 	"seckill/internal/kit/connlimit"
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/redisconn"
-	"seckill/internal/ops/doctor"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
@@ -423,7 +422,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 
 // limitConnections returns the listener with limits, or unchanged if the system does not limit the number of files.
 func (s *server) limitConnections(l net.Listener) net.Listener {
-	files, err := doctor.OpenFiles()
+	files, err := connlimit.OpenFiles()
 	if err != nil {
 		return l
 	}

@@ -15,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/go-sql-driver/mysql"
@@ -104,7 +103,6 @@ func (c settings) checks() doctor.Group {
 		{Name: "config.rate_limit", Run: c.checkRateLimit},
 		{Name: "config.proxies", Run: c.checkProxies},
 		{Name: "config.ops_addr", Run: c.checkOpsAddr},
-		{Name: "config.pay_timeout", Run: c.checkPayTimeout},
 		{Name: "config.sandbox", Run: c.checkSandbox},
 		{Name: "config.lane", Run: c.checkLane},
 	}
@@ -443,19 +441,6 @@ func isPublic(ip netip.Addr) bool {
 	return !ip.IsLoopback() && !ip.IsPrivate() && !ip.IsLinkLocalUnicast()
 }
 
-// maxPayTimeout is the longest reasonable SECKILL_PAY_TIMEOUT.
-const maxPayTimeout = 2 * time.Hour
-
-func (c settings) checkPayTimeout(context.Context) doctor.Result {
-	switch {
-	case c.PayTimeout < domain.MinPayTimeout:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: payments arrive too late and are refunded", c.PayTimeout)
-	case c.PayTimeout > maxPayTimeout:
-		return doctor.Bad(doctor.Warn, "SECKILL_PAY_TIMEOUT=15m", "%s: unpaid units return after the buyers have left", c.PayTimeout)
-	}
-	return doctor.Good("%s", c.PayTimeout)
-}
-
 func (c settings) checkSandbox(context.Context) doctor.Result {
 	switch {
 	case c.PaymentURL != "":
@@ -477,9 +462,6 @@ func (c settings) checkLane(context.Context) doctor.Result {
 			"lane queue with the embedded Redis: a restart loses the queued orders, which were answered 202")
 	case c.MySQLDSN != "" && c.EmbeddedRedis():
 		return doctor.Bad(doctor.Warn, "SECKILL_REDIS_ADDRS=host:6379", "a production database with the embedded Redis: a second server would not share its locks and messages")
-	case c.OrderLane != "lock" && len(c.LockNodes) > 0:
-		return doctor.Bad(doctor.Warn, "unset SECKILL_LOCK_NODES, or SECKILL_ORDER_LANE=lock",
-			"lane %s uses no user locks, but its servers do not start while the lock nodes are down", c.OrderLane)
 	}
 
 	return doctor.Good("%s", c.OrderLane)

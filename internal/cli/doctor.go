@@ -116,13 +116,8 @@ func (x *examination) close() {
 }
 
 func (x *examination) groups(ctx context.Context) []doctor.Group {
-	groups := []doctor.Group{app.SettingsChecks(x.env.Config)}
-	// A demo for its own machine has few visitors.
-	if !x.env.Config.OnlyLocal() {
-		groups = append(groups, doctor.Machine(doctor.OpenFiles))
-	}
-
-	return slices.Concat(groups, x.databaseGroups(), x.redisGroups(ctx), x.lockNodeGroups(), []doctor.Group{x.salesGroup()})
+	settings := []doctor.Group{app.SettingsChecks(x.env.Config)}
+	return slices.Concat(settings, x.databaseGroups(), x.redisGroups(ctx), x.lockNodeGroups(), []doctor.Group{x.salesGroup()})
 }
 
 func (x *examination) databaseGroups() []doctor.Group {

@@ -207,15 +207,15 @@ func (v *Voucher) CheckSale(payTimeout time.Duration) (failure, warning string) 
 		warning = "has no units"
 	case lasts <= payTimeout:
 		warning = fmt.Sprintf("lasts %s, so units that are not paid within %s return after its end", lasts, payTimeout)
-	case v.Sale.PayTimeout != 0 && payTimeout < MinPayTimeout:
+	case v.Sale.PayTimeout != 0 && payTimeout < minPayTimeout:
 		warning = fmt.Sprintf("has a pay_timeout of %s: payments arrive too late and are refunded", payTimeout)
 	}
 
 	return failure, warning
 }
 
-// MinPayTimeout is the shortest payment deadline in which buyers can pay.
-const MinPayTimeout = time.Minute
+// minPayTimeout is the shortest payment deadline in which buyers can pay.
+const minPayTimeout = time.Minute
 
 // Copy returns a copy of the voucher with its own sale.
 func (v *Voucher) Copy() Voucher {

@@ -129,18 +129,6 @@ func TestMeasureSkewUsesTheFastestAnswer(t *testing.T) {
 	})
 }
 
-func TestOpenFiles(t *testing.T) {
-	t.Parallel()
-	for limit, status := range map[uint64]Status{1000: Fail, 1024: Warn, 32767: Warn, 32768: OK} {
-		assert.Equal(t, status, filesResult(limit, nil).Status, limit)
-	}
-	assert.Equal(t, Skipped, filesResult(0, errors.ErrUnsupported).Status)
-
-	n := env.Must(OpenFiles())(t)
-	require.Positive(t, n)
-	assert.Contains(t, examine(t, Machine(OpenFiles)), "machine.files")
-}
-
 // embedded creates a data directory with a database that is opened with the given pragmas.
 func embedded(t *testing.T, pragmas string) SQLite {
 	t.Helper()

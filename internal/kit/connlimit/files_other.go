@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package doctor
+package connlimit
 
 import "errors"
 
