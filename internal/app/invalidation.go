@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/kit/loop"
 	"seckill/internal/kit/redisconn"
 )
 
@@ -47,6 +48,14 @@ func (b *invalidationBus) publish(id int64) {
 	select {
 	case b.pending <- id:
 	default:
+	}
+}
+
+// tasks send the published ids, and call handle for each id received.
+func (b *invalidationBus) tasks(what string, handle func(id int64)) []loop.Task {
+	return []loop.Task{
+		loop.Always("publish "+what, b.send),
+		loop.Always("receive "+what, func(ctx context.Context) { b.receive(ctx, handle) }),
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/kit/connlimit"
+	"seckill/internal/kit/loop"
 	"seckill/internal/kit/picture"
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/reconcile"
@@ -256,8 +257,8 @@ type server struct {
 	subscribers []*salestats.Subscribers
 	// Nil outside demo mode.
 	rushes *rushRunner
-	// background tasks run until the last request is answered.
-	background []func(context.Context)
+	// They run until the last request is answered.
+	tasks []loop.Task
 }
 
 func readyChecks(cfg Config, b backends, d *drain) map[string]handler.Check {
@@ -346,9 +347,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
-	for _, run := range s.background {
-		wg.Go(func() { run(background) })
-	}
+	wg.Go(func() { loop.Run(background, s.log, s.tasks...) })
 
 	if s.sandbox != nil {
 		webhook := urlOf(listener.Addr()) + "/api/v1/payments/webhook/" + payment.SandboxName

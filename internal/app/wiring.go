@@ -74,7 +74,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		return nil, err
 	}
 
-	background, err := w.background(p)
+	tasks, err := w.tasks(p)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func newServer(e *Env, b backends) (*server, error) {
 		metrics:     w.metrics.registry,
 		subscribers: []*salestats.Subscribers{p.orderSubscribers, p.saleSubscribers, p.roomSubscribers},
 		rushes:      api.rushes,
-		background:  background,
+		tasks:       tasks,
 	}, nil
 }
 
@@ -160,7 +160,7 @@ type people struct {
 
 func (w *wiring) newPeople() (*people, error) {
 	p := &people{
-		revoked: auth.NewRevocations(w.store, w.now, w.log),
+		revoked: auth.NewRevocations(w.store, w.now),
 		limits:  w.sharedLimits(),
 	}
 
@@ -325,7 +325,6 @@ func (w *wiring) newRooms(t *topics, l *lanes) *entry.Rooms {
 		Sells:    sells(w.cfg, w.backends),
 		Changed:  t.roomSubscribers.Notify,
 		Admitted: w.metrics.roomAdmitted,
-		Log:      w.log,
 	})
 	w.metrics.registry.MustRegister(roomCollector(rooms))
 	return rooms
@@ -377,7 +376,6 @@ func (w *wiring) newMoney(t *topics, l *lanes) *money {
 	m.closer = &service.Closer{
 		Store:   w.store,
 		Returns: returns,
-		Log:     w.log,
 		Closed:  w.metrics.closed,
 	}
 
@@ -481,67 +479,67 @@ func (w *wiring) newPublishing(vouchers *service.Vouchers) *service.Publishing {
 	}
 }
 
-// background returns what runs while the server does.
-func (w *wiring) background(p *parts) ([]func(context.Context), error) {
-	purgeNotices := loop.Task{
-		Name:  "purge payment notices",
-		Every: time.Hour,
-		Log:   w.log,
-		Run: func(ctx context.Context) error {
-			return w.store.PurgeNotices(ctx, w.now().Add(-domain.ClosedNoticeLife))
-		},
-	}
+// tasks returns what runs while the server does.
+func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
+	configured, err := w.configuredTasks(p)
 
-	configured, err := w.configuredBackground(p)
-	return slices.Concat(p.mode.background, configured, []func(context.Context){
-		p.revoked.Run,
-		func(ctx context.Context) { p.users.EraseIdleAccounts(ctx, w.cfg.Retention) },
-		p.reconciler.Run,
-		p.closer.Run,
-		p.payments.Run,
-		p.rooms.Run,
-		p.keys.Run,
-		p.changedVouchers.send,
-		func(ctx context.Context) { p.changedVouchers.receive(ctx, p.sales.Forget) },
-		p.movedOrders.send,
-		func(ctx context.Context) { p.movedOrders.receive(ctx, p.orderSubscribers.Notify) },
-		p.monitor.Run,
-		purgeNotices.Loop,
-		func(ctx context.Context) { <-ctx.Done(); p.gate.Close() },
-	}), err
+	return slices.Concat(
+		p.mode.tasks,
+		configured,
+		p.revoked.Tasks(),
+		p.users.RetentionTasks(w.cfg.Retention),
+		p.rooms.Tasks(),
+		p.changedVouchers.tasks("changed vouchers", p.sales.Forget),
+		p.movedOrders.tasks("moved orders", p.orderSubscribers.Notify),
+		[]loop.Task{
+			p.reconciler.Task(),
+			p.closer.Task(),
+			p.payments.Task(),
+			p.keys.Task(),
+			loop.Every(time.Hour, "purge payment notices", func(ctx context.Context) error {
+				return w.store.PurgeNotices(ctx, w.now().Add(-domain.ClosedNoticeLife))
+			}),
+			loop.Always("show live sales", p.monitor.Run),
+			loop.Always("load gates", func(ctx context.Context) { <-ctx.Done(); p.gate.Close() }),
+		},
+	), err
 }
 
-// configuredBackground returns the part of background that depends on the configuration.
-func (w *wiring) configuredBackground(p *parts) ([]func(context.Context), error) {
-	var all []func(context.Context)
+// configuredTasks are the tasks that depend on the configuration.
+func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
+	var all []loop.Task
 	if remote := p.provider.remote; remote != nil {
 		w.store.QueryBeforeClosing(p.provider.name)
 		inquiry := payment.Inquiry{
 			Store:  w.store,
 			Query:  remote.Query,
 			Settle: p.payments.Settle,
-			Log:    w.log,
 		}
-		all = append(all, inquiry.Run)
+		all = append(all, inquiry.Task())
 	}
 
 	if w.cfg.EventsURL != "" {
-		all = append(all, w.newOutbox().Run)
+		all = append(all, w.newOutbox().Tasks()...)
 	}
 	if w.cfg.AlertURL != "" {
-		all = append(all, w.newReporter(p).Run)
+		all = append(all, w.newReporter(p).Task())
 	}
+
 	if w.cfg.IsDemo() {
-		all = append(all, w.renewal(p.vouchers))
+		renewal := demoRenewal{
+			store:   w.store,
+			changed: p.vouchers.Changed,
+			now:     w.now,
+		}
+		all = append(all, loop.Every(5*time.Second, "renew the sales of the demo", renewal.run))
 	}
 
 	// Elsewhere the rest of Redis fails with the counter.
 	if _, cluster := w.rdb.(*redis.ClusterClient); cluster {
-		reserve, err := w.idReserve()
-		if err != nil {
-			return nil, err
+		if err := w.ids.Reserve(w.env.Ctx); err != nil {
+			return nil, fmt.Errorf("reserve order ids: %w", err)
 		}
-		all = append(all, reserve)
+		all = append(all, loop.Every(time.Second, "reserve order ids", w.ids.Reserve))
 	}
 
 	return all, nil
@@ -571,37 +569,7 @@ func (w *wiring) newReporter(p *parts) *alerts.Reporter {
 		Redis:    w.rdb,
 		Instance: p.gate.Instance(),
 		Now:      w.now,
-		Log:      w.log,
 	}
-}
-
-func (w *wiring) renewal(vouchers *service.Vouchers) func(context.Context) {
-	renewal := demoRenewal{
-		store:   w.store,
-		changed: vouchers.Changed,
-		now:     w.now,
-	}
-
-	return loop.Task{
-		Name:  "renew the sales of the demo",
-		Every: 5 * time.Second,
-		Log:   w.log,
-		Run:   renewal.run,
-	}.Loop
-}
-
-// idReserve reserves order ids, for the time in which the part of Redis with their counter fails.
-func (w *wiring) idReserve() (func(context.Context), error) {
-	if err := w.ids.Reserve(w.env.Ctx); err != nil {
-		return nil, fmt.Errorf("reserve order ids: %w", err)
-	}
-
-	return loop.Task{
-		Name:  "reserve order ids",
-		Every: time.Second,
-		Log:   w.log,
-		Run:   w.ids.Reserve,
-	}.Loop, nil
 }
 
 // orderLane is the configured order mode with what it needs beside the requests.
@@ -609,8 +577,7 @@ type orderLane struct {
 	orders service.Lane
 	// Nil unless the lane is queue.
 	queue service.ReservationStore
-	// Run while the server does.
-	background []func(context.Context)
+	tasks []loop.Task
 	// Vouchers whose gates this server used recently; nil unless the lane is queue.
 	inUse func() []int64
 	// As in entry.RoomsConfig; nil unless the lane is queue.
@@ -631,11 +598,9 @@ func (w *wiring) newLane(gate Gate, workers *queue.Workers, stats saleStats) ord
 			queue:  gate,
 			inUse:  orders.InUse,
 			stock:  stock,
-			background: []func(context.Context){
-				// Returns nil when ctx ends.
-				func(ctx context.Context) { _ = gate.Run(ctx) },
-				// Likewise.
-				func(ctx context.Context) { _ = workers.Run(ctx) },
+			tasks: []loop.Task{
+				{Name: "receive the outcomes of queued orders", Run: gate.Run},
+				{Name: "commit queued orders", Run: workers.Run},
 			},
 		}
 	}
@@ -701,7 +666,6 @@ func (w *wiring) newIdempotency() *service.Idempotency {
 	return service.NewIdempotency(service.IdempotencyConfig{
 		Store:   store,
 		Observe: w.metrics.keyed,
-		Log:     w.log,
 	})
 }
 

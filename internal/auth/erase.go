@@ -48,25 +48,20 @@ const (
 	retentionPause = 20 * time.Millisecond
 )
 
-// EraseIdleAccounts erases, once an hour until ctx ends, the accounts without a login, a session and an order for keep; 0 keeps
-// all. Several instances may run.
-func (a *Service) EraseIdleAccounts(ctx context.Context, keep time.Duration) {
+// RetentionTasks erase the accounts without a login, a session and an order for keep; 0 keeps all. Several instances may
+// run them.
+func (a *Service) RetentionTasks(keep time.Duration) []loop.Task {
 	if keep == 0 {
-		return
+		return nil
 	}
 
-	loop.Task{
-		Name:  "erase idle accounts",
-		Every: retentionEvery,
-		Log:   a.cfg.Log,
-		Run: func(ctx context.Context) error {
-			n, err := a.EraseIdle(ctx, keep)
-			if n > 0 {
-				a.cfg.Log.Info("idle accounts erased", "accounts", n)
-			}
-			return err
-		},
-	}.Loop(ctx)
+	return []loop.Task{loop.Every(retentionEvery, "erase idle accounts", func(ctx context.Context) error {
+		n, err := a.EraseIdle(ctx, keep)
+		if n > 0 {
+			a.cfg.Log.Info("idle accounts erased", "accounts", n)
+		}
+		return err
+	})}
 }
 
 // EraseIdle erases the accounts of buyers that were idle for at least keep, and returns their number. It reads and

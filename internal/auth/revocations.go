@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +45,6 @@ type RevocationStore interface {
 type Revocations struct {
 	store RevocationStore
 	now   func() time.Time
-	log   *slog.Logger
 
 	mu sync.RWMutex
 	// Session id -> keep until.
@@ -66,12 +64,11 @@ type Revocations struct {
 
 type watcher struct{ revoked func() }
 
-// NewRevocations returns an empty copy. Call Load before serving requests, and Run afterwards.
-func NewRevocations(store RevocationStore, now func() time.Time, log *slog.Logger) *Revocations {
+// NewRevocations returns an empty copy. Call Load before serving requests; its Tasks run afterwards.
+func NewRevocations(store RevocationStore, now func() time.Time) *Revocations {
 	return &Revocations{
 		store:    store,
 		now:      now,
-		log:      log,
 		ended:    map[string]time.Time{},
 		watchers: map[string][]*watcher{},
 	}
@@ -170,20 +167,11 @@ func (r *Revocations) Load(ctx context.Context) error {
 	return nil
 }
 
-// Run polls the list and purges expired rows until ctx ends.
-func (r *Revocations) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { r.task("poll ended sessions", revocationPoll, r.Load).Loop(ctx) })
-	wg.Go(func() { r.task("purge ended sessions", revocationPurge, r.purge).Loop(ctx) })
-	wg.Wait()
-}
-
-func (r *Revocations) task(name string, every time.Duration, run func(context.Context) error) loop.Task {
-	return loop.Task{
-		Name:  name,
-		Every: every,
-		Log:   r.log,
-		Run:   run,
+// Tasks poll the list and purge expired rows.
+func (r *Revocations) Tasks() []loop.Task {
+	return []loop.Task{
+		loop.Every(revocationPoll, "poll ended sessions", r.Load),
+		loop.Every(revocationPurge, "purge ended sessions", r.purge),
 	}
 }
 

@@ -3,7 +3,6 @@ package auth
 import (
 	"cmp"
 	"context"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -36,7 +35,7 @@ func newPageRig(t *testing.T) (*sessionTable, *Service, string) {
 	table := &sessionTable{ends: time.Now().Add(PageSessionTTL), role: domain.RoleBuyer}
 	tokens := env.Must(NewTokens(testSecret, time.Now))(t)
 	a := New(Config{
-		Store: table, Tokens: tokens, Revoked: NewRevocations(nil, time.Now, slog.New(slog.DiscardHandler)), Now: time.Now,
+		Store: table, Tokens: tokens, Revoked: NewRevocations(nil, time.Now), Now: time.Now,
 	})
 	return table, a, tokens.pageToken(NewSessionID())
 }
@@ -147,7 +146,7 @@ func (r *revocationRows) PurgeSessions(context.Context, time.Time) (int, error) 
 func TestPollFindsLateCommits(t *testing.T) {
 	clock := testNow
 	rows := &revocationRows{rows: []Revocation{{Seq: 2, SessionID: "b", KeepUntil: testNow.Add(time.Hour)}}}
-	r := NewRevocations(rows, func() time.Time { return clock }, nil)
+	r := NewRevocations(rows, func() time.Time { return clock })
 	require.NoError(t, r.Load(t.Context()))
 	require.True(t, r.Has("b"))
 	clock = clock.Add(revocationOverlap - time.Second)
@@ -173,7 +172,7 @@ func TestPollFindsLateCommits(t *testing.T) {
 // A watcher is called once, before Add returns or in the poll that finds the end of its session.
 func TestWatchEndOfSession(t *testing.T) {
 	rows := &revocationRows{}
-	r := NewRevocations(rows, func() time.Time { return testNow }, nil)
+	r := NewRevocations(rows, func() time.Time { return testNow })
 	calls := map[string]int{}
 	watch := func(session, name string) (stop func()) {
 		stop, err := r.watch(session, func() { calls[name]++ })

@@ -174,7 +174,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	require.NoError(t, err)
 	numbers, err := auth.NewPhones(append(s.countries, "CN"))
 	require.NoError(t, err)
-	e.revoked = auth.NewRevocations(s.store, e.clock.now, log)
+	e.revoked = auth.NewRevocations(s.store, e.clock.now)
 	require.NoError(t, e.revoked.Load(t.Context()))
 	factors, err := auth.NewSecondFactors(s.keys.Derive("second factors"))
 	require.NoError(t, err)
@@ -199,7 +199,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Passes:  entry.NewPasses(s.keys),
 		Tickets: entry.NewTickets(s.keys),
 		Rooms: entry.NewRooms(entry.RoomsConfig{
-			Store: e.store, Sales: sales, Peers: noPeers{}, Changed: func(int64) {}, Log: log,
+			Store: e.store, Sales: sales, Peers: noPeers{}, Changed: func(int64) {},
 		}),
 	}
 	e.rooms = entries.Rooms

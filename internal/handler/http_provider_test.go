@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -100,7 +99,7 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 func TestOrderIsNotClosedOverPayment(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.QueryBeforeClosing(payment.HTTPName)
-		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle, Log: slog.New(slog.DiscardHandler)}
+		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle}
 		v := e.sale(9)
 		ended := func(o orderView, before time.Duration) {
 			e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", time.Now().Add(-before).UTC().Truncate(time.Millisecond), o.ID)

@@ -1,7 +1,6 @@
 package handler_test
 
 import (
-	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -59,7 +58,7 @@ func (e *environment) overdue(o orderView) {
 // close closes overdue orders and returns their number.
 func (e *environment) close() int {
 	e.t.Helper()
-	closer := &service.Closer{Store: e.store, Returns: e.returns, Log: slog.New(slog.DiscardHandler)}
+	closer := &service.Closer{Store: e.store, Returns: e.returns}
 	n, err := closer.CloseDue(e.t.Context())
 	require.NoError(e.t, err)
 	return n

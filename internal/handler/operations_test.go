@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/kit/loop"
 	"seckill/internal/ops/alerts"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/out/webhook"
@@ -142,7 +143,7 @@ func TestAlerts(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { e.config.Reconciler.Run(ctx) })
+		running.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), e.config.Reconciler.Task()) })
 		defer func() { cancel(); running.Wait() }()
 		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, time.Minute, 20*time.Millisecond)
 		require.Equal(t, v.number(), a.Violations[0].VoucherID)

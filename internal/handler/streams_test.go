@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // stream is an open event stream.
@@ -234,7 +236,7 @@ func TestMovesIncreaseProgress(t *testing.T) {
 func (e *environment) runRooms() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { e.rooms.Run(ctx) })
+	running.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), e.rooms.Tasks()...) })
 	e.t.Cleanup(func() { stop(); running.Wait() })
 }
 

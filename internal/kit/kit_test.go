@@ -61,13 +61,13 @@ func TestTask(t *testing.T) {
 		wake := make(chan struct{})
 		began, runs := time.Now(), []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())
-		go loop.Task{Name: "count", Every: time.Second, Wake: wake, Log: slog.New(slog.NewTextHandler(&log, nil)), Run: func(context.Context) error {
+		go loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), loop.Task{Name: "count", Every: time.Second, Wake: wake, Run: func(context.Context) error {
 			runs = append(runs, time.Since(began))
 			if len(runs) == 2 || len(runs) == 3 {
 				return errors.New("broken")
 			}
 			return nil
-		}}.Loop(ctx)
+		}})
 		time.Sleep(2500 * time.Millisecond)
 		wake <- struct{}{}
 		time.Sleep(time.Second)
@@ -83,9 +83,9 @@ func TestTask(t *testing.T) {
 func TestTaskEndsWithoutALogEntry(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
-	loop.Task{Name: "count", Every: time.Millisecond, Log: slog.New(slog.NewTextHandler(&log, nil)), Run: func(ctx context.Context) error {
+	loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), loop.Every(time.Millisecond, "count", func(ctx context.Context) error {
 		cancel()
 		return ctx.Err()
-	}}.Loop(ctx)
+	}))
 	require.Empty(t, log.String())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -223,7 +222,7 @@ func TestRevocations(t *testing.T) {
 func TestRevocationsSurviveFailover(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		clock := now
-		r := auth.NewRevocations(s, func() time.Time { return clock }, slog.New(slog.DiscardHandler))
+		r := auth.NewRevocations(s, func() time.Time { return clock })
 		revoke := func(seq int64, id string) {
 			require.NoError(t, s.db.Writer(t.Context()).Create(&auth.Revocation{Seq: seq, SessionID: id, KeepUntil: clock.Add(time.Hour)}).Error)
 		}
@@ -425,7 +424,7 @@ func TestEraseIdleKeepsAdmins(t *testing.T) {
 			n = env.Must(s.PurgeSessions(t.Context(), later))(t)
 		}
 		users := auth.New(auth.Config{
-			Store: s, Revoked: auth.NewRevocations(s, nil, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
+			Store: s, Revoked: auth.NewRevocations(s, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
 		})
 		for _, want := range []int{buyers, 0} {
 			erased := env.Must(users.EraseIdle(t.Context(), 999*time.Hour))(t)

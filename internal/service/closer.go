@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"seckill/internal/domain"
@@ -31,22 +30,16 @@ type CloserStore interface {
 type Closer struct {
 	Store   CloserStore
 	Returns UnitReleaser
-	Log     *slog.Logger
 	// Receives the number of orders that a transaction closed; may be nil.
 	Closed func(n int)
 }
 
-// Run closes expired orders every second until ctx ends.
-func (c *Closer) Run(ctx context.Context) {
-	loop.Task{
-		Name:  "close unpaid orders",
-		Every: closeEvery,
-		Log:   c.Log,
-		Run: func(ctx context.Context) error {
-			_, err := c.CloseDue(ctx)
-			return err
-		},
-	}.Loop(ctx)
+// Task closes expired orders.
+func (c *Closer) Task() loop.Task {
+	return loop.Every(closeEvery, "close unpaid orders", func(ctx context.Context) error {
+		_, err := c.CloseDue(ctx)
+		return err
+	})
 }
 
 // CloseDue closes expired orders in batches until a batch is not full, and returns how many orders it closed.

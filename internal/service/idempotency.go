@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -50,8 +49,6 @@ type IdempotencyConfig struct {
 	// "unavailable" or "lost" (the run outlived its lease). It may be nil, must be safe for concurrent use, and must
 	// not block.
 	Observe func(outcome string)
-	// Log reports failed purges.
-	Log *slog.Logger
 }
 
 // Idempotency runs keyed requests. Repetitions of a request have one effect and one answer, even if they run
@@ -59,7 +56,7 @@ type IdempotencyConfig struct {
 // concurrent use.
 type Idempotency struct{ cfg IdempotencyConfig }
 
-// NewIdempotency returns an Idempotency. Run must be started to purge old keys.
+// NewIdempotency returns an Idempotency. Its Task purges old keys.
 func NewIdempotency(cfg IdempotencyConfig) *Idempotency {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string) {}
@@ -172,13 +169,10 @@ func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.
 	return err
 }
 
-// Run purges keys whose lifetime is over, once a minute until ctx ends. It deletes small batches, so that requests do
-// not wait for its locks. Several instances may run it.
-func (i *Idempotency) Run(ctx context.Context) {
-	loop.Task{
-		Name:  "delete expired idempotency keys",
-		Every: purgeEvery,
-		Log:   i.cfg.Log,
-		Run:   func(ctx context.Context) error { return loop.InBatches(ctx, i.cfg.Store.PurgeKeys) },
-	}.Loop(ctx)
+// Task purges keys whose lifetime is over. It deletes small batches, so that requests do not wait for its locks. Several
+// instances may run it.
+func (i *Idempotency) Task() loop.Task {
+	return loop.Every(purgeEvery, "delete expired idempotency keys", func(ctx context.Context) error {
+		return loop.InBatches(ctx, i.cfg.Store.PurgeKeys)
+	})
 }

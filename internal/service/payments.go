@@ -53,7 +53,7 @@ type Payments struct {
 	wake chan struct{}
 }
 
-// NewPayments returns Payments. Run must be started to process refunds.
+// NewPayments returns Payments. Their Task processes refunds.
 func NewPayments(cfg PaymentsConfig) *Payments {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string) {}
@@ -249,15 +249,14 @@ func (s *Payments) wakeRun() {
 	}
 }
 
-// Run processes due refunds until ctx ends.
-func (s *Payments) Run(ctx context.Context) {
-	loop.Task{
+// Task processes due refunds.
+func (s *Payments) Task() loop.Task {
+	return loop.Task{
 		Name:  "refund payments",
 		Every: refundEvery,
 		Wake:  s.wake,
-		Log:   s.cfg.Log,
 		Run:   s.RefundDue,
-	}.Loop(ctx)
+	}
 }
 
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -50,7 +49,7 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 	t.Cleanup(sales.Close)
 	synctest.Test(t, func(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
-		closer := &Closer{Store: due, Returns: UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}, Log: slog.New(slog.DiscardHandler)}
+		closer := &Closer{Store: due, Returns: UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}}
 		n := env.Must(closer.CloseDue(t.Context()))(t)
 		require.Equal(t, 2*closeBatch+1, n)
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")

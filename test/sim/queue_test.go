@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/idgen"
+	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/service"
 )
@@ -227,14 +228,15 @@ func (l *life) reconcile(at *server) {
 	defer cancel()
 	rounds := 0
 	var last reconcile.Round
-	reconcile.New(reconcile.Config{
+	reconciler := reconcile.New(reconcile.Config{
 		Gate: l.gate, Store: l.real, Queue: true, InUse: at.lane.InUse, OrderTime: idgen.Time,
 		Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, l}),
 		Observe: func(r reconcile.Round) {
 			rounds++
 			last = r
 		},
-	}).Run(ctx)
+	})
+	loop.Run(ctx, slog.New(slog.DiscardHandler), reconciler.Task())
 	require.Equal(l, 2, rounds)
 	require.True(l, last.OK)
 	remain := []reconcile.Kind{reconcile.KindStuck, reconcile.KindDeadLetters, reconcile.KindUnpaid, reconcile.KindRefunding}

@@ -213,7 +213,7 @@ func (w *world) start(i int) {
 	}
 	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
-	s.closer = &service.Closer{Store: w.store, Returns: returns, Log: silent}
+	s.closer = &service.Closer{Store: w.store, Returns: returns}
 	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
 	s.payments = service.NewPayments(service.PaymentsConfig{
 		Store: w.store, Returns: returns, Now: time.Now, Log: silent,

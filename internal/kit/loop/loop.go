@@ -87,20 +87,53 @@ func Backoff(first, last time.Duration, earlier int) time.Duration {
 	return min(pause, last)
 }
 
-// Task is periodic work. It is safe for concurrent use.
+// Task is work in the background. It is safe for concurrent use.
 type Task struct {
 	// Completes "cannot ..." in the log.
-	Name  string
+	Name string
+	// 0: Run is called once, and lasts until its context ends.
 	Every time.Duration
 	// Starts the next run at once; may be nil.
 	Wake <-chan struct{}
-	Log  *slog.Logger
 	Run  func(context.Context) error
 }
 
-// Loop runs the task every t.Every until ctx ends, for the first time after t.Every. Runs do not overlap. Loop logs the
-// first of several consecutive errors, and the next success.
-func (t Task) Loop(ctx context.Context) {
+// Every returns a task that runs at an interval.
+func Every(interval time.Duration, name string, run func(context.Context) error) Task {
+	return Task{
+		Name:  name,
+		Every: interval,
+		Run:   run,
+	}
+}
+
+// Always returns a task that runs once, until its context ends.
+func Always(name string, run func(context.Context)) Task {
+	return Task{Name: name, Run: func(ctx context.Context) error {
+		run(ctx)
+		return nil
+	}}
+}
+
+// Run runs tasks until ctx ends, and waits for the ends of their runs.
+func Run(ctx context.Context, log *slog.Logger, tasks ...Task) {
+	var running sync.WaitGroup
+	for _, t := range tasks {
+		running.Go(func() { t.loop(ctx, log) })
+	}
+	running.Wait()
+}
+
+// loop runs the task every t.Every, for the first time after t.Every. Runs do not overlap. It logs the first of several
+// consecutive errors, and the next success.
+func (t Task) loop(ctx context.Context, log *slog.Logger) {
+	if t.Every == 0 {
+		if err := t.Run(ctx); err != nil && ctx.Err() == nil {
+			log.Error("cannot "+t.Name, "err", err)
+		}
+		return
+	}
+
 	tick := time.NewTicker(t.Every)
 	defer tick.Stop()
 
@@ -117,9 +150,9 @@ func (t Task) Loop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			t.Log.Warn("cannot "+t.Name+"; will retry", "err", err)
+			log.Warn("cannot "+t.Name+"; will retry", "err", err)
 		case err == nil && failing:
-			t.Log.Info("recovered: " + t.Name)
+			log.Info("recovered: " + t.Name)
 		}
 
 		failing = err != nil

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -56,7 +55,6 @@ type Reporter struct {
 	// The unique name of this process.
 	Instance string
 	Now      func() time.Time
-	Log      *slog.Logger
 
 	// By type and key. A message keeps its id until it is accepted.
 	pending map[string]message
@@ -66,14 +64,9 @@ type Reporter struct {
 	retryAt  time.Time
 }
 
-// Run reports until ctx ends. It must not be called twice.
-func (r *Reporter) Run(ctx context.Context) {
-	loop.Task{
-		Name:  "report alerts to SECKILL_ALERT_URL",
-		Every: reportInterval,
-		Log:   r.Log,
-		Run:   r.report,
-	}.Loop(ctx)
+// Task reports. It must run once only.
+func (r *Reporter) Task() loop.Task {
+	return loop.Every(reportInterval, "report alerts to SECKILL_ALERT_URL", r.report)
 }
 
 func (r *Reporter) report(ctx context.Context) error {

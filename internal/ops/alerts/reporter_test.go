@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -65,7 +64,7 @@ func newWorld() *world {
 func (w *world) reporter(rdb *redis.Client, instance string) *Reporter {
 	return &Reporter{
 		Read:  func(context.Context) (Alerts, error) { return w.alerts, nil },
-		Watch: func(ids []int64) { w.watched = ids }, Post: w.post, Redis: rdb, Instance: instance, Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
+		Watch: func(ids []int64) { w.watched = ids }, Post: w.post, Redis: rdb, Instance: instance, Now: func() time.Time { return w.now },
 	}
 }
 

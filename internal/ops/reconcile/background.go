@@ -27,7 +27,7 @@ const (
 	rebuildPause = time.Minute
 )
 
-// Round is the result of one round of Run.
+// Round is the result of one round of Task.
 type Round struct {
 	At time.Time
 	// The number of vouchers with an unrepaired finding.
@@ -46,7 +46,7 @@ type Violation struct {
 	Detail    string `json:"detail"`
 }
 
-// Violations returns the violated invariants that the last round of Run knows, and when a round last compared
+// Violations returns the violated invariants that the last round of Task knows, and when a round last compared
 // everything; the zero time stands for never.
 func (r *Reconciler) Violations() ([]Violation, time.Time) {
 	r.mu.Lock()
@@ -54,7 +54,7 @@ func (r *Reconciler) Violations() ([]Violation, time.Time) {
 	return r.violations, r.checkedAt
 }
 
-// Watch makes the rounds of Run check vouchers besides those that they would check, such as sales that are over and had a
+// Watch makes the rounds of Task check vouchers besides those that they would check, such as sales that are over and had a
 // violation when another process checked them. It replaces those of the last call.
 func (r *Reconciler) Watch(ids []int64) {
 	r.mu.Lock()
@@ -68,7 +68,7 @@ func (r *Reconciler) watchedVouchers() []int64 {
 	return r.watched
 }
 
-// Checked reports whether the last round of Run that compared everything has checked a voucher.
+// Checked reports whether the last round of Task that compared everything has checked a voucher.
 func (r *Reconciler) Checked(id int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *Reconciler) publish(round Round, states map[int64]*voucherState) {
 	}
 }
 
-// voucherState is what Run remembers of a voucher between rounds.
+// voucherState is what Task remembers of a voucher between rounds.
 type voucherState struct {
 	// The last snapshot if it contained a difference, else nil.
 	suspect  *snapshot
@@ -119,27 +119,23 @@ type voucherState struct {
 	nextPoll, nextSnapshot, nextRebuild time.Time // not before
 }
 
-// Every returns the time between two rounds of Run.
+// Every returns the time between two rounds of Task.
 func (r *Reconciler) Every() time.Duration { return r.cfg.Every }
 
-// Run reconciles the vouchers that this process sells and the newest other sales until ctx ends. In each round it
-// compares counters. If they differ, and once a minute in any case, it takes a snapshot. It repairs the differences
-// that two snapshots in a row contain. Several processes may run it at the same time.
-func (r *Reconciler) Run(ctx context.Context) {
+// Task reconciles the vouchers that this process sells and the newest other sales. In each round it compares counters. If
+// they differ, and once a minute in any case, it takes a snapshot. It repairs the differences that two snapshots in a row
+// contain. Several processes may run it at the same time.
+func (r *Reconciler) Task() loop.Task {
 	states := map[int64]*voucherState{}
-	loop.Task{
-		Name:  "reconcile",
-		Every: r.cfg.Every,
-		Log:   r.cfg.Log,
-		Run: func(ctx context.Context) error {
-			round, err := r.round(ctx, states)
-			if ctx.Err() == nil {
-				r.publish(round, states)
-				r.cfg.Observe(round)
-			}
-			return err
-		},
-	}.Loop(ctx)
+
+	return loop.Every(r.cfg.Every, "reconcile", func(ctx context.Context) error {
+		round, err := r.round(ctx, states)
+		if ctx.Err() == nil {
+			r.publish(round, states)
+			r.cfg.Observe(round)
+		}
+		return err
+	})
 }
 
 // round checks every voucher once. It continues after an error and returns all errors joined.

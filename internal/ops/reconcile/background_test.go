@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // rounds runs rounds of the background loop without its ticker.
@@ -237,6 +238,6 @@ func TestRunContinuesAfterErrors(t *testing.T) {
 			}
 		}
 	})
-	r.Run(ctx)
+	loop.Run(ctx, slog.New(slog.DiscardHandler), r.Task())
 	require.Equal(t, 3, rounds)
 }

@@ -56,7 +56,7 @@ type SaleLevel struct {
 }
 
 const (
-	// defaultEvery is the time between two rounds of Run. A difference must be present in two snapshots, so a unit
+	// defaultEvery is the time between two rounds of Task. A difference must be present in two snapshots, so a unit
 	// whose return did not reach the gate is on sale again after 10 to 15 s.
 	defaultEvery = 5 * time.Second
 	// defaultMinAge is longer than the time that any operation in progress takes.
@@ -88,13 +88,13 @@ type Config struct {
 	Queue bool
 	// Returns the vouchers that this process sells; nil: none.
 	InUse func() []int64
-	// Between two rounds of Run; default 5 s.
+	// Between two rounds of Task; default 5 s.
 	Every time.Duration
 	// Younger orders count as in progress, by the time in their ids; default 10 s.
 	MinAge time.Duration
 	// Between the two snapshots of Reconcile; default 1 s.
 	Pause time.Duration
-	// Called after every round of Run; may be nil.
+	// Called after every round of Task; may be nil.
 	Observe func(Round)
 	Log     *slog.Logger // default: slog.Default()
 }
@@ -132,7 +132,7 @@ type Reconciler struct {
 	// running is a semaphore of one for ReconcileAll: a snapshot of a large sale costs as much as a load of its gate.
 	running chan struct{}
 
-	// Guards the results of Run.
+	// Guards the results of Task.
 	mu         sync.Mutex
 	violations []Violation
 	checkedAt  time.Time

@@ -3,7 +3,6 @@ package payment
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"seckill/internal/domain"
@@ -32,18 +31,10 @@ type Inquiry struct {
 	}
 	Query  func(ctx context.Context, p domain.Payment) (*domain.PaymentNotice, error)
 	Settle func(ctx context.Context, provider string, n domain.PaymentNotice, unread error) (domain.Settled, error)
-	Log    *slog.Logger
 }
 
-// Run queries payments until ctx ends.
-func (i Inquiry) Run(ctx context.Context) {
-	loop.Task{
-		Name:  "query payments",
-		Every: inquiryEvery,
-		Log:   i.Log,
-		Run:   i.QueryDue,
-	}.Loop(ctx)
-}
+// Task queries payments.
+func (i Inquiry) Task() loop.Task { return loop.Every(inquiryEvery, "query payments", i.QueryDue) }
 
 // QueryDue queries all payments that are due. It returns the first error after it has processed the others.
 func (i Inquiry) QueryDue(ctx context.Context) error {

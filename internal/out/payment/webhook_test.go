@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 	"seckill/internal/out/webhook"
 )
 
@@ -208,7 +209,7 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 				return receive(len(calls))
 			},
 		})
-		senders.Go(func() { s.Run(ctx) })
+		senders.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Tasks()...) })
 	}
 	time.Sleep(last)
 	stop()

@@ -50,28 +50,12 @@ type Outbox struct{ cfg OutboxConfig }
 // NewOutbox returns an outbox.
 func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg} }
 
-// Run delivers events until ctx ends, and deletes old ones.
-func (o *Outbox) Run(ctx context.Context) {
-	var tasks sync.WaitGroup
-	tasks.Go(func() {
-		loop.Task{
-			Name:  "deliver the events of orders",
-			Every: searchInterval,
-			Log:   o.cfg.Log,
-			Run:   o.SendDue,
-		}.Loop(ctx)
-	})
-
-	tasks.Go(func() {
-		loop.Task{
-			Name:  "delete old events of orders",
-			Every: time.Minute,
-			Log:   o.cfg.Log,
-			Run:   o.purge,
-		}.Loop(ctx)
-	})
-
-	tasks.Wait()
+// Tasks deliver events, and delete old ones.
+func (o *Outbox) Tasks() []loop.Task {
+	return []loop.Task{
+		loop.Every(searchInterval, "deliver the events of orders", o.SendDue),
+		loop.Every(time.Minute, "delete old events of orders", o.purge),
+	}
 }
 
 // SendDue delivers the events that are due, until none is left. It returns the first error of a delivery after it has

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -210,7 +209,7 @@ func TestRoomWithChallenge(t *testing.T) {
 	s, sale := challenged(human, solutions, func() time.Time { return now })
 	sale.Entry.Mode = domain.EntryRoom
 	s.Rooms = entry.NewRooms(entry.RoomsConfig{
-		Store: store, Sales: s.Sales, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+		Store: store, Sales: s.Sales, Changed: func(int64) {},
 	})
 	var demanded *domain.ChallengeRequiredError
 	_, err := s.Enter(t.Context(), 7, 1, "")

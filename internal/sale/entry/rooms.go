@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -71,7 +70,6 @@ type RoomsConfig struct {
 	Changed func(voucherID int64)
 	// Admitted receives the number of buyers of every admission that this server makes. May be nil.
 	Admitted func(n int)
-	Log      *slog.Logger
 }
 
 // Rooms are the waiting rooms of all sales. Places are stored in the database, and so is every admission, so that
@@ -111,7 +109,7 @@ type leave struct {
 	place     domain.RoomPlace
 }
 
-// NewRooms returns Rooms. Run admits buyers.
+// NewRooms returns Rooms. Their Tasks admit buyers.
 func NewRooms(cfg RoomsConfig) *Rooms {
 	if cfg.Admitted == nil {
 		cfg.Admitted = func(int) {}
@@ -209,49 +207,39 @@ func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	return l.line, nil
 }
 
-// Run reads the rooms in use, admits buyers, and deletes old places, until ctx ends.
-func (r *Rooms) Run(ctx context.Context) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
+// Tasks read the rooms in use, admit buyers, and delete old places.
+func (r *Rooms) Tasks() []loop.Task {
+	return []loop.Task{
+		loop.Every(roomTick, "run the waiting rooms", r.tick),
+		loop.Every(roomPurge, "delete old places of waiting rooms", func(ctx context.Context) error {
+			return loop.InBatches(ctx, r.cfg.Store.PurgePlaces)
+		}),
+	}
+}
 
-	wg.Go(func() {
-		loop.Task{
-			Name:  "delete old places of waiting rooms",
-			Every: roomPurge,
-			Log:   r.cfg.Log,
-			Run:   func(ctx context.Context) error { return loop.InBatches(ctx, r.cfg.Store.PurgePlaces) },
-		}.Loop(ctx)
-	})
+func (r *Rooms) tick(ctx context.Context) error {
+	r.ticks <- struct{}{}
+	defer func() { <-r.ticks }()
 
-	loop.Task{
-		Name:  "run the waiting rooms",
-		Every: roomTick,
-		Log:   r.cfg.Log,
-		Run: func(ctx context.Context) error {
-			r.ticks <- struct{}{}
-			defer func() { <-r.ticks }()
+	ctx, cancel := context.WithTimeout(ctx, roomTimeout)
+	defer cancel()
 
-			ctx, cancel := context.WithTimeout(ctx, roomTimeout)
-			defer cancel()
+	lines := r.inUse()
+	reports := r.exchangeAll(ctx, lines)
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	if len(lines) == 0 {
+		return nil
+	}
 
-			lines := r.inUse()
-			reports := r.exchangeAll(ctx, lines)
-			if err := r.read(ctx); err != nil {
-				return err
-			}
-			if len(lines) == 0 {
-				return nil
-			}
+	sells := r.sells(ctx)
+	errs := []error{sells}
+	for id, l := range lines {
+		errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
+	}
 
-			sells := r.sells(ctx)
-			errs := []error{sells}
-			for id, l := range lines {
-				errs = append(errs, r.admit(ctx, id, l, reports[id], sells == nil))
-			}
-
-			return errors.Join(errs...)
-		},
-	}.Loop(ctx)
+	return errors.Join(errs...)
 }
 
 // sells is Sells within half of the time, so that a Redis that hangs does not delay the start of a room.

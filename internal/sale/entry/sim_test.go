@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 	"seckill/internal/sale/entry"
 )
 
@@ -202,7 +203,7 @@ func (w *world) serve(t *testing.T) (server *entry.Service, stop func()) {
 	number := w.servers
 	w.servers++
 	rooms := entry.NewRooms(entry.RoomsConfig{
-		Store: w, Sales: w, Peers: w, Changed: func(int64) {}, Log: slog.New(slog.DiscardHandler),
+		Store: w, Sales: w, Peers: w, Changed: func(int64) {},
 		Admitted: func(n int) { w.change(func() { w.calls["admitted buyers"] += n }) },
 		Sells: func(context.Context) error {
 			w.mu.Lock()
@@ -215,7 +216,7 @@ func (w *world) serve(t *testing.T) (server *entry.Service, stop func()) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { rooms.Run(ctx) })
+	wg.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), rooms.Tasks()...) })
 	server = &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now}
 	return server, func() { cancel(); wg.Wait() }
 }
