@@ -218,17 +218,14 @@ func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.A
 func (h *authHandler) logoutAll(c *gin.Context) error { return h.endSessions(c, h.Auth.LogoutAll) }
 
 func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth.Identity) error) error {
-	if err := end(c.Request.Context(), caller(c)); err != nil {
-		return err
-	}
-	return h.writeLoggedOut(c)
+	return h.writeLoggedOut(c, end(c.Request.Context(), caller(c)))
 }
 
-func (a *api) writeLoggedOut(c *gin.Context) error {
-	if wantsCookie(c) {
+func (a *api) writeLoggedOut(c *gin.Context, err error) error {
+	if err == nil && wantsCookie(c) {
 		a.setCookie(c, refreshCookie, "", -1)
 	}
-	return writeNoContent(c)
+	return writeNoContent(c, err)
 }
 
 func (h *authHandler) me(c *gin.Context) error {
@@ -261,5 +258,5 @@ func (h *authHandler) erase(c *gin.Context) error {
 	}
 
 	h.errors.security.record(c, eventErased)
-	return h.writeLoggedOut(c)
+	return h.writeLoggedOut(c, nil)
 }

@@ -92,10 +92,7 @@ func (h *entryHandler) ask(c *gin.Context, voucherID int64) error {
 }
 
 func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
-	if err := h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)); err != nil {
-		return err
-	}
-	return writeNoContent(c)
+	return writeNoContent(c, h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)))
 }
 
 // events streams the answers of ask. The last event has the code of the error that ended the wait.

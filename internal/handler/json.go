@@ -211,9 +211,12 @@ func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(
 	return l
 }
 
-func writeNoContent(c *gin.Context) error {
-	c.Status(http.StatusNoContent)
-	return nil
+// writeNoContent answers a change that has no result. It returns its error.
+func writeNoContent(c *gin.Context, err error) error {
+	if err == nil {
+		c.Status(http.StatusNoContent)
+	}
+	return err
 }
 
 // writeJSON encodes v completely before it writes the answer. It returns an error if v cannot be encoded.

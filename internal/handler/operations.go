@@ -105,10 +105,7 @@ func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
 }
 
 func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
-	if err := h.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")); err != nil {
-		return err
-	}
-	return writeNoContent(c)
+	return writeNoContent(c, h.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")))
 }
 
 type unreadNoticeHandler struct{ *api }
@@ -176,11 +173,7 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 		At:     domain.Moment(h.Now()),
 		Claim:  claim,
 	})
-	if err != nil {
-		return err
-	}
-
-	return writeNoContent(c)
+	return writeNoContent(c, err)
 }
 
 type orderEventHandler struct{ *api }
@@ -233,8 +226,5 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 }
 
 func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
-	if err := h.Store.RepeatEvent(c.Request.Context(), claim, id); err != nil {
-		return err
-	}
-	return writeNoContent(c)
+	return writeNoContent(c, h.Store.RepeatEvent(c.Request.Context(), claim, id))
 }

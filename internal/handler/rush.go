@@ -51,5 +51,5 @@ func (h *rushHandler) show(c *gin.Context) error {
 
 func (h *rushHandler) stop(c *gin.Context) error {
 	h.rush.Stop(c.Request.Context())
-	return writeNoContent(c)
+	return writeNoContent(c, nil)
 }

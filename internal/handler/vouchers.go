@@ -442,18 +442,11 @@ func (h *adminVoucherHandler) change(c *gin.Context, id int64) error {
 	}
 
 	v, err := h.Vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, h.voucher(&v))
+	return h.write(c, v, err)
 }
 
 func (h *adminVoucherHandler) remove(c *gin.Context, id int64) error {
-	if err := h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id); err != nil {
-		return err
-	}
-	return writeNoContent(c)
+	return writeNoContent(c, h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id))
 }
 
 func (h *adminVoucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
@@ -468,11 +461,7 @@ func (h *adminVoucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id
 	}
 
 	v, err := h.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, h.voucher(&v))
+	return h.write(c, v, err)
 }
 
 func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
@@ -492,11 +481,7 @@ func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, i
 	}
 
 	v, err := h.Vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, h.voucher(&v))
+	return h.write(c, v, err)
 }
 
 func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
@@ -511,11 +496,15 @@ func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
 	return writeJSON(c, http.StatusOK, list)
 }
 
-// publish publishes a draft. Repeating it has no effect, so it needs no claim.
-func (h *adminVoucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
-	v, err := h.Drafts.Publish(c.Request.Context(), adminOf(c), id)
+func (h *adminVoucherHandler) write(c *gin.Context, v domain.Voucher, err error) error {
 	if err != nil {
 		return err
 	}
 	return writeJSON(c, http.StatusOK, h.voucher(&v))
+}
+
+// publish publishes a draft. Repeating it has no effect, so it needs no claim.
+func (h *adminVoucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
+	v, err := h.Drafts.Publish(c.Request.Context(), adminOf(c), id)
+	return h.write(c, v, err)
 }
