@@ -122,7 +122,7 @@ type Config struct {
 //
 // # Why the repair is safe
 //
-// A new gate is built beside the loaded one and replaces it in one step; admission.Gate.Load explains why the result is
+// A new gate is built beside the loaded one and replaces it in one step; package admission explains why the result is
 // exact. Buyers are admitted all the time. A gate that is cold or unreadable admits no buyers anyway, and is loaded
 // like one that Redis lost. Neither way offers more units than the database has. Admissions in the stream stay. If a
 // worker commits an admission that was trimmed from the stream meanwhile, the unique index and the stock in the

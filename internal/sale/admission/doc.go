@@ -32,9 +32,45 @@
 // # Cold and loaded
 //
 // Redis may lose all data at any moment. A gate without its stock key is cold: it decides nothing (domain.ErrGateCold)
-// until [Gate.Load] has rebuilt it from the database. [Gate.Load] explains why the result is exact. [Gate.Rebuild]
+// until [Gate.Load] has rebuilt it from the database. [Gate.Rebuild]
 // replaces a gate that differs from the database while the old one goes on admitting buyers. Redis must not evict keys
 // (maxmemory-policy noeviction).
+//
+// # Loading
+//
+// The result is exact although orders keep changing during the load:
+//
+//  1. Take the load (the key "loading"). From now on, scripts append notes to a list: which orders buyers came to hold,
+//     which were released, which entries left the stream, and how many rows were queued.
+//  2. Read the entries of this voucher in the stream, page by page.
+//  3. Mark, in one script: read the entries that were added to the stream since, take the notes and clear them. The
+//     entries that were read, less those that left according to the notes, are exactly those in the stream at this
+//     moment; their admissions are A. Tickets of other admissions are removed, and missing ones restored.
+//  4. Unless the gate to be replaced has all admissions, raise the generation in the database. From then on, workers
+//     commit no admission that Redis has lost.
+//     Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
+//     exists in the database. A release noted before the mark was also committed before it, so the snapshot contains
+//     it.
+//  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
+//  6. Finish: apply the notes since the mark in their order, and put the result in place, in one script. (If there are
+//     many notes, earlier calls of the script apply all but the last.) An order that a buyer came to hold after the
+//     mark takes a unit, unless it is in the table: then the snapshot contains both. A released order is in the table
+//     if it held a unit at the snapshot or later, and returns it; otherwise S already contains its unit. An order that
+//     was committed and ended between mark and snapshot does both: it is not in the table, so its first note takes a
+//     unit which its second note returns, now or with the release that follows.
+//
+// All segments of a gate are loaded together: steps 1 to 3 in each, one read of the database, and a finish of each. See
+// load.share for how they divide the stock.
+//
+// None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
+// the finish swaps the tables (see Rebuild).
+//
+// Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
+// the token, without which neither the mark nor the finish succeeds. The exception is a load that lies between AddStock
+// and its change in the database, see there.
+//
+// The generation is raised from a value that was read before step 1. So a load that has lost its lease cannot raise that
+// of the gate which another load has put in place since.
 //
 // # Lost admissions
 //

@@ -1,10 +1,13 @@
 package admission
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,42 +51,8 @@ var errStale = errors.New("admission: the load is stale")
 //
 // The load runs in the background, once per process and voucher, for at most 5 minutes. The end of ctx ends only the
 // caller's wait; a later call joins the running load. Errors: those of store, and domain.ErrUnavailable.
-//
-// The result is exact although orders keep changing during the load:
-//
-//  1. Take the load (the key "loading"). From now on, scripts append notes to a list: which orders buyers came to hold,
-//     which were released, which entries left the stream, and how many rows were queued.
-//  2. Read the entries of this voucher in the stream, page by page.
-//  3. Mark, in one script: read the entries that were added to the stream since, take the notes and clear them. The
-//     entries that were read, less those that left according to the notes, are exactly those in the stream at this
-//     moment; their admissions are A. Tickets of other admissions are removed, and missing ones restored.
-//  4. Unless the gate to be replaced has all admissions, raise the generation in the database. From then on, workers
-//     commit no admission that Redis has lost.
-//     Read the database in one snapshot, later than the mark: stock S, active orders H, and E, the part of A that
-//     exists in the database. A release noted before the mark was also committed before it, so the snapshot contains
-//     it.
-//  5. A - E is in flight: it holds units that S still counts. stock = S - |A - E|, buyers = H + (A - E), queued = |A|.
-//  6. Finish: apply the notes since the mark in their order, and put the result in place, in one script. (If there are
-//     many notes, earlier calls of the script apply all but the last.) An order that a buyer came to hold after the
-//     mark takes a unit, unless it is in the table: then the snapshot contains both. A released order is in the table
-//     if it held a unit at the snapshot or later, and returns it; otherwise S already contains its unit. An order that
-//     was committed and ended between mark and snapshot does both: it is not in the table, so its first note takes a
-//     unit which its second note returns, now or with the release that follows.
-//
-// All segments of a gate are loaded together: steps 1 to 3 in each, one read of the database, and a finish of each. See
-// load.share for how they divide the stock.
-//
-// None of this requires a cold gate. A cold gate admits no buyer during the load. A loaded one goes on admitting, and
-// the finish swaps the tables (see Rebuild).
-//
-// Every event that would make the result wrong (data loss in Redis, expiry of the lease, AddStock, Unload) also removes
-// the token, without which neither the mark nor the finish succeeds. The exception is a load that lies between AddStock
-// and its change in the database, see there.
-//
-// The generation is raised from a value that was read before step 1. So a load that has lost its lease cannot raise that
-// of the gate which another load has put in place since.
 func (g *Gate) Load(ctx context.Context, voucherID int64, store domain.GateStore) error {
-	return g.joinLoad(ctx, loadKey{voucherID, ""}, store)
+	return g.join(ctx, voucherID, "", store)
 }
 
 // Rebuild replaces the loaded gate of a voucher by a new one. The old one admits buyers until then. Rebuild does
@@ -91,23 +60,17 @@ func (g *Gate) Load(ctx context.Context, voucherID int64, store domain.GateStore
 // replaced it. It loads a gate that Load would load. Like Load, it works in the background, and ctx bounds only the
 // wait. Errors: those of store, and domain.ErrUnavailable.
 func (g *Gate) Rebuild(ctx context.Context, voucherID, built int64, store domain.GateStore) error {
-	return g.joinLoad(ctx, loadKey{voucherID, strconv.FormatInt(built, 10)}, store)
+	return g.join(ctx, voucherID, strconv.FormatInt(built, 10), store)
 }
 
-// loadKey identifies a load: the voucher and, for a rebuild, when the gate to be replaced was built.
-type loadKey struct {
-	voucherID int64
-	built     string
-}
-
-// joinLoad waits for the load with a key. It starts it if this process is not running it.
-func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore) error {
+// join waits for the load of a voucher, which it starts if this process is not running it. built is that of load.
+func (g *Gate) join(ctx context.Context, voucherID int64, built string, store domain.GateStore) error {
 	//nolint:contextcheck // the load outlives the caller's context
-	loaded := g.loads.DoChan(fmt.Sprint(key), func() (any, error) {
+	loaded := g.loads.DoChan(fmt.Sprint(voucherID, " ", built), func() (any, error) {
 		g.mu.Lock()
 		if g.closed {
 			g.mu.Unlock()
-			return nil, unavailable(redis.ErrClosed, "load voucher %d", key.voucherID)
+			return nil, unavailable(redis.ErrClosed, "load voucher %d", voucherID)
 		}
 		g.done.Add(1)
 		g.mu.Unlock()
@@ -115,31 +78,31 @@ func (g *Gate) joinLoad(ctx context.Context, key loadKey, store domain.GateStore
 
 		ctx, cancel := context.WithTimeout(g.working, loadTimeout)
 		defer cancel()
-		return nil, g.load(ctx, key, store)
+		return nil, g.load(ctx, voucherID, built, store)
 	})
 
 	select {
 	case r := <-loaded:
 		return r.Err
 	case <-ctx.Done():
-		return unavailable(ctx.Err(), "voucher %d is being loaded", key.voucherID)
+		return unavailable(ctx.Err(), "voucher %d is being loaded", voucherID)
 	}
 }
 
 // load loads a gate. It starts over when the load becomes stale.
-func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) error {
+func (g *Gate) load(ctx context.Context, voucherID int64, built string, store domain.GateStore) error {
 	for {
-		segments, err := g.segments(ctx, key.voucherID)
+		segments, err := g.segments(ctx, voucherID)
 		if err != nil {
 			return err
 		}
 
-		generation, err := store.GateGeneration(ctx, key.voucherID)
+		generation, err := store.GateGeneration(ctx, voucherID)
 		if err != nil {
 			return err
 		}
 
-		l := newLoad(g, key, segments, store, generation)
+		l := newLoad(g, voucherID, built, segments, store, generation)
 		state, err := l.take(ctx)
 		if err != nil {
 			return err
@@ -152,11 +115,11 @@ func (g *Gate) load(ctx context.Context, key loadKey, store domain.GateStore) er
 			if err := l.run(ctx); !errors.Is(err, errStale) {
 				return err
 			}
-			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", key.voucherID))
+			g.cfg.Log.WarnContext(ctx, "gate: load is stale, starting over", slog.Int64("voucher_id", voucherID))
 		}
 
 		if err := loop.Sleep(ctx, loadPoll); err != nil {
-			return unavailable(err, "wait for the gate of voucher %d", key.voucherID)
+			return unavailable(err, "wait for the gate of voucher %d", voucherID)
 		}
 	}
 }
@@ -192,36 +155,18 @@ func loadingSince(token string) time.Time {
 }
 
 // take begins the load of a segment, unless it needs none or another load is running. It returns the answer of
-// load_take.lua.
-func (l *segmentLoad) take(ctx context.Context) (string, error) {
-	reply, err := l.runTake(ctx, loadLease)
+// load_take.lua. Without a lease it only returns what the answer would be.
+func (l *segmentLoad) take(ctx context.Context, lease time.Duration) (string, error) {
+	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
+		l.token, lease.Milliseconds(), l.replaces, l.generation).StringSlice()
 	if err != nil {
 		// The reply may be lost after the script took the load.
 		l.drop(ctx)
-		return "", err
+		return "", unavailable(err, "load voucher %d", l.voucherID)
 	}
 
 	l.history = reply[1]
 	return reply[0], nil
-}
-
-// mayLackAdmissions reports whether a load of the segment would have to raise the generation. It begins no load.
-func (l *segmentLoad) mayLackAdmissions(ctx context.Context) (bool, error) {
-	reply, err := l.runTake(ctx, 0)
-	if err != nil {
-		return false, err
-	}
-	return reply[0] == loadFences, nil
-}
-
-// runTake returns the answer of load_take.lua and the history of the server. Without a lease the script changes nothing.
-func (l *segmentLoad) runTake(ctx context.Context, lease time.Duration) ([]string, error) {
-	reply, err := l.gate.run(ctx, loadTakeScript, l.keys.list(),
-		l.token, lease.Milliseconds(), l.replaces, l.generation).StringSlice()
-	if err != nil {
-		return nil, unavailable(err, "load voucher %d", l.voucherID)
-	}
-	return reply, nil
 }
 
 // renew renews the lease until ctx ends. It stops the load if the load has become stale. An error does not prove that,
@@ -249,3 +194,281 @@ func (l *segmentLoad) drop(ctx context.Context) {
 			slog.Int64("voucher_id", l.voucherID), slog.Any("err", err))
 	}
 }
+
+// load is one attempt to load all segments of a gate, with one token and one read of the database.
+type load struct {
+	gate      *Gate
+	voucherID int64
+	store     domain.GateStore
+	token     string
+	// built is when the gate to be replaced was built; empty: load a cold gate, or one that may lack admissions.
+	built string
+	// epoch is that of the loans between the segments; empty for a gate of one segment.
+	epoch    string
+	segments []*segmentLoad
+
+	// generation is that of the sale before the load was taken.
+	generation int64
+	// fence means that the load raises the generation.
+	fence bool
+}
+
+// newLoad returns an attempt with a new token, which begins with the time in milliseconds. generation was read before.
+func newLoad(
+	g *Gate, voucherID int64, built string, segments []gateKeys, store domain.GateStore, generation int64,
+) *load {
+	l := &load{
+		gate:       g,
+		voucherID:  voucherID,
+		store:      store,
+		token:      strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text(),
+		built:      built,
+		generation: generation,
+	}
+
+	if len(segments) > 1 {
+		l.epoch = epochPrefix(len(segments)) + l.token
+	}
+	for _, k := range segments {
+		l.segments = append(l.segments, &segmentLoad{load: l, keys: k, replaces: built})
+	}
+
+	return l
+}
+
+// take takes the load of every segment, or of none. Their order is the same in all processes, so the first segment
+// decides which process loads the gate.
+func (l *load) take(ctx context.Context) (string, error) {
+	if len(l.segments) > 1 {
+		needless, err := l.compareBuilt(ctx)
+		if err != nil || needless {
+			return loadNeedless, err
+		}
+	}
+
+	for i, s := range l.segments {
+		state, err := s.take(ctx, loadLease)
+		if err == nil && (state == loadTaken || state == loadFences) {
+			l.fence = l.fence || state == loadFences
+			continue
+		}
+
+		for _, taken := range l.segments[:i] {
+			taken.drop(ctx)
+		}
+
+		// A segment has changed since compareBuilt.
+		if len(l.segments) > 1 {
+			state = loadBusy
+		}
+		return state, err
+	}
+
+	return loadTaken, nil
+}
+
+// compareBuilt reports whether the gate needs no load: it is loaded, has all admissions, and is not the one to be
+// replaced. Otherwise each segment gets the version that is to be replaced.
+func (l *load) compareBuilt(ctx context.Context) (bool, error) {
+	keys := make([]gateKeys, len(l.segments))
+	for i, s := range l.segments {
+		keys[i] = s.keys
+	}
+
+	all, err := l.gate.readSegments(ctx, l.voucherID, keys)
+	if err != nil && !errors.Is(err, domain.ErrGateBroken) {
+		return false, err
+	}
+
+	var built int64
+	for i, s := range all {
+		built += s.level.Built
+		l.segments[i].replaces = ""
+		if !s.cold {
+			l.segments[i].replaces = strconv.FormatInt(s.level.Built, 10)
+		}
+	}
+
+	needless := err == nil && !isCold(all) && strconv.FormatInt(built, 10) != l.built
+	for i := 0; needless && i < len(l.segments); i++ {
+		state, err := l.segments[i].take(ctx, 0)
+		if err != nil {
+			return false, err
+		}
+		needless = state != loadFences
+	}
+
+	return needless, nil
+}
+
+func (l *load) run(ctx context.Context) error {
+	start := time.Now()
+	working, stop := context.WithCancelCause(ctx)
+	renewed := make(chan struct{})
+	go func() {
+		defer close(renewed)
+		l.renew(working, stop)
+	}()
+
+	t, err := l.build(working)
+	if errors.Is(context.Cause(working), errStale) && err != nil {
+		// The load failed because its context was cancelled.
+		err = errStale
+	}
+
+	stop(nil)
+	<-renewed
+
+	if err != nil {
+		for _, s := range l.segments {
+			s.drop(ctx)
+		}
+		return err
+	}
+
+	l.gate.cfg.Log.InfoContext(ctx, "gate: loaded", slog.Int64("voucher_id", l.voucherID),
+		slog.Int64("stock", t.stock), slog.Int64("held", t.held), slog.Int64("queued", t.queued),
+		slog.Int("segments", len(l.segments)), slog.Duration("took", time.Since(start)))
+
+	return nil
+}
+
+// build does steps 2 to 6 of a load. It returns the sum of the segments.
+func (l *load) build(ctx context.Context) (table, error) {
+	var err error
+	queues := make([]queuedEntries, len(l.segments))
+	last := make([]string, len(l.segments))
+
+	// Step 2: read the streams.
+	for i, s := range l.segments {
+		queues[i] = queuedEntries{}
+		if last[i], err = s.readFrom(ctx, queues[i], ""); err != nil {
+			return table{}, err
+		}
+	}
+
+	// Step 3: mark.
+	for i, s := range l.segments {
+		if last[i], err = s.mark(ctx, queues[i], last[i]); err != nil {
+			return table{}, err
+		}
+	}
+
+	var inFlight []int64
+	for i, s := range l.segments {
+		if err := s.repairTickets(ctx, queues[i], last[i]); err != nil {
+			return table{}, err
+		}
+		inFlight = append(inFlight, queues[i].orderIDs()...)
+	}
+
+	// Step 4: raise the generation, and read the database.
+	generation := ""
+	if l.fence {
+		fenced, err := l.store.FenceGate(ctx, l.voucherID, l.generation)
+		if err == nil && !fenced {
+			// Another load has raised it.
+			err = errStale
+		}
+		if err != nil {
+			return table{}, err
+		}
+		generation = strconv.FormatInt(l.generation+1, 10)
+	}
+
+	state, err := l.store.GateState(ctx, l.voucherID, inFlight)
+	if err != nil {
+		return table{}, err
+	}
+
+	// Step 5: compute what is left.
+	tables := l.share(queues, state)
+	for i, s := range l.segments {
+		if err := s.write(ctx, tables[i]); err != nil {
+			return table{}, err
+		}
+	}
+
+	// Step 6: finish.
+	var all table
+	for i, s := range l.segments {
+		if err := s.finish(ctx, tables[i], generation); err != nil {
+			return table{}, err
+		}
+		all.stock += tables[i].stock
+		all.held += tables[i].held
+		all.queued += tables[i].queued
+	}
+
+	return all, nil
+}
+
+// share divides the state of the database among the segments. Each active order goes to the home of its user, and each
+// admission stays where it is queued. Every segment keeps the units that it offered at the mark, because it may admit
+// that many buyers until the finish; the rest is divided evenly. The rest is what a cold segment offered, units on their
+// way between segments, and whatever the old gate had too many or too few.
+func (l *load) share(queues []queuedEntries, state domain.GateState) []*table {
+	if len(l.segments) == 1 {
+		return []*table{newTable(queues[0], state)}
+	}
+
+	n := len(l.segments)
+	holders := make([][]domain.Holder, n)
+	for _, h := range state.Holders {
+		at := home(h.UserID, n)
+		holders[at] = append(holders[at], h)
+	}
+
+	tables := make([]*table, n)
+	shares := make([]int64, n)
+	free := state.Stock
+	for i, s := range l.segments {
+		tables[i] = newTable(queues[i], domain.GateState{Holders: holders[i], Settled: state.Settled})
+		// The stock of the table is minus the units of the admissions in flight.
+		free += tables[i].stock
+
+		shares[i] = max(0, s.free)
+		free -= shares[i]
+	}
+
+	spread(shares, free)
+	for i := range tables {
+		tables[i].stock = shares[i]
+	}
+
+	return tables
+}
+
+// spread adds units to shares evenly. If units is negative, it takes them from the largest shares first; the first share
+// becomes negative if there are not enough.
+func spread(shares []int64, units int64) {
+	n := int64(len(shares))
+	if units >= 0 {
+		for i := range shares {
+			shares[i] += units / n
+			if int64(i) < units%n {
+				shares[i]++
+			}
+		}
+
+		return
+	}
+
+	order := make([]int, len(shares))
+	for i := range order {
+		order[i] = i
+	}
+
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(shares[b], shares[a]) })
+	for _, i := range order {
+		taken := min(shares[i], -units)
+		shares[i] -= taken
+		units += taken
+	}
+
+	shares[0] += units
+}
+
+// epochPrefix begins the epochs of gates with n segments, so that a gate that was loaded with another number counts as
+// cold.
+func epochPrefix(n int) string { return strconv.Itoa(n) + ":" }

@@ -42,15 +42,8 @@ func compareEntries(a, b string) int {
 	)
 }
 
-// readStream returns the voucher's entries in the stream, and the id of the last entry of the stream, if any. It skips
-// entries that cannot be parsed: they hold no units.
-func (l *segmentLoad) readStream(ctx context.Context) (queuedEntries, string, error) {
-	queue := queuedEntries{}
-	last, err := l.readFrom(ctx, queue, "")
-	return queue, last, err
-}
-
-// readFrom adds to queue the voucher's entries after the entry last. It returns the last entry of the stream.
+// readFrom adds to queue the voucher's entries after the entry last, or all if that is empty. It returns the last entry of
+// the stream. It skips entries that cannot be parsed: they hold no units.
 func (l *segmentLoad) readFrom(ctx context.Context, queue queuedEntries, last string) (string, error) {
 	last, err := l.gate.entries(ctx, l.keys.shard, last, func(entry redis.XMessage) { l.add(queue, entry) })
 	if err != nil {

@@ -125,7 +125,7 @@ func TestStaleLoadChangesNothing(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := onlySegment(g, "old")
-		_, err := old.take(t.Context())
+		_, err := old.take(t.Context(), loadLease)
 		require.NoError(t, err)
 		renew := func() bool {
 			kept, err := g.run(t.Context(), loadRenewScript, old.keys.list(old.keys.table(old.token)), old.token,

@@ -231,7 +231,7 @@ func TestFinishOnAnotherServer(t *testing.T) {
 func elsewhere(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, rdb.FlushDB(t.Context()).Err())
 	l := onlySegment(newGate(rdb), "mine")
-	_, err := l.take(t.Context())
+	_, err := l.take(t.Context(), loadLease)
 	require.NoError(t, err)
 	l.history = "another"
 	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)
