@@ -53,7 +53,7 @@ type roomChecker struct {
 	line     *line
 	admitted map[uint32]bool
 	left     map[uint32]bool
-	// furthest is the last index that was admitted, of the line and of those behind it.
+	// furthest is the last position that was admitted, of the line and of those behind it.
 	furthest [2]int64
 	result   RoomCheck
 }
@@ -79,7 +79,7 @@ func (c *roomChecker) check(e *domain.RoomEvent) {
 		case domain.RoomAdmitted:
 			c.admitted[n] = true
 		case domain.RoomBehind:
-			c.line.behind.set(c.line.indexOf(n))
+			c.line.behind.set(c.line.positionOf(n))
 		}
 	}
 
@@ -93,17 +93,17 @@ func (c *roomChecker) checkOrder(e *domain.RoomEvent) {
 		c.fault(e, "buyers are admitted before the start")
 	}
 
-	indexes := make([]uint32, len(e.Numbers))
+	positions := make([]uint32, len(e.Numbers))
 	for i, n := range e.Numbers {
-		indexes[i] = c.line.indexOf(n)
+		positions[i] = c.line.positionOf(n)
 	}
 
-	if !slices.IsSortedFunc(indexes, c.line.compare) {
+	if !slices.IsSortedFunc(positions, c.line.compare) {
 		c.fault(e, "buyers are not in the order of the line")
 	}
 
 	before := c.furthest
-	for _, i := range indexes {
+	for _, i := range positions {
 		part := 0
 		if c.line.behind.has(i) {
 			part = 1

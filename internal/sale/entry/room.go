@@ -29,23 +29,23 @@ const (
 // line is the waiting room of one sale in the memory of this process. All of it but seen follows from what is stored, so
 // every server gives the same answers, and a server that restarts gives the ones it gave before.
 //
-// An index stands for a place: before the start it is the number of the place, afterwards its position in the line. A
-// waiting buyer costs 4 bytes for the order, 4 for the presence and a bit.
+// A place has a number, in the order of arrival, and a position in the line. Both are the same except in the lobby after the
+// start, which is drawn then. A waiting buyer costs 8 bytes for the draw, 4 for the presence and a bit.
 type line struct {
 	mu      sync.Mutex
 	room    domain.Room // without events
 	applied uint32      // number of events
-	// order is that of the lobby: number by position; nil before the start.
-	order []uint32
-	// index is that of the lobby: position by number.
-	index []uint32
-	// over is by index: admitted or left.
+	// numbers are those of the lobby by position; nil before the start.
+	numbers []uint32
+	// positions are those of the lobby by number.
+	positions []uint32
+	// over is by position: admitted or left.
 	over bitmap
-	// behind is by index: waiting behind all others, after a pass that was not used.
+	// behind is by position: waiting behind all others, after a pass that was not used.
 	behind bitmap
-	// seen is by index: Unix time in seconds until which the buyer is present.
+	// seen is by number: Unix time in seconds until which the buyer is present.
 	seen []uint32
-	// passes is by index: the sequence number of the round.
+	// passes is by number: the sequence number of the round.
 	passes map[uint32]uint32
 	// rounds are those whose passes are valid, by sequence number.
 	rounds []round
@@ -84,18 +84,18 @@ func newLine() *line {
 	return &line{passes: map[uint32]uint32{}}
 }
 
-func (l *line) indexOf(number uint32) uint32 {
-	if int(number) < len(l.index) {
-		return l.index[number]
+func (l *line) positionOf(number uint32) uint32 {
+	if int(number) < len(l.positions) {
+		return l.positions[number]
 	}
 	return number
 }
 
-func (l *line) numberAt(index uint32) uint32 {
-	if int(index) < len(l.order) {
-		return l.order[index]
+func (l *line) numberAt(position uint32) uint32 {
+	if int(position) < len(l.numbers) {
+		return l.numbers[position]
 	}
-	return index
+	return position
 }
 
 // apply brings the line up to date with what was read at now, and reports whether anything changed for waiting buyers.
@@ -198,33 +198,19 @@ func (l *line) round(seq uint32) *round {
 	return &l.rounds[i]
 }
 
-// start changes the indexes from numbers to positions.
+// start gives the places of the lobby their positions.
 func (l *line) start(order []uint32) {
-	l.order = order
-	l.index = make([]uint32, len(order))
+	l.numbers = order
+	l.positions = make([]uint32, len(order))
 	for position, number := range order {
-		l.index[number] = uint32(position) //nolint:gosec // fits: an index of order
+		l.positions[number] = uint32(position) //nolint:gosec // fits: an index of order
 	}
 
-	seen := l.seen
-	over := l.over
-	passes := l.passes
-	l.seen = make([]uint32, max(len(seen), len(order), 64*len(over.words)))
+	left := l.over
 	l.over = bitmap{}
-	l.passes = make(map[uint32]uint32, len(passes))
-
-	// The room was read before the start, the events after it.
-	for number, seq := range passes {
-		l.passes[l.indexOf(number)] = seq
-	}
-
-	for number := range uint32(len(l.seen)) { //nolint:gosec // numbers have 32 bits
-		i := l.indexOf(number)
-		if int(number) < len(seen) {
-			l.seen[i] = seen[number]
-		}
-		if over.has(number) {
-			l.over.set(i)
+	for number := range uint32(64 * len(left.words)) { //nolint:gosec // numbers have 32 bits
+		if left.has(number) {
+			l.over.set(l.positionOf(number))
 		}
 	}
 }
@@ -243,7 +229,7 @@ func (l *line) applyEvent(e *domain.RoomEvent) {
 		}
 	case domain.RoomBehind:
 		for _, n := range e.Numbers {
-			l.behind.set(l.indexOf(n))
+			l.behind.set(l.positionOf(n))
 		}
 	case domain.RoomAdmitted:
 		l.admit(e)
@@ -264,22 +250,21 @@ func (l *line) admit(e *domain.RoomEvent) {
 	})
 
 	for _, n := range e.Numbers {
-		i := l.indexOf(n)
-		l.end(i)
-		l.passes[i] = e.Seq
+		l.end(l.positionOf(n))
+		l.passes[n] = e.Seq
 	}
 }
 
-func (l *line) end(i uint32) {
-	l.over.set(i)
-	l.behind.clear(i)
+func (l *line) end(position uint32) {
+	l.over.set(position)
+	l.behind.clear(position)
 }
 
 // leave takes a place out of the line before its event is read, unless it is admitted.
 func (l *line) leave(number uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, admitted := l.passes[l.indexOf(number)]; !admitted {
+	if _, admitted := l.passes[number]; !admitted {
 		l.remove(number)
 	}
 }
@@ -289,18 +274,16 @@ func (l *line) leave(number uint32) {
 func (l *line) turnOf(number uint32) (bool, uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := l.indexOf(number)
-	return l.over.has(i), l.passes[i]
+	return l.over.has(l.positionOf(number)), l.passes[number]
 }
 
 // remove takes a place out of the line. Its pass, if there is one, stays valid but no longer stands for a unit.
 func (l *line) remove(number uint32) {
-	i := l.indexOf(number)
-	l.end(i)
-	if round := l.round(l.passes[i]); round != nil {
+	l.end(l.positionOf(number))
+	if round := l.round(l.passes[number]); round != nil {
 		round.buyers--
 	}
-	delete(l.passes, i)
+	delete(l.passes, number)
 }
 
 // turn is the present state of one place.
@@ -322,15 +305,15 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	i := l.indexOf(number)
-	if r := l.round(l.passes[i]); r != nil && r.expires.After(l.passTime(now)) {
+	if r := l.round(l.passes[number]); r != nil && r.expires.After(l.passTime(now)) {
 		if r.expires.After(now) {
 			return turn{state: Admitted, expires: r.expires, round: r.seq}
 		}
 		return turn{state: turnSuspended, round: r.seq}
 	}
 
-	if l.over.has(i) {
+	position := l.positionOf(number)
+	if l.over.has(position) {
 		return turn{state: turnOver}
 	}
 
@@ -346,7 +329,7 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 		untilStart := min(maxPoll, max(0, sale.BeginAt.Sub(now)))
 		t.poll = min(maxPoll, untilStart+rand.N(spread)) + rand.N(minPoll)
 	} else {
-		t.ahead = l.ahead(i)
+		t.ahead = l.ahead(position)
 		wait := l.wait(t.ahead, sale.Entry.Rate)
 		// The rate tells nothing while every unit is held by a pass.
 		if !sale.Entry.Paused && l.room.Stock > l.outstanding() {
@@ -356,26 +339,26 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 		t.poll += rand.N(t.poll / 2)
 	}
 
-	l.markPresent(i, now.Add(t.poll+absentAfter))
+	l.markPresent(number, now.Add(t.poll+absentAfter))
 	return t
 }
 
-// ahead returns how many buyers wait in front of an index. Between two counts it is approximate.
-func (l *line) ahead(i uint32) int {
-	n := int(i) - l.over.below(i) - l.behind.below(i)
-	if l.behind.has(i) {
-		n = l.waiting() - l.behind.all() + l.behind.below(i)
+// ahead returns how many buyers wait in front of a position. Between two counts it is approximate.
+func (l *line) ahead(position uint32) int {
+	n := int(position) - l.over.below(position) - l.behind.below(position)
+	if l.behind.has(position) {
+		n = l.waiting() - l.behind.all() + l.behind.below(position)
 	}
 	return max(n, 0)
 }
 
 func (l *line) waiting() int { return int(l.room.Joined) - l.over.all() }
 
-func (l *line) markPresent(i uint32, until time.Time) {
-	if int(i) >= len(l.seen) {
-		l.seen = slices.Grow(l.seen, int(i)+1-len(l.seen))[:i+1]
+func (l *line) markPresent(number uint32, until time.Time) {
+	if int(number) >= len(l.seen) {
+		l.seen = slices.Grow(l.seen, int(number)+1-len(l.seen))[:number+1]
 	}
-	l.seen[i] = uint32(until.Unix()) //nolint:gosec // before 2106
+	l.seen[number] = uint32(until.Unix()) //nolint:gosec // before 2106
 }
 
 // wait estimates how long it takes to admit so many buyers, of which some are absent.
@@ -404,18 +387,18 @@ func (l *line) report(most int, now time.Time) report {
 	second := uint32(now.Unix()) //nolint:gosec // before 2106
 
 	var behind []uint32
-	for index, until := range l.seen {
-		i := uint32(index) //nolint:gosec // numbers have 32 bits
-		if until <= second || l.over.has(i) {
+	for position := range uint32(max(len(l.seen), len(l.numbers))) { //nolint:gosec // numbers have 32 bits
+		number := l.numberAt(position)
+		if int(number) >= len(l.seen) || l.seen[number] <= second || l.over.has(position) {
 			continue
 		}
 
 		r.Present++
 		switch {
-		case l.behind.has(i):
-			behind = append(behind, l.numberAt(i))
+		case l.behind.has(position):
+			behind = append(behind, number)
 		case len(r.Next) < most:
-			r.Next = append(r.Next, l.numberAt(i))
+			r.Next = append(r.Next, number)
 		}
 	}
 
@@ -454,7 +437,7 @@ func (l *line) admitNext(reports []report, sale *domain.Sale, stock int64, now t
 		return e
 	}
 
-	var indexes []uint32
+	var positions []uint32
 	for _, r := range reports {
 		if now.Sub(time.UnixMilli(r.At)) > reportLife {
 			continue
@@ -467,21 +450,21 @@ func (l *line) admitNext(reports []report, sale *domain.Sale, stock int64, now t
 
 		e.Present += r.Present
 		for _, n := range r.Next {
-			if i := l.indexOf(n); !l.over.has(i) {
-				indexes = append(indexes, i)
+			if p := l.positionOf(n); !l.over.has(p) {
+				positions = append(positions, p)
 			}
 		}
 	}
 
-	slices.SortFunc(indexes, l.compare)
-	indexes = slices.Compact(indexes)
-	indexes = indexes[:min(int64(len(indexes)), most)]
-	for _, i := range indexes {
-		e.Numbers = append(e.Numbers, l.numberAt(i))
+	slices.SortFunc(positions, l.compare)
+	positions = slices.Compact(positions)
+	positions = positions[:min(int64(len(positions)), most)]
+	for _, p := range positions {
+		e.Numbers = append(e.Numbers, l.numberAt(p))
 	}
 
 	// The fraction of a buyer is due next time.
-	if int64(len(indexes)) == due {
+	if int64(len(positions)) == due {
 		e.At = domain.Moment(from.Add(time.Duration(due) * time.Second / time.Duration(sale.Entry.Rate)))
 	}
 
@@ -507,7 +490,7 @@ func (l *line) outstanding() int64 {
 	return n
 }
 
-// bitmap is a set of indexes that knows how many of its members are below an index.
+// bitmap is a set of positions that knows how many of its members are below a position.
 type bitmap struct {
 	words []uint64
 	// sums are the members in the blocks before this one, as of count.
