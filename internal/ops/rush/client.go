@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"seckill/internal/kit/loop"
 )
 
 // Client calls the API of one server. It is safe for concurrent use.
@@ -207,10 +209,8 @@ func retryOn(ctx context.Context, codes []string, f func() error) error {
 			return err
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, max(p.RetryAfter, 100*time.Millisecond)) != nil {
 			return err
-		case <-time.After(max(p.RetryAfter, 100*time.Millisecond)):
 		}
 	}
 }

@@ -175,10 +175,8 @@ func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code
 			return a
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, wait) != nil {
 			return a
-		case <-time.After(wait):
 		}
 	}
 }
@@ -210,10 +208,8 @@ func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (string, Or
 			return lost, queued
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, watchEvery) != nil {
 			return "no_answer", queued
-		case <-time.After(watchEvery):
 		}
 	}
 }

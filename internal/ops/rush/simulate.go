@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // simulatePoll is the interval between reads of a running simulation.
@@ -24,10 +25,8 @@ func (c *Client) Simulate(ctx context.Context, adminToken string, plan domain.Ru
 	began := time.Now()
 	_, err := c.do(ctx, http.MethodPost, "/api/v1/admin/rush", adminToken, plan, &s)
 	for err == nil && s.State == domain.RushRunning {
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, simulatePoll) != nil {
 			return s, ctx.Err()
-		case <-time.After(simulatePoll):
 		}
 
 		before := s

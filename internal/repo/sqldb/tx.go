@@ -103,10 +103,8 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 			return a.Translate(err)
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, rand.N(time.Duration(min(try, 10))*5*time.Millisecond)) != nil {
 			return a.Translate(ctx.Err())
-		case <-time.After(rand.N(time.Duration(min(try, 10)) * 5 * time.Millisecond)):
 		}
 	}
 }
@@ -197,10 +195,8 @@ func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed f
 			return err
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, 100*time.Millisecond) != nil {
 			return err
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }

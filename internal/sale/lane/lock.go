@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // UserLocks serialises the purchases of one user across processes. It saves work in the database; the database decides.
@@ -46,10 +47,8 @@ func (l *Lock) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool
 			return o, replayed, err
 		}
 
-		select {
-		case <-ctx.Done():
+		if loop.Sleep(ctx, lockPoll) != nil {
 			return o, replayed, err
-		case <-time.After(lockPoll):
 		}
 	}
 }
