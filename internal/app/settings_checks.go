@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -338,25 +337,26 @@ func (c settings) checkRateLimit(context.Context) doctor.Result {
 	return doctor.Bad(c.unsafe(), "SECKILL_RATE_LIMIT=on", "off: login codes and requests are unlimited")
 }
 
-// Minimum prefix lengths of trusted networks. Wider networks contain more than proxies. Docker's networks are /16.
+// Prefix lengths of trusted networks. Networks below the shortest, that of the widest private networks, contain buyers;
+// those below the usual contain more than proxies. Docker's networks are /16.
 const (
-	minPrefixV4 = 16
-	minPrefixV6 = 64
+	shortestV4, usualV4 = 8, 16
+	shortestV6, usualV6 = 7, 64
 )
-
-// maxTrusted is the largest share of the IPv4 or IPv6 addresses that may be trusted in all. The public IPv6 addresses are
-// an eighth of all; private networks are at most a 128th.
-const maxTrusted = 1.0 / 16
 
 func (c settings) checkProxies(context.Context) doctor.Result {
 	const change = "SECKILL_TRUSTED_PROXIES=<the addresses of your proxies>"
 	networks := c.trustedNetworks()
-	wide := slices.DeleteFunc(slices.Clone(networks), func(n netip.Prefix) bool {
-		return n.Addr().IsLoopback() || n.Bits() >= minPrefixV6 || n.Addr().Is4() && n.Bits() >= minPrefixV4
+	public := slices.ContainsFunc(networks, func(n netip.Prefix) bool {
+		return n.Bits() < shortestV6 || n.Addr().Is4() && n.Bits() < shortestV4
+	})
+
+	wide := slices.DeleteFunc(networks, func(n netip.Prefix) bool {
+		return n.Addr().IsLoopback() || n.Bits() >= usualV6 || n.Addr().Is4() && n.Bits() >= usualV4
 	})
 
 	switch {
-	case trustedShare(networks) > maxTrusted:
+	case public:
 		return doctor.Bad(doctor.Fail, change, "%s: these networks contain buyers, who choose their own address there, and limits per address have no effect",
 			strings.Join(c.Proxies, ", "))
 	case len(wide) > 0:
@@ -371,7 +371,7 @@ func (c settings) checkProxies(context.Context) doctor.Result {
 	return doctor.Good("%s", strings.Join(c.Proxies, ", "))
 }
 
-// trustedNetworks returns the networks in c.Proxies, the widest first. IPv4 networks in the form of IPv6 are IPv4.
+// trustedNetworks returns the networks in c.Proxies. IPv4 networks in the form of IPv6 are IPv4.
 func (c settings) trustedNetworks() []netip.Prefix {
 	var networks []netip.Prefix
 	for _, p := range c.Proxies {
@@ -388,22 +388,7 @@ func (c settings) trustedNetworks() []netip.Prefix {
 		networks = append(networks, n.Masked())
 	}
 
-	slices.SortFunc(networks, func(a, b netip.Prefix) int { return cmp.Compare(a.Bits(), b.Bits()) })
 	return networks
-}
-
-// trustedShare returns the share of the IPv4 or of the IPv6 addresses, whichever is larger, that the networks contain
-// together. The widest must come first.
-func trustedShare(networks []netip.Prefix) float64 {
-	// By whether the networks are IPv4.
-	share := map[bool]float64{}
-	for i, n := range networks {
-		// A network that overlaps a wider one is part of it.
-		if !slices.ContainsFunc(networks[:i], n.Overlaps) {
-			share[n.Addr().Is4()] += math.Exp2(-float64(n.Bits()))
-		}
-	}
-	return max(share[true], share[false])
 }
 
 // checkOpsAddr accepts the addresses from which only this machine and its private network can reach the ops port. In a
