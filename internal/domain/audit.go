@@ -23,6 +23,14 @@ type Actor struct {
 	ID   int64     `json:"actor_id,omitempty,string" gorm:"column:actor_id"`
 }
 
+// Owner returns the only user whose orders the actor may change; 0 stands for all users.
+func (a Actor) Owner() int64 {
+	if a.Kind == ActorBuyer {
+		return a.ID
+	}
+	return 0
+}
+
 // AuditEntry records one action on a voucher or an order. It is written in the transaction of the action, so it exists
 // if and only if the action happened. Placing an order has no entry, because the order itself records it.
 type AuditEntry struct {

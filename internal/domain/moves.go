@@ -108,10 +108,9 @@ func (o *Order) CheckUndo(at time.Time) error {
 type OrderMove struct {
 	Move    Move
 	OrderID int64
-	// The required owner of the order; 0 allows any.
-	UserID int64
-	By     Actor
-	At     time.Time
+	// A buyer may only move an own order.
+	By Actor
+	At time.Time
 	// For the audit log.
 	Detail string
 	// Check refuses a move of the order as it is before. Nil allows it.

@@ -205,12 +205,12 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 }
 
 func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Orders.CancelFor(c.Request.Context(), claim, caller(c).UserID, id)
+	o, err := h.Orders.Cancel(c.Request.Context(), claim, adminOf(c), id)
 	return writeMoved(c, o, err)
 }
 
 func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Payments.RefundFor(c.Request.Context(), claim, caller(c).UserID, id)
+	o, err := h.Payments.Refund(c.Request.Context(), claim, adminOf(c), id)
 	return writeMoved(c, o, err)
 }
 
@@ -293,7 +293,7 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64)
 		}
 
 		for i := 0; i < len(paid) && time.Now().Before(until); i++ {
-			_, err := h.Payments.RefundFor(ctx, nil, caller(c).UserID, paid[i].ID)
+			_, err := h.Payments.Refund(ctx, nil, adminOf(c), paid[i].ID)
 			switch {
 			case err == nil:
 				out.Begun++

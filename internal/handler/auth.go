@@ -39,6 +39,14 @@ func bearer(c *gin.Context) string {
 // caller returns the identity that require stored. It panics on a route without require.
 func caller(c *gin.Context) auth.Identity { return c.MustGet(identityKey).(auth.Identity) }
 
+func buyerOf(c *gin.Context) domain.Actor {
+	return domain.Actor{Kind: domain.ActorBuyer, ID: caller(c).UserID}
+}
+
+func adminOf(c *gin.Context) domain.Actor {
+	return domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}
+}
+
 func identityOf(c *gin.Context) (auth.Identity, bool) {
 	id, ok := c.Get(identityKey)
 	if !ok {

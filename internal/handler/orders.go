@@ -90,7 +90,7 @@ func (h *orderHandler) show(c *gin.Context, id int64) error {
 }
 
 func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Orders.Cancel(c.Request.Context(), claim, caller(c).UserID, id)
+	o, err := h.Orders.Cancel(c.Request.Context(), claim, buyerOf(c), id)
 	return writeMoved(c, o, err)
 }
 

@@ -45,7 +45,7 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 }
 
 func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Payments.Refund(c.Request.Context(), claim, caller(c).UserID, id)
+	o, err := h.Payments.Refund(c.Request.Context(), claim, buyerOf(c), id)
 	return writeMoved(c, o, err)
 }
 

@@ -97,7 +97,3 @@ func (h *shopHandler) change(c *gin.Context, id int64) error {
 	h.answers.forget()
 	return writeJSON(c, http.StatusOK, s)
 }
-
-func adminOf(c *gin.Context) domain.Actor {
-	return domain.Actor{Kind: domain.ActorAdmin, ID: caller(c).UserID}
-}

@@ -326,7 +326,7 @@ func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2))(t)
 		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
 		cancelOnce := func(c *domain.Claim, id int64) (domain.Order, error) {
-			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, UserID: 10, At: now, Claim: c})
+			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, By: domain.Actor{Kind: domain.ActorBuyer, ID: 10}, At: now, Claim: c})
 		}
 		s.ClaimKey(t.Context(), first)
 		env.Fails(cancelOnce(first, 2))(t, domain.ErrNotFound, "an error does not mark the key as done")

@@ -17,7 +17,7 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 	var row orderRow
 	err := s.writeOnce(ctx, m.Claim, s.readOrderAgain(ctx, &row), func(tx *gorm.DB) (int64, error) {
 		var err error
-		if row, err = s.lockShownOrder(tx, m.UserID, m.OrderID); err != nil {
+		if row, err = s.lockShownOrder(tx, m.By.Owner(), m.OrderID); err != nil {
 			return 0, err
 		}
 

@@ -309,7 +309,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 
 	err := s.writeOnce(ctx, refund.Claim, s.readOrderAgain(ctx, &order), func(tx *gorm.DB) (int64, error) {
 		var err error
-		if order, err = s.lockShownOrder(tx, refund.UserID, orderID); err != nil {
+		if order, err = s.lockShownOrder(tx, refund.By.Owner(), orderID); err != nil {
 			return 0, err
 		}
 		if err := s.move(tx, &order, refund); err != nil {

@@ -74,7 +74,7 @@ var admin = domain.Actor{Kind: domain.ActorAdmin, ID: 1}
 // cancel cancels an order for its user.
 func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (domain.Order, error) {
 	return s.MoveOrder(ctx, domain.OrderMove{
-		Move: domain.MoveCancel, OrderID: id, UserID: user, By: domain.Actor{Kind: domain.ActorBuyer, ID: user}, At: at,
+		Move: domain.MoveCancel, OrderID: id, By: domain.Actor{Kind: domain.ActorBuyer, ID: user}, At: at,
 	})
 }
 

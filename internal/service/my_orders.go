@@ -11,28 +11,31 @@ import (
 
 // Cancel cancels an unpaid order and returns its unit, exactly once. The user may buy again at once. A queued order
 // cannot be cancelled before it is committed.
-// Errors: ErrNotFound (even if another user has the order), ErrInvalidState, ErrUnavailable.
-func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, userID, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{
-		OrderID: id,
-		UserID:  userID,
-		By:      domain.Actor{Kind: domain.ActorBuyer, ID: userID},
-		Claim:   claim,
-	})
-}
+// Errors: ErrNotFound (even if another buyer has the order), ErrInvalidState, ErrUnavailable.
+func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, by domain.Actor, id int64) (domain.Order, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
 
-// CancelFor is Cancel by an admin, for an order of any user. Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Orders) CancelFor(ctx context.Context, claim *domain.Claim, admin, id int64) (domain.Order, error) {
-	return s.cancel(ctx, domain.OrderMove{
+	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
+		Move:    domain.MoveCancel,
 		OrderID: id,
-		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
+		By:      by,
+		At:      domain.Moment(s.cfg.Now()),
 		Claim:   claim,
 	})
+	returns := s.returns()
+	if err != nil {
+		return domain.Order{}, returns.notYet(ctx, by.Owner(), id, err)
+	}
+
+	returns.Release(ctx, o)
+	return o, nil
 }
 
 // CancelUnpaid cancels all unpaid orders of a user, as Cancel does. Orders that are paid or closed meanwhile are left
 // alone. An order that is still queued expires after its time to pay. Error: ErrUnavailable.
 func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
+	buyer := domain.Actor{Kind: domain.ActorBuyer, ID: userID}
 	f := domain.OrderFilter{
 		UserID: userID,
 		Status: domain.OrderPendingPayment,
@@ -46,7 +49,7 @@ func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
 		}
 
 		for _, o := range orders {
-			if _, err := s.Cancel(ctx, nil, userID, o.ID); err != nil && !errors.Is(err, domain.ErrInvalidState) {
+			if _, err := s.Cancel(ctx, nil, buyer, o.ID); err != nil && !errors.Is(err, domain.ErrInvalidState) {
 				return err
 			}
 			f.Page.Before = o.ID
@@ -56,22 +59,6 @@ func (s *Orders) CancelUnpaid(ctx context.Context, userID int64) error {
 			return nil
 		}
 	}
-}
-
-func (s *Orders) cancel(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-
-	m.Move = domain.MoveCancel
-	m.At = domain.Moment(s.cfg.Now())
-	o, err := s.cfg.Store.MoveOrder(ctx, m)
-	returns := s.returns()
-	if err != nil {
-		return domain.Order{}, returns.notYet(ctx, m.UserID, m.OrderID, err)
-	}
-
-	returns.Release(ctx, o)
-	return o, nil
 }
 
 // Redeem marks a paid order as used. code is the redeem code that the buyer shows. If it is empty, the admin redeems

@@ -171,31 +171,17 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 	return settled, nil
 }
 
-// Refund begins the refund of the user's paid order. Its unit goes back on sale when the money has been returned.
-// Errors: ErrNotFound, ErrInvalidState, ErrUnavailable.
-func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, userID, orderID int64) (domain.Order, error) {
-	return s.beginRefund(ctx, domain.OrderMove{
+// Refund begins the refund of a paid order. Its unit goes back on sale when the money has been returned.
+// Errors: ErrNotFound (even if another buyer has the order), ErrInvalidState, ErrUnavailable.
+func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, by domain.Actor, orderID int64) (domain.Order, error) {
+	o, err := s.cfg.Store.BeginRefund(ctx, domain.OrderMove{
 		OrderID: orderID,
-		UserID:  userID,
-		By:      domain.Actor{Kind: domain.ActorBuyer, ID: userID},
+		By:      by,
+		At:      domain.Moment(s.cfg.Now()),
 		Claim:   claim,
 	})
-}
-
-// RefundFor is Refund of any order by an admin. Errors: those of Refund.
-func (s *Payments) RefundFor(ctx context.Context, claim *domain.Claim, admin, orderID int64) (domain.Order, error) {
-	return s.beginRefund(ctx, domain.OrderMove{
-		OrderID: orderID,
-		By:      domain.Actor{Kind: domain.ActorAdmin, ID: admin},
-		Claim:   claim,
-	})
-}
-
-func (s *Payments) beginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	m.At = domain.Moment(s.cfg.Now())
-	o, err := s.cfg.Store.BeginRefund(ctx, m)
 	if err != nil {
-		return domain.Order{}, s.cfg.Returns.notYet(ctx, m.UserID, m.OrderID, err)
+		return domain.Order{}, s.cfg.Returns.notYet(ctx, by.Owner(), orderID, err)
 	}
 
 	// Nothing was paid, so no provider is involved.

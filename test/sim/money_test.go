@@ -47,7 +47,7 @@ func (l *life) payAt(t *rapid.T, at *server, of target) action {
 func (l *life) refund(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "refund", at: at, do: func() string {
-		_, err := at.payments.Refund(l.ctx, nil, of.user, of.id)
+		_, err := at.payments.Refund(l.ctx, nil, buyer(of.user), of.id)
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {

@@ -45,7 +45,7 @@ var plantedFaults = map[string]plantedFault{
 	}),
 	"another user can cancel": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			m.UserID = 0
+			m.By.Kind = domain.ActorAdmin
 			return s.MoveOrder(ctx, m)
 		}
 	}),

@@ -133,7 +133,7 @@ func (l *life) absentCode(of target) string {
 func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "cancel", at: at, do: func() string {
-		_, err := at.orders.Cancel(l.ctx, nil, of.user, of.id)
+		_, err := at.orders.Cancel(l.ctx, nil, buyer(of.user), of.id)
 		return errorCode(err)
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {
