@@ -204,16 +204,6 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 	return &redeemerOut{UserID: domain.ID(id), Phone: domain.MaskPhone(phone)}, err
 }
 
-func (h *adminOrderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Orders.Cancel(c.Request.Context(), claim, adminOf(c), id)
-	return writeMoved(c, o, err)
-}
-
-func (h *adminOrderHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Payments.Refund(c.Request.Context(), claim, adminOf(c), id)
-	return writeMoved(c, o, err)
-}
-
 func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Ref    string `json:"provider_ref"`

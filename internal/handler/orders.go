@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"strings"
@@ -89,11 +90,6 @@ func (h *orderHandler) show(c *gin.Context, id int64) error {
 	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) cancel(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Orders.Cancel(c.Request.Context(), claim, buyerOf(c), id)
-	return writeMoved(c, o, err)
-}
-
 func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Code string `json:"code"`
@@ -144,6 +140,16 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 
 	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
 	return writeMoved(c, o, err)
+}
+
+// moved answers with the order of the path as change leaves it.
+func moved(
+	by func(*gin.Context) domain.Actor, change func(context.Context, *domain.Claim, domain.Actor, int64) (domain.Order, error),
+) func(*gin.Context, *domain.Claim) error {
+	return keyedByID(func(c *gin.Context, claim *domain.Claim, id int64) error {
+		o, err := change(c.Request.Context(), claim, by(c), id)
+		return writeMoved(c, o, err)
+	})
 }
 
 func writeMoved(c *gin.Context, o domain.Order, err error) error {

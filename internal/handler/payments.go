@@ -44,11 +44,6 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), p})
 }
 
-func (h *paymentHandler) refund(c *gin.Context, claim *domain.Claim, id int64) error {
-	o, err := h.Payments.Refund(c.Request.Context(), claim, buyerOf(c), id)
-	return writeMoved(c, o, err)
-}
-
 func (h *paymentHandler) list(c *gin.Context, id int64) error {
 	payments, err := h.Payments.List(c.Request.Context(), caller(c).UserID, id)
 	if err != nil {
