@@ -417,23 +417,40 @@ func (w *wiring) newAPI(p *parts, draining *drain) (*api, error) {
 
 func (w *wiring) handlerConfig(p *parts) handler.Config {
 	return handler.Config{
-		Auth:            p.users,
-		Orders:          p.orders,
-		Search:          w.newSearch(p),
+		Auth:   p.users,
+		Orders: p.orders,
+		Search: &service.Search{
+			Store:   w.store,
+			Live:    p.orders,
+			Phones:  p.phones,
+			Codes:   p.codes,
+			FirstID: idgen.First,
+		},
 		Entry:           p.entries,
 		Payments:        p.payments,
 		Vouchers:        p.vouchers,
 		Subscribers:     p.orderSubscribers,
 		RoomSubscribers: p.roomSubscribers,
 		SaleSubscribers: p.saleSubscribers,
-		DeadLetters:     w.newDeadLetters(p.gate),
-		Store:           w.store,
-		Reconciler:      p.reconciler,
-		Counters:        p.stats.counters,
-		Monitor:         p.monitor,
-		Keys:            p.keys,
-		Pictures:        picture.New(w.store, w.now),
-		Drafts:          w.newPublishing(p.vouchers),
+		DeadLetters: &service.DeadLetters{
+			Store: p.gate,
+			Notes: w.store,
+			Log:   w.store,
+			Sales: w.store,
+			Now:   w.now,
+		},
+		Store:      w.store,
+		Reconciler: p.reconciler,
+		Counters:   p.stats.counters,
+		Monitor:    p.monitor,
+		Keys:       p.keys,
+		Pictures:   picture.New(w.store, w.now),
+		Drafts: &service.Publishing{
+			Store:      w.store,
+			Changed:    p.vouchers.Changed,
+			Now:        w.now,
+			PayTimeout: w.cfg.PayTimeout,
+		},
 		Zone:            w.zone,
 		CursorKeys:      w.secrets.Derive("cursors"),
 		Metrics:         w.metrics.registry,
@@ -447,35 +464,6 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 		SharedLimits:    p.limits,
 		SecurityContact: w.cfg.Contact,
 		Version:         Version(),
-	}
-}
-
-func (w *wiring) newSearch(p *parts) *service.Search {
-	return &service.Search{
-		Store:   w.store,
-		Live:    p.orders,
-		Phones:  p.phones,
-		Codes:   p.codes,
-		FirstID: idgen.First,
-	}
-}
-
-func (w *wiring) newDeadLetters(gate Gate) *service.DeadLetters {
-	return &service.DeadLetters{
-		Store: gate,
-		Notes: w.store,
-		Log:   w.store,
-		Sales: w.store,
-		Now:   w.now,
-	}
-}
-
-func (w *wiring) newPublishing(vouchers *service.Vouchers) *service.Publishing {
-	return &service.Publishing{
-		Store:      w.store,
-		Changed:    vouchers.Changed,
-		Now:        w.now,
-		PayTimeout: w.cfg.PayTimeout,
 	}
 }
 
@@ -546,13 +534,13 @@ func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
 }
 
 func (w *wiring) newOutbox() *webhook.Outbox {
-	return webhook.NewOutbox(webhook.OutboxConfig{
+	return &webhook.Outbox{
 		Store:  w.store,
 		Encode: handler.EncodeEvent,
 		Post:   newReceiver(w.cfg, w.cfg.EventsURL, webhook.DeliveryTimeout, w.now).Post,
 		Now:    w.now,
 		Log:    w.log,
-	})
+	}
 }
 
 func (w *wiring) newReporter(p *parts) *alerts.Reporter {

@@ -328,9 +328,9 @@ func TestOrderEvents(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
 		r := &eventReceiver{}
-		sender := webhook.NewOutbox(webhook.OutboxConfig{
+		sender := &webhook.Outbox{
 			Store: e.store, Encode: handler.EncodeEvent, Post: r.post, Now: e.clock.now, Log: slog.New(slog.DiscardHandler),
-		})
+		}
 		buyer, admin := e.buyer(1), e.admin()
 		p := buyer.paid(e.sale(1))
 

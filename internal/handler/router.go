@@ -363,9 +363,9 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 
 	v1.GET("/orders", r.tokens(5), r.reads, wrap(orders.list))
 	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(orders.show)))
-	v1.POST("/orders/:id/cancel", r.user, r.row, r.once(moved(buyerOf, r.api.Orders.Cancel)))
+	v1.POST("/orders/:id/cancel", r.user, r.row, r.once(moved(buyerOf, r.Orders.Cancel)))
 	v1.POST("/orders/:id/pay", r.user, r.row, r.once(keyedByID(payments.pay)))
-	v1.POST("/orders/:id/refund", r.user, r.row, r.once(moved(buyerOf, r.api.Payments.Refund)))
+	v1.POST("/orders/:id/refund", r.user, r.row, r.once(moved(buyerOf, r.Payments.Refund)))
 	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(payments.list)))
 	v1.POST("/payments/webhook/:provider", wrap(payments.webhook))
 }
@@ -398,8 +398,8 @@ func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	v1.GET("/admin/orders/:id", r.read, wrap(all.show))
 	v1.GET("/admin/orders/:id/phone", r.phones, wrap(all.phone))
 	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(all.search))
-	v1.POST("/admin/orders/:id/cancel", r.operate, r.once(moved(adminOf, r.api.Orders.Cancel)))
-	v1.POST("/admin/orders/:id/refund", r.operate, r.once(moved(adminOf, r.api.Payments.Refund)))
+	v1.POST("/admin/orders/:id/cancel", r.operate, r.once(moved(adminOf, r.Orders.Cancel)))
+	v1.POST("/admin/orders/:id/refund", r.operate, r.once(moved(adminOf, r.Payments.Refund)))
 	v1.POST("/admin/orders/:id/return-outside", r.operate, r.once(keyedByID(all.returnOutside)))
 	v1.POST("/admin/orders/:id/redeem", r.operate, r.once(keyedByID(orders.redeem)))
 	v1.POST("/admin/orders/:id/undo-redeem", r.operate, r.once(keyedByID(orders.undoRedeem)))

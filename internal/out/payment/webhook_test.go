@@ -199,7 +199,7 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 	ctx, stop := context.WithCancel(t.Context())
 	var senders sync.WaitGroup
 	for range n {
-		s := webhook.NewOutbox(webhook.OutboxConfig{
+		s := &webhook.Outbox{
 			Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Encode: func(*domain.OrderEvent) ([]byte, error) { return []byte("{}"), nil },
 			Post: func(context.Context, []byte) (webhook.Answer, error) {
@@ -208,7 +208,7 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 				calls = append(calls, time.Since(start))
 				return receive(len(calls))
 			},
-		})
+		}
 		senders.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Tasks()...) })
 	}
 	time.Sleep(last)
@@ -259,7 +259,7 @@ func TestStopLeavesEventPending(t *testing.T) {
 		m := &memory{}
 		m.event.Status = domain.EventPending
 		ctx, stop := context.WithCancel(t.Context())
-		s := webhook.NewOutbox(webhook.OutboxConfig{
+		s := &webhook.Outbox{
 			Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 			Encode: func(*domain.OrderEvent) ([]byte, error) { return nil, nil },
 			Post: func(ctx context.Context, _ []byte) (webhook.Answer, error) {
@@ -267,7 +267,7 @@ func TestStopLeavesEventPending(t *testing.T) {
 				<-ctx.Done()
 				return webhook.Answer{}, ctx.Err()
 			},
-		})
+		}
 		require.ErrorIs(t, s.SendDue(ctx), context.Canceled)
 		require.Zero(t, m.done)
 		require.Equal(t, domain.EventPending, m.event.Status)

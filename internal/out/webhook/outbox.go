@@ -33,8 +33,9 @@ const (
 	maxStored = 1000
 )
 
-// OutboxConfig configures an Outbox. All fields are required.
-type OutboxConfig struct {
+// Outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order, retried for
+// three days. Several may run on one store; each event is leased to one of them. All fields are required.
+type Outbox struct {
 	Store domain.EventStore
 	// Returns the body of a delivery.
 	Encode func(*domain.OrderEvent) ([]byte, error)
@@ -42,13 +43,6 @@ type OutboxConfig struct {
 	Now    func() time.Time
 	Log    *slog.Logger
 }
-
-// Outbox delivers the events of orders to the receiver of SECKILL_EVENTS_URL: at least once, in order per order, retried for
-// three days. Several may run on one store; each event is leased to one of them.
-type Outbox struct{ cfg OutboxConfig }
-
-// NewOutbox returns an outbox.
-func NewOutbox(cfg OutboxConfig) *Outbox { return &Outbox{cfg} }
 
 // Tasks deliver events, and delete old ones.
 func (o *Outbox) Tasks() []loop.Task {
@@ -63,7 +57,7 @@ func (o *Outbox) Tasks() []loop.Task {
 func (o *Outbox) SendDue(ctx context.Context) error {
 	var failed error
 	for {
-		events, err := o.cfg.Store.ClaimEvents(ctx, batchSize, lease)
+		events, err := o.Store.ClaimEvents(ctx, batchSize, lease)
 		if err != nil || len(events) == 0 {
 			return cmp.Or(failed, err)
 		}
@@ -81,7 +75,7 @@ func (o *Outbox) SendDue(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := o.cfg.Store.FinishEvents(ctx, results); err != nil {
+		if err := o.Store.FinishEvents(ctx, results); err != nil {
 			return cmp.Or(failed, err)
 		}
 
@@ -91,10 +85,10 @@ func (o *Outbox) SendDue(ctx context.Context) error {
 
 func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.EventResult, error) {
 	r := domain.EventResult{Event: e}
-	body, err := o.cfg.Encode(&e)
+	body, err := o.Encode(&e)
 	if err == nil {
 		var answer Answer
-		if answer, err = o.cfg.Post(ctx, body); err == nil {
+		if answer, err = o.Post(ctx, body); err == nil {
 			r.Status = answer.Status
 			r.Answer = storable(string(answer.Body))
 			err = answer.Err()
@@ -113,8 +107,8 @@ func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 		since = *e.RepeatedAt
 	}
 
-	if o.cfg.Now().Sub(since) >= giveUp {
-		o.cfg.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
+	if o.Now().Sub(since) >= giveUp {
+		o.Log.Error("gave up the delivery of an event", "event_id", e.ID, "order_id", e.Order.ID, "type", string(e.Type), "err", err)
 		return r, err
 	}
 
@@ -134,6 +128,6 @@ func storable(answer string) string {
 }
 
 func (o *Outbox) purge(ctx context.Context) error {
-	before := o.cfg.Now().Add(-keepEvents)
-	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return o.cfg.Store.PurgeEvents(ctx, before) })
+	before := o.Now().Add(-keepEvents)
+	return loop.InBatches(ctx, func(ctx context.Context) (int, error) { return o.Store.PurgeEvents(ctx, before) })
 }
