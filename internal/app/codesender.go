@@ -54,7 +54,6 @@ func sendTo(receiver webhook.Client) auth.CodeSender {
 	}
 }
 
-// newReceiver returns a client that signs its calls to url with SECKILL_EVENTS_SECRET.
 func newReceiver(cfg Config, url string, timeout time.Duration, now func() time.Time) webhook.Client {
 	return webhook.Client{
 		URL:       url,

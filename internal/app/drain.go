@@ -33,7 +33,6 @@ func (d *drain) handler(h http.Handler) http.Handler {
 	})
 }
 
-// run begins the drain and returns after its period, or when failed receives a value, which it returns.
 func (d *drain) run(period time.Duration, failed <-chan error) error {
 	d.begun.Store(true)
 	if period <= 0 {

@@ -51,7 +51,6 @@ func (b *invalidationBus) publish(id int64) {
 	}
 }
 
-// tasks send the published ids, and call handle for each id received.
 func (b *invalidationBus) tasks(what string, handle func(id int64)) []loop.Task {
 	return []loop.Task{
 		loop.Always("publish "+what, b.send),

@@ -30,7 +30,6 @@ func checkPorts(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// listen listens at the address of a flag. Its error says what to change.
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	change := "name an address of this machine, such as 127.0.0.1:8081"

@@ -87,7 +87,6 @@ const (
 	maxShopNames    = 1000             // in the cache
 )
 
-// newShopNames returns a function that returns the name of a shop, or "" if it cannot be read.
 func newShopNames(shops domain.ShopStore) func(ctx context.Context, id int64) string {
 	names := cache.New[int64](cache.Options[string]{MaxEntries: maxShopNames, TTL: shopNameTTL})
 

@@ -52,7 +52,6 @@ func NewGate(
 // Expect implements lane.Gate.
 func (g Gate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
-// newWorkers returns the workers that commit queued orders. They call moved with the id of each order that is settled.
 func (w *wiring) newWorkers(gate Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
 	settled := func(p domain.StreamEntry) {
 		stats.settled(p)

@@ -12,7 +12,6 @@ import (
 // saleStats counts what this server does per sale.
 type saleStats struct{ counters *salestats.Counters }
 
-// newSaleMonitor returns the monitor that shows live sales to admins. Gate and queue are read in lane queue only.
 func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers, workers *queue.Workers) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
 		Store:       w.store,

@@ -278,7 +278,6 @@ func besidesDatabase(cfg Config, b backends) map[string]handler.Check {
 	return checks
 }
 
-// sells implements entry.RoomsConfig.Sells.
 func sells(cfg Config, b backends) func(context.Context) error {
 	checks := besidesDatabase(cfg, b)
 	return func(ctx context.Context) error {
@@ -419,7 +418,6 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 // loopback are the addresses of this machine, whose programs have no connection limit of their own.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
-// limitConnections returns the listener with limits, or unchanged if the system does not limit the number of files.
 func (s *server) limitConnections(l net.Listener) net.Listener {
 	files, err := connlimit.OpenFiles()
 	if err != nil {

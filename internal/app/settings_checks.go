@@ -126,7 +126,6 @@ func accepted(run func(context.Context) doctor.Result) func(context.Context) doc
 	}
 }
 
-// unsafe is the status of a setting that only the embedded demo may have.
 func (c settings) unsafe() doctor.Status {
 	if !c.embeddedDemo() {
 		return doctor.Fail

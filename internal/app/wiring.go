@@ -209,7 +209,6 @@ func (w *wiring) sharedLimits() *ratelimit.Shared {
 	}
 }
 
-// roles returns the roles by phone of demo mode, or the second factors that protect roles elsewhere.
 func (w *wiring) roles() (map[string]domain.Role, *auth.SecondFactors, error) {
 	if w.cfg.IsDemo() {
 		return demoRoles, nil, nil
@@ -467,7 +466,6 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 	}
 }
 
-// tasks returns what runs while the server does.
 func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 	configured, err := w.configuredTasks(p)
 
@@ -493,7 +491,6 @@ func (w *wiring) tasks(p *parts) ([]loop.Task, error) {
 	), err
 }
 
-// configuredTasks are the tasks that depend on the configuration.
 func (w *wiring) configuredTasks(p *parts) ([]loop.Task, error) {
 	var all []loop.Task
 	if remote := p.provider.remote; remote != nil {

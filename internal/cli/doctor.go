@@ -336,7 +336,6 @@ func knownMigrations(dialect string) []int64 {
 	return versions
 }
 
-// secretsOf returns the secrets in a configuration, which must not be printed.
 func secretsOf(cfg app.Config) []string {
 	secrets := cfg.RedisSecrets()
 	for _, text := range []string{cfg.JWTSecret, cfg.PaymentSecret, cfg.EventsSecret} {
@@ -363,7 +362,6 @@ type doctorReport struct {
 	Unasked int `json:"unasked"`
 }
 
-// newDoctorReport counts the results and masks secrets in error texts of drivers and servers.
 func newDoctorReport(findings []doctor.Finding, secrets []string) doctorReport {
 	r := doctorReport{Findings: findings}
 	for i, f := range r.Findings {
@@ -417,7 +415,6 @@ func (r doctorReport) print(out io.Writer) error {
 	return err
 }
 
-// verdict returns an error with the exit code, or nil for code 0.
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:

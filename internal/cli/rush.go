@@ -195,7 +195,6 @@ func (r rushCmd) runOnServer(e *app.Env, client *rush.Client, admin string) erro
 	return printVerdicts(e.Out, result.Verdicts)
 }
 
-// adminToken returns the token of the flag. Without the flag it logs an admin in through the server's demo mode.
 func (r rushCmd) adminToken(e *app.Env, client *rush.Client) (string, error) {
 	if r.AdminToken != "" {
 		return r.AdminToken, nil
@@ -261,7 +260,6 @@ func (r rushCmd) seed(e *app.Env, admin string) (tokens []string, err error) {
 	return tokens, err
 }
 
-// readTokens reads n lines of user_id,access_token. Fewer lines are an error.
 func readTokens(path string, n int) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

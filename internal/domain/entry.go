@@ -57,7 +57,6 @@ const (
 // DefaultEntry is the entry of a sale whose input names none.
 var DefaultEntry = EntryOpen.defaults()
 
-// defaults returns the entry of the mode whose input names nothing else.
 func (m EntryMode) defaults() Entry {
 	e := Entry{
 		Mode:    m,

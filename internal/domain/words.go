@@ -7,7 +7,6 @@ type words[T comparable] map[T]string
 
 func (w words[T]) of(value T) string { return cmp.Or(w[value], "unknown") }
 
-// parse is the inverse of of. It returns false for an unknown word.
 func (w words[T]) parse(word string) (T, bool) {
 	for value, name := range w {
 		if name == word {

@@ -75,7 +75,6 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
 }
 
-// send sends a login code. In demo mode the answer has it.
 func (a *api) send(c *gin.Context, phone string) (auth.SentCode, error) {
 	c.Set(loginPhoneKey, phone)
 	sent, err := a.Auth.SendCode(c.Request.Context(), phone, a.asker(c))

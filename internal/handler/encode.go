@@ -126,7 +126,6 @@ func appendProblem(b []byte, p *problem) []byte {
 	return append(b, '}')
 }
 
-// appendString appends s as a JSON string. A string without characters to escape is copied as it is.
 func appendString(b []byte, s string) []byte {
 	if mustEscape(s) {
 		quoted, err := json.Marshal(s)

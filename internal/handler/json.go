@@ -211,7 +211,6 @@ func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(
 	return l
 }
 
-// writeNoContent answers a change that has no result. It returns its error.
 func writeNoContent(c *gin.Context, err error) error {
 	if err == nil {
 		c.Status(http.StatusNoContent)

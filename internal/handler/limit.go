@@ -205,7 +205,6 @@ func perUser(limit limit) func(*gin.Context) error {
 	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }
 
-// take takes n tokens of key's bucket, or none and fails with *domain.RateLimitedError.
 func take(c *gin.Context, limit limit, key string, n int) error {
 	if limit.quota == nil {
 		return nil

@@ -17,7 +17,6 @@ func (h *rushHandler) requireDemo(*gin.Context) error {
 	return nil
 }
 
-// writeRush writes {} and [] rather than null for a rush without results.
 func writeRush(c *gin.Context, status int, r domain.Rush) error {
 	if r.Outcomes == nil {
 		r.Outcomes = map[string]int{}

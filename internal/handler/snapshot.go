@@ -189,7 +189,6 @@ func newSnapshots[K, S comparable]() snapshots[K, S] {
 	})}
 }
 
-// get returns the cached snapshot of the key if it was made from source and is valid at now, and nil otherwise.
 func (d snapshots[K, S]) get(key K, source S, now time.Time) *snapshot {
 	m, ok := d.cache.Get(key)
 	if !ok || m.source != source || now.Before(m.since) || !now.Before(m.until) {

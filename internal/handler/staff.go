@@ -168,7 +168,6 @@ func (s *staff) recordRead(c *gin.Context, r domain.AdminRequest) {
 // auditTimeout bounds a write to the audit log after the answer is known, which the client waits for.
 const auditTimeout = 500 * time.Millisecond
 
-// attempt calls write, even if the client has disconnected, and logs r if that fails.
 func (s *staff) attempt(c *gin.Context, write func(context.Context) error, r domain.AdminRequest) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request.Context()), auditTimeout)
 	defer cancel()

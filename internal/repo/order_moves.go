@@ -78,7 +78,6 @@ func lockOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	return takeOrder(tx.Clauses(sqldb.ForUpdate), userID, id)
 }
 
-// lockShownOrder is lockOrder for an answer that shows what was bought.
 func (s *Store) lockShownOrder(tx *gorm.DB, userID, id int64) (orderRow, error) {
 	row, err := lockOrder(tx, userID, id)
 	if err == nil {

@@ -43,7 +43,6 @@ func (s *Store) SaleFacts(
 	})
 }
 
-// sumActive counts the active orders and sums their ids, each modulo domain.LevelDigits.
 func sumActive(tx *gorm.DB, voucherID int64) (active, sum int64, err error) {
 	err = ofVoucher(tx, voucherID).Where("status IN ?", domain.ActiveStatuses()).
 		Select("COUNT(*), CAST(COALESCE(SUM(id % ?), 0) AS SIGNED)", domain.LevelDigits).Row().Scan(&active, &sum)

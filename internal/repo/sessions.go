@@ -238,7 +238,6 @@ func revokeOfUser(tx *gorm.DB, userID int64, now, keepUntil time.Time) ([]string
 	return ids, revokeAll(tx, ids, now, keepUntil)
 }
 
-// revokeAll ends sessions and adds them to the revocations that all instances read.
 func revokeAll(tx *gorm.DB, ids []string, now, keepUntil time.Time) error {
 	if len(ids) == 0 {
 		return nil

@@ -85,7 +85,6 @@ func column[R, V any](rows []R, of func(r *R) V) []V {
 	return values
 }
 
-// byKey returns the rows by a value of each; of several with one value the last.
 func byKey[R any, K comparable](rows []R, of func(r *R) K) map[K]R {
 	keyed := make(map[K]R, len(rows))
 	for i := range rows {

@@ -127,7 +127,6 @@ func current[T any](ctx context.Context, r *cache.Refreshed[T]) (T, error) {
 	return v, err
 }
 
-// readCatalog reads the vouchers of the catalog, and one more that shows whether there are older ones.
 func (s *Sales) readCatalog(ctx context.Context) (*Catalog, error) {
 	vouchers, err := s.cfg.Loader.NewestVouchers(ctx, maxCatalog+1)
 	if err != nil {

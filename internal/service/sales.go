@@ -119,7 +119,6 @@ func (s *Sales) read(ctx context.Context, id int64) (domain.Voucher, error) {
 	return r.voucher, r.err
 }
 
-// readBatch reads vouchers with one query. Ids may be repeated.
 func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)

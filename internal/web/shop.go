@@ -22,7 +22,6 @@ type Shop struct {
 
 func (s Shop) title() string { return cmp.Or(s.Name, "Seckill") }
 
-// data returns the shop for the scripts of the pages, as JSON; empty if nothing is set.
 func (s Shop) data() string {
 	if s == (Shop{}) {
 		return ""

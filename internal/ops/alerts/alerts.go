@@ -130,7 +130,6 @@ type Alert struct {
 	Text string `json:"text"`
 }
 
-// key identifies an alert from its beginning to its end.
 func (a Alert) key() string {
 	if a.Kind == KindViolation {
 		return fmt.Sprintf("%s %d %s", a.Kind, a.VoucherID, a.Invariant)

@@ -111,7 +111,6 @@ func (r *Reporter) report(ctx context.Context) error {
 	return nil
 }
 
-// leads reports whether this server is the one that reports, and extends its lease.
 func (r *Reporter) leads(ctx context.Context) (bool, error) {
 	won, err := r.Redis.SetNX(ctx, reporterKey, r.Instance, lease).Result()
 	if err != nil || won {

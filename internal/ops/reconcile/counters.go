@@ -33,7 +33,6 @@ func totalDrift(g domain.GateLevel, sale SaleLevel) int64 {
 	return g.Stock + g.Held - sale.Stock - sale.Active
 }
 
-// openAdmissions returns the number of admissions that may be orders in the database or not.
 func openAdmissions(g domain.GateLevel) int64 {
 	if g.Backlog == 0 {
 		// The stream is empty, so the queued admissions will never be settled.

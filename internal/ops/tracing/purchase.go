@@ -161,7 +161,6 @@ func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace,
 	return w
 }
 
-// end ends the spans. failed reports that the database or Redis was unavailable.
 func (w work) end(failed bool) {
 	if len(w.parents) == 0 {
 		return

@@ -152,7 +152,6 @@ func sqliteIndex(message string) string {
 	return sqliteIndexes[columns]
 }
 
-// lockFile locks a file among the processes that share a database file.
 func lockFile(ctx context.Context, path string) (func() error, error) {
 	lock := flock.New(path, flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {

@@ -38,7 +38,6 @@ type gateKeys struct {
 	shard Shard
 }
 
-// segmentsOf returns the keys of the n segments of a voucher, which are in consecutive shards.
 func segmentsOf(voucherID int64, n int) []gateKeys {
 	all := make([]gateKeys, n)
 	for i := range all {

@@ -145,7 +145,6 @@ type segmentLoad struct {
 	history string
 }
 
-// loadingSince returns when the load with a token began, or the zero time for an empty token.
 func loadingSince(token string) time.Time {
 	ms, err := strconv.ParseInt(strings.SplitN(token, "-", 2)[0], 10, 64)
 	if err != nil {
@@ -333,7 +332,6 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// build does steps 2 to 6 of a load. It returns the sum of the segments.
 func (l *load) build(ctx context.Context) (table, error) {
 	var err error
 	queues := make([]queuedEntries, len(l.segments))

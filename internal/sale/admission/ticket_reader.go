@@ -50,7 +50,6 @@ func (p *ticketPlaces) get(h domain.Holder) ticketPlace {
 	return p.old[h]
 }
 
-// set stores the place of the tickets of orders. When there are too many, it drops the older generation.
 func (p *ticketPlaces) set(at ticketPlace, hs ...domain.Holder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -155,7 +155,6 @@ func (l *line) cursor() domain.RoomCursor {
 	return c
 }
 
-// count makes the numbers of the bitmaps exact.
 func (l *line) count() {
 	l.over.count()
 	l.behind.count()
@@ -198,7 +197,6 @@ func (l *line) round(seq uint32) *round {
 	return &l.rounds[i]
 }
 
-// start gives the places of the lobby their positions.
 func (l *line) start(order []uint32) {
 	l.numbers = order
 	l.positions = make([]uint32, len(order))
@@ -481,7 +479,6 @@ func (l *line) compare(a, b uint32) int {
 	return -1
 }
 
-// outstanding returns how many valid passes have not bought.
 func (l *line) outstanding() int64 {
 	n := int64(0)
 	for _, round := range l.rounds {

@@ -307,7 +307,6 @@ func (l *Queue) admit(ctx context.Context, voucherID int64, purchases []attempt)
 	return results
 }
 
-// assignIDs gives the open purchases without an order id a new one, if they may get a unit.
 func (l *Queue) assignIDs(ctx context.Context, purchases []attempt, open []int) error {
 	var fresh []int
 	for _, i := range open {

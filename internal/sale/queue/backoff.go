@@ -26,7 +26,6 @@ func (b *backoff) reset(ctx context.Context, log *slog.Logger, message string) {
 	b.failures = 0
 }
 
-// wait pauses after a failure. It returns the cause of ctx if that ends first.
 func (b *backoff) wait(ctx context.Context, log *slog.Logger, message string, failure error) error {
 	if b.failures == 0 {
 		log.ErrorContext(ctx, message, slog.Any("err", failure))

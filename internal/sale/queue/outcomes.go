@@ -13,7 +13,6 @@ import (
 // maxReason bounds the error text in a dead letter, in bytes.
 const maxReason = 500
 
-// withEnds returns the entry with its tries incremented and its Ends set from the results of Commit.
 func (r *reader) withEnds(ctx context.Context, p domain.StreamEntry, errs []error) domain.StreamEntry {
 	p.Tries++
 	p.Ends = make([]domain.End, len(errs))

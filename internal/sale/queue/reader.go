@@ -46,7 +46,6 @@ func (r *reader) run(reading, working context.Context) {
 	}
 }
 
-// cycle handles stale entries if a claim is due, and then new entries.
 func (r *reader) cycle(reading, working context.Context) error {
 	asked := time.Now()
 	if !asked.Before(r.claimAt) {
