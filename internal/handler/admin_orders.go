@@ -74,12 +74,8 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 	}
 
 	orders, err := h.Search.Find(c.Request.Context(), f)
-	if err != nil {
-		return err
-	}
-
 	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
-	return writeJSON(c, http.StatusOK, newList(page, orders, out, func(o *service.FoundOrder) int64 { return o.ID }))
+	return writeOK(c, newList(page, orders, out, foundID), err)
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
@@ -100,12 +96,9 @@ func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 
 func (h *adminOrderHandler) phone(c *gin.Context) error {
 	o, err := h.order(c)
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, struct {
+	return writeOK(c, struct {
 		Phone string `json:"phone"`
-	}{o.Phone})
+	}{o.Phone}, err)
 }
 
 func (h *adminOrderHandler) show(c *gin.Context) error {
@@ -220,11 +213,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 		By:      adminOf(c),
 		Claim:   claim,
 	})
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, newAdminPaymentOut(&p))
+	return writeOK(c, newAdminPaymentOut(&p), err)
 }
 
 func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
@@ -234,15 +223,11 @@ func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
 	}
 
 	n, amount, err := h.Search.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, struct {
+	return writeOK(c, struct {
 		Orders   int64  `json:"orders"`
 		Amount   int64  `json:"amount"`
 		Currency string `json:"currency"`
-	}{n, amount, v.Currency})
+	}{n, amount, v.Currency}, err)
 }
 
 const (

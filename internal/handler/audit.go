@@ -2,7 +2,6 @@ package handler
 
 import (
 	"context"
-	"net/http"
 	"slices"
 
 	"github.com/gin-gonic/gin"
@@ -67,12 +66,8 @@ func (h *auditHandler) changes(c *gin.Context) error {
 	}
 
 	phones, err := phonesOf(c.Request.Context(), h.Search, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
-	if err != nil {
-		return err
-	}
-
 	out := func(e *domain.AuditEntry) changeOut { return changeOut{*e, phones[e.Actor.ID]} }
-	return writeJSON(c, http.StatusOK, newList(page, entries, out, changeID))
+	return writeOK(c, newList(page, entries, out, changeID), err)
 }
 
 func phonesOf[T any](ctx context.Context, finder *service.Search, entries []T, userID func(*T) int64) (map[int64]actorPhone, error) {
@@ -145,14 +140,10 @@ func (h *auditHandler) requests(c *gin.Context) error {
 	}
 
 	phones, err := phonesOf(c.Request.Context(), h.Search, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
-	if err != nil {
-		return err
-	}
-
 	out := func(r *domain.AdminRequest) requestOut {
 		o := newRequestOut(r)
 		o.actorPhone = phones[r.UserID]
 		return o
 	}
-	return writeJSON(c, http.StatusOK, newList(page, requests, out, requestRowID))
+	return writeOK(c, newList(page, requests, out, requestRowID), err)
 }

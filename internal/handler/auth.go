@@ -237,10 +237,7 @@ func (a *api) writeLoggedOut(c *gin.Context, err error) error {
 
 func (h *authHandler) me(c *gin.Context) error {
 	u, err := h.Auth.Me(c.Request.Context(), caller(c))
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, newUserOut(u))
+	return writeOK(c, newUserOut(u), err)
 }
 
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their

@@ -211,6 +211,14 @@ func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(
 	return l
 }
 
+// writeOK answers with v unless there is an error, which it returns.
+func writeOK(c *gin.Context, v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return writeJSON(c, http.StatusOK, v)
+}
+
 func writeNoContent(c *gin.Context, err error) error {
 	if err == nil {
 		c.Status(http.StatusNoContent)

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"time"
 
@@ -24,11 +23,7 @@ func (h *alertHandler) list(c *gin.Context) error {
 		DeadLetters: h.DeadLetters.Store,
 		Failures:    h.Store,
 	}.Read(c.Request.Context())
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, present)
+	return writeOK(c, present, err)
 }
 
 type reconcileHandler struct{ *api }
@@ -54,10 +49,7 @@ func (h *reconcileHandler) apply(c *gin.Context) error {
 
 func (h *reconcileHandler) run(c *gin.Context, voucherID int64, apply bool) error {
 	all, err := h.Reconciler.Reconcile(c.Request.Context(), voucherID, apply)
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, all)
+	return writeOK(c, all, err)
 }
 
 type deadLetterHandler struct{ *api }
@@ -89,11 +81,7 @@ func (h *deadLetterHandler) list(c *gin.Context) error {
 	}
 
 	letters, err := h.DeadLetters.List(c.Request.Context(), page.after, page.Limit)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, newList(page, letters, newDeadLetterOut, func(l *domain.DeadLetter) string { return l.ID }))
+	return writeOK(c, newList(page, letters, newDeadLetterOut, func(l *domain.DeadLetter) string { return l.ID }), err)
 }
 
 func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
@@ -147,11 +135,7 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 	}
 
 	notices, err := h.Store.UnreadNotices(c.Request.Context(), f)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }))
+	return writeOK(c, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }), err)
 }
 
 func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int64) error {
@@ -218,11 +202,7 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 	}
 
 	events, err := h.Store.OrderEvents(c.Request.Context(), f)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }))
+	return writeOK(c, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }), err)
 }
 
 func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {

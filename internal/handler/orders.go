@@ -172,9 +172,5 @@ func (h *orderHandler) list(c *gin.Context) error {
 	}
 
 	orders, err := h.Orders.List(c.Request.Context(), f)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, newList(page, orders, newOrderOut, orderID))
+	return writeOK(c, newList(page, orders, newOrderOut, orderID), err)
 }

@@ -37,20 +37,12 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 	}
 
 	o, p, err := h.Payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, paidOut{newOrderOut(&o), p})
+	return writeOK(c, paidOut{newOrderOut(&o), p}, err)
 }
 
 func (h *paymentHandler) list(c *gin.Context, id int64) error {
 	payments, err := h.Payments.List(c.Request.Context(), caller(c).UserID, id)
-	if err != nil {
-		return err
-	}
-
-	return writeJSON(c, http.StatusOK, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)})
+	return writeOK(c, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)}, err)
 }
 
 // webhook handles a notice of a payment provider. The signature covers the raw body.

@@ -497,10 +497,7 @@ func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
 }
 
 func (h *adminVoucherHandler) write(c *gin.Context, v domain.Voucher, err error) error {
-	if err != nil {
-		return err
-	}
-	return writeJSON(c, http.StatusOK, h.voucher(&v))
+	return writeOK(c, h.voucher(&v), err)
 }
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
