@@ -59,12 +59,7 @@ func (s *Store) CreateShop(ctx context.Context, claim *domain.Claim, created *do
 		}
 
 		created.ID = row.ID
-		return row.ID, writeAudit(tx, domain.AuditEntry{
-			At:     created.CreatedAt,
-			Actor:  by,
-			Action: domain.ActionCreateShop,
-			Detail: new(domain.Shop).Changes(created),
-		})
+		return row.ID, writeChange(tx, 0, domain.ActionCreateShop, by, created.CreatedAt, new(domain.Shop).Changes(created))
 	})
 }
 
@@ -88,11 +83,6 @@ func (s *Store) ChangeShop(
 			return after, err
 		}
 
-		return after, writeAudit(tx, domain.AuditEntry{
-			At:     at,
-			Actor:  by,
-			Action: domain.ActionChangeShop,
-			Detail: before.Changes(&after),
-		})
+		return after, writeChange(tx, 0, domain.ActionChangeShop, by, at, before.Changes(&after))
 	})
 }

@@ -24,12 +24,7 @@ func (s *Store) CreateVoucher(ctx context.Context, claim *domain.Claim, v *domai
 			return 0, err
 		}
 
-		return v.ID, writeAudit(tx, domain.AuditEntry{
-			At:        v.CreatedAt,
-			Actor:     by,
-			Action:    domain.ActionCreateVoucher,
-			VoucherID: v.ID,
-		})
+		return v.ID, writeChange(tx, v.ID, domain.ActionCreateVoucher, by, v.CreatedAt, "")
 	})
 }
 
@@ -104,13 +99,7 @@ func (s *Store) ChangeVoucher(
 			return v, err
 		}
 
-		err = writeAudit(tx, domain.AuditEntry{
-			At:        v.UpdatedAt,
-			Actor:     by,
-			Action:    domain.ActionChangeVoucher,
-			VoucherID: id,
-			Detail:    detail,
-		})
+		err = writeChange(tx, id, domain.ActionChangeVoucher, by, v.UpdatedAt, detail)
 		if err != nil {
 			return v, err
 		}
@@ -146,13 +135,7 @@ func (s *Store) DeleteDraft(ctx context.Context, id int64, by domain.Actor, at t
 			return domain.ErrInvalidState
 		}
 
-		err = writeAudit(tx, domain.AuditEntry{
-			At:        at,
-			Actor:     by,
-			Action:    domain.ActionDeleteVoucher,
-			VoucherID: id,
-			Detail:    v.Title,
-		})
+		err = writeChange(tx, id, domain.ActionDeleteVoucher, by, at, v.Title)
 		if err != nil {
 			return err
 		}
@@ -182,13 +165,7 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 			return 0, err
 		}
 
-		err := writeAudit(tx, domain.AuditEntry{
-			At:        c.At,
-			Actor:     c.By,
-			Action:    domain.ActionChangeStock,
-			VoucherID: c.VoucherID,
-			Detail:    fmt.Sprintf("%+d: %s", c.Delta, c.Reason),
-		})
+		err := writeChange(tx, c.VoucherID, domain.ActionChangeStock, c.By, c.At, fmt.Sprintf("%+d: %s", c.Delta, c.Reason))
 		if err != nil {
 			return 0, err
 		}
@@ -242,13 +219,7 @@ func (s *Store) ChangeRoom(
 			action = domain.ActionRevokePasses
 		}
 
-		return id, writeAudit(tx, domain.AuditEntry{
-			At:        at,
-			Actor:     by,
-			Action:    action,
-			VoucherID: id,
-			Detail:    before.Changes(v.Sale.Entry),
-		})
+		return id, writeChange(tx, id, action, by, at, before.Changes(v.Sale.Entry))
 	})
 
 	return v, err
