@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -22,12 +23,7 @@ func (s *Store) GateGeneration(ctx context.Context, voucherID int64) (int64, err
 // FenceGate implements domain.GateStore. It waits for the commits that have locked the sale's row, and those after it
 // read the new generation. The sale counts as changed, so that lists of its buyers are read again.
 func (s *Store) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
-	return run(ctx, s.db.Write, func(tx *gorm.DB) (bool, error) {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return false, err
-		}
-
+	return runAt(ctx, s, func(tx *gorm.DB, now time.Time) (bool, error) {
 		res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND gate_generation = ?", voucherID, from).
 			Updates(map[string]any{"gate_generation": from + 1, "updated_at": now})
 		return res.RowsAffected > 0, res.Error

@@ -97,12 +97,7 @@ func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 // reports that there may be further due events.
 func (s *Store) claimEvents(ctx context.Context, limit int, lease time.Duration) ([]eventRow, bool, error) {
 	var more bool
-	claimed, err := run(ctx, s.db.Write, func(tx *gorm.DB) ([]eventRow, error) {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return nil, err
-		}
-
+	claimed, err := runAt(ctx, s, func(tx *gorm.DB, now time.Time) ([]eventRow, error) {
 		due, err := lockDue[eventRow](tx.Where("status = ? AND next_try_at <= ?", domain.EventPending, now), "next_try_at, id", limit)
 		more = len(due) == limit
 		if err != nil || len(due) == 0 {

@@ -150,12 +150,7 @@ const unanswered = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.i
 // CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
 // in the order of voucher ids.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
-	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Order, error) {
-		at, err := s.db.Now(tx)
-		if err != nil {
-			return nil, err
-		}
-
+	return runAt(ctx, s, func(tx *gorm.DB, at time.Time) ([]domain.Order, error) {
 		expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
 		if s.queried != "" {
 			expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)

@@ -340,12 +340,7 @@ func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domai
 
 // DueRefunds implements domain.PaymentStore.
 func (s *Store) DueRefunds(ctx context.Context, limit int, wait func(tries int) time.Duration) ([]domain.Payment, error) {
-	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Payment, error) {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return nil, err
-		}
-
+	return runAt(ctx, s, func(tx *gorm.DB, now time.Time) ([]domain.Payment, error) {
 		rows, err := lockDue[paymentRow](tx.Where("status = ? AND next_try_at <= ?", domain.PaymentRefunding, now), "next_try_at", limit)
 		if err != nil {
 			return nil, err
@@ -377,12 +372,7 @@ const (
 func (s *Store) DueInquiries(
 	ctx context.Context, provider string, limit int, wait func(age time.Duration) time.Duration,
 ) ([]domain.Payment, error) {
-	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]domain.Payment, error) {
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return nil, err
-		}
-
+	return runAt(ctx, s, func(tx *gorm.DB, now time.Time) ([]domain.Payment, error) {
 		// A fresh payment has not been due for long either, which bounds the part of the index that is read.
 		since := now.Add(-freshPayment)
 		due, err := claimInquiries(tx.Where("next_try_at > ? AND created_at > ?", since, since), now, provider, limit/2, wait)

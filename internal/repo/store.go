@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/schema"
@@ -60,6 +61,18 @@ func run[T any](
 	}
 
 	return result, nil
+}
+
+// runAt is run in a transaction of Write, with the time of the database at its beginning.
+func runAt[T any](ctx context.Context, s *Store, fn func(tx *gorm.DB, now time.Time) (T, error)) (T, error) {
+	return run(ctx, s.db.Write, func(tx *gorm.DB) (T, error) {
+		now, err := s.db.Now(tx)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return fn(tx, now)
+	})
 }
 
 // lockDue locks and returns the first rows of a query, which have been due the longest. It skips those that another
