@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"slices"
@@ -126,14 +127,8 @@ func printReport(out io.Writer, r *rush.Report) {
 
 	fmt.Fprintln(out)
 
-	codes := make([]string, 0, len(r.Codes))
-	for code := range r.Codes {
-		codes = append(codes, code)
-	}
-	slices.Sort(codes)
-
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	for _, code := range codes {
+	for _, code := range slices.Sorted(maps.Keys(r.Codes)) {
 		fmt.Fprintf(w, "  %s\t%d\n", code, r.Codes[code])
 	}
 

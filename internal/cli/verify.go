@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 	"seckill/internal/lock"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
@@ -228,15 +229,7 @@ func checkLocks(e *app.Env, rdb redis.UniversalClient, r *report) error {
 		if node != rdb {
 			defer node.Close()
 		}
-
-		var err error
-		if cluster, ok := node.(*redis.ClusterClient); ok {
-			err = cluster.ForEachMaster(e.Ctx, func(ctx context.Context, c *redis.Client) error { return check(ctx, c) })
-		} else {
-			err = check(e.Ctx, node)
-		}
-
-		if err != nil {
+		if err := redisconn.EachMaster(e.Ctx, node, check); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/repo"
 	"seckill/internal/sale/admission"
@@ -114,19 +115,11 @@ func ordersOfGate(e *app.Env, reconciler *reconcile.Reconciler, voucherID int64,
 func queueServerRuns(ctx context.Context, rdb redis.UniversalClient) (bool, error) {
 	// The masters of a cluster are queried concurrently.
 	var subscribed atomic.Int64
-	count := func(ctx context.Context, rdb redis.UniversalClient) error {
-		channels, err := rdb.PubSubChannels(ctx, admission.OutcomeChannels).Result()
+	err := redisconn.EachMaster(ctx, rdb, func(ctx context.Context, node redis.UniversalClient) error {
+		channels, err := node.PubSubChannels(ctx, admission.OutcomeChannels).Result()
 		subscribed.Add(int64(len(channels)))
 		return err
-	}
-
-	var err error
-	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return count(ctx, node) })
-	} else {
-		err = count(ctx, rdb)
-	}
-
+	})
 	if err != nil {
 		return false, fmt.Errorf("check for servers in lane queue: %w", err)
 	}

@@ -122,10 +122,15 @@ func (h clusterHook) checked(ctx context.Context, err error) error {
 
 // Ping returns nil if the server, or every master of a cluster, answers.
 func Ping(ctx context.Context, rdb redis.UniversalClient) error {
+	return EachMaster(ctx, rdb, func(ctx context.Context, node redis.UniversalClient) error { return node.Ping(ctx).Err() })
+}
+
+// EachMaster calls do with the server, or with all masters of a cluster at the same time.
+func EachMaster(ctx context.Context, rdb redis.UniversalClient, do func(ctx context.Context, node redis.UniversalClient) error) error {
 	if cluster, ok := rdb.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return do(ctx, node) })
 	}
-	return rdb.Ping(ctx).Err()
+	return do(ctx, rdb)
 }
 
 const (
