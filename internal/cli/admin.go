@@ -17,7 +17,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/repo"
 )
 
 type adminCmd struct {
@@ -34,21 +33,19 @@ type enrollAdminCmd struct {
 
 // Run prints the key of the user's second factor, which is not stored in readable form.
 func (r enrollAdminCmd) Run(e *app.Env) error {
-	return withAdmins(e, func(store *repo.Store, admins *auth.Admins) error {
-		return audited(e.Ctx, store, "admin enroll", domain.MaskPhone(r.Phone), func() error {
-			u, key, err := admins.Enroll(e.Ctx, r.Phone, r.Role, r.Shops)
-			if err != nil {
-				return err
-			}
+	return withAdmins(e, "admin enroll", r.Phone, func(admins *auth.Admins) error {
+		u, key, err := admins.Enroll(e.Ctx, r.Phone, r.Role, r.Shops)
+		if err != nil {
+			return err
+		}
 
-			fmt.Fprintf(e.Out, "user %d (%s) has the role %s\n", u.ID, u.Phone, u.Role)
-			if key == nil {
-				fmt.Fprintln(e.Out, "The role needs no second factor.")
-				return nil
-			}
+		fmt.Fprintf(e.Out, "user %d (%s) has the role %s\n", u.ID, u.Phone, u.Role)
+		if key == nil {
+			fmt.Fprintln(e.Out, "The role needs no second factor.")
+			return nil
+		}
 
-			return printKey(e.Out, key)
-		})
+		return printKey(e.Out, key)
 	})
 }
 
@@ -106,9 +103,7 @@ type listAdminsCmd struct{}
 
 // Run prints a row per user, with the phone number that "admin remove" needs.
 func (listAdminsCmd) Run(e *app.Env) error {
-	return withAdmins(e, func(store *repo.Store, admins *auth.Admins) error {
-		return audited(e.Ctx, store, "admin list", "", func() error { return printAdmins(e, admins) })
-	})
+	return withAdmins(e, "admin list", "", func(admins *auth.Admins) error { return printAdmins(e, admins) })
 }
 
 func printAdmins(e *app.Env, admins *auth.Admins) error {
@@ -152,28 +147,26 @@ type removeAdminCmd struct {
 
 // Run makes a user a buyer.
 func (r removeAdminCmd) Run(e *app.Env) error {
-	return withAdmins(e, func(store *repo.Store, admins *auth.Admins) error {
-		return audited(e.Ctx, store, "admin remove", domain.MaskPhone(r.Phone), func() error {
-			u, err := admins.Remove(e.Ctx, r.Phone)
-			if errors.Is(err, domain.ErrNotFound) {
-				return fmt.Errorf("no user has the phone number %s", r.Phone)
-			}
-			if err != nil {
-				return err
-			}
+	return withAdmins(e, "admin remove", r.Phone, func(admins *auth.Admins) error {
+		u, err := admins.Remove(e.Ctx, r.Phone)
+		if errors.Is(err, domain.ErrNotFound) {
+			return fmt.Errorf("no user has the phone number %s", r.Phone)
+		}
+		if err != nil {
+			return err
+		}
 
-			fmt.Fprintf(e.Out, "user %d (%s) is a buyer; their sessions end within 2 s\n", u.ID, u.Phone)
-			if slices.Contains(e.Config.AdminPhones, u.Phone) {
-				fmt.Fprintln(e.Out, "SECKILL_ADMIN_PHONES has this number: remove it there, too, on every server.")
-			}
+		fmt.Fprintf(e.Out, "user %d (%s) is a buyer; their sessions end within 2 s\n", u.ID, u.Phone)
+		if slices.Contains(e.Config.AdminPhones, u.Phone) {
+			fmt.Fprintln(e.Out, "SECKILL_ADMIN_PHONES has this number: remove it there, too, on every server.")
+		}
 
-			return nil
-		})
+		return nil
 	})
 }
 
-// withAdmins calls do with the database of the servers with this configuration. A server may be running.
-func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error) {
+// withAdmins runs an audited command on the database of the servers with this configuration. A server may be running.
+func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) (err error) {
 	secrets, err := app.SigningSecrets(e.Config)
 	if err != nil {
 		return err
@@ -195,14 +188,15 @@ func withAdmins(e *app.Env, do func(*repo.Store, *auth.Admins) error) (err error
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 
-	return do(store, &auth.Admins{
+	admins := &auth.Admins{
 		Store:         store,
 		SecondFactors: factors,
 		Numbers:       numbers,
 		Phones:        e.Config.AdminPhones,
 		Issuer:        e.Config.ShopName,
 		Now:           time.Now,
-	})
+	}
+	return audited(e.Ctx, store, command, domain.MaskPhone(phone), func() error { return do(admins) })
 }
 
 // finishTimeout bounds the write of a command's outcome to the audit log.
