@@ -27,47 +27,34 @@ type Violation struct {
 	// Orders that break it or are suspected to; set by SaleFacts.Check only.
 	Orders Named
 
-	rule rule
+	// Of the two checks of I2, the one of BadSlots.
+	slots bool
 }
-
-// rule identifies a check. I2 has two.
-type rule int
-
-const (
-	ruleOversold rule = iota
-	ruleOverLimit
-	ruleSlots
-	ruleBalance
-	ruleUndersold
-)
 
 // Check returns the broken invariants: I1 no oversell, I2 one order per user, I3 conservation, I5 no undersell (every
 // unit without an active order can be bought).
 func (b SaleTotals) Check() []Violation {
 	var out []Violation
-	report := func(invariant string, r rule, format string, args ...any) {
-		out = append(out, Violation{
-			Invariant: invariant,
-			Detail:    fmt.Sprintf(format, args...),
-			rule:      r,
-		})
+	report := func(invariant, format string, args ...any) {
+		out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(format, args...)})
 	}
 
 	total := b.InitialStock + b.Additions
 	if b.Active > total {
-		report("I1", ruleOversold, "%d active orders for %d units", b.Active, total)
+		report("I1", "%d active orders for %d units", b.Active, total)
 	}
 	if b.OverLimit > 0 {
-		report("I2", ruleOverLimit, "%d users hold more active orders than allowed", b.OverLimit)
+		report("I2", "%d users hold more active orders than allowed", b.OverLimit)
 	}
 	if b.BadSlots > 0 {
-		report("I2", ruleSlots, "%d orders have a slot that does not match their status", b.BadSlots)
+		report("I2", "%d orders have a slot that does not match their status", b.BadSlots)
+		out[len(out)-1].slots = true
 	}
 	if b.Stock+b.Active != total {
-		report("I3", ruleBalance, "%d units left + %d active orders, but %d units in total", b.Stock, b.Active, total)
+		report("I3", "%d units left + %d active orders, but %d units in total", b.Stock, b.Active, total)
 	}
 	if free := total - b.Active; b.Stock < free {
-		report("I5", ruleUndersold, "%d units are free, but only %d can be bought", free, b.Stock)
+		report("I5", "%d units are free, but only %d can be bought", free, b.Stock)
 	}
 
 	return out

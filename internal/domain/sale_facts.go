@@ -105,29 +105,23 @@ func (f *SaleFacts) name(v *Violation) {
 	}
 
 	switch {
-	case v.rule == ruleOversold && f.Voucher.Sale == nil:
+	case v.Invariant == "I1" && f.Voucher.Sale == nil:
 		v.Detail += "; the sale does not exist"
 		v.Orders = NewNamed(f.Holders)
 		v.Orders.Count = f.Active
-	case v.rule == ruleOversold:
+	case v.Invariant == "I1":
 		v.Detail += "; the newest orders are in excess"
 		v.Orders = NewNamed(newest(f.Active - b.InitialStock - b.Additions))
-	case v.rule == ruleOverLimit:
+	case v.Invariant == "I2" && v.slots:
+		v.Orders = f.BadSlots
+	case v.Invariant == "I2":
 		users := f.overLimit()
 		v.Detail += ": " + userList(users)
-
-		for _, u := range users {
-			v.Orders.Count += int64(len(u))
-			v.Orders.Orders = append(v.Orders.Orders, u...)
-		}
-
-		v.Orders.Orders = v.Orders.Orders[:min(len(v.Orders.Orders), MaxNamed)]
-	case v.rule == ruleSlots:
-		v.Orders = f.BadSlots
-	case v.rule == ruleBalance && excess > 0:
+		v.Orders = NewNamed(slices.Concat(users...))
+	case v.Invariant == "I3" && excess > 0:
 		v.Detail += "; an order took no unit (possibly one of the newest), or units were added without a stock change"
 		v.Orders = NewNamed(newest(MaxNamed))
-	case v.rule == ruleBalance, v.rule == ruleUndersold:
+	default:
 		v.Detail += "; an order did not return its unit (possibly one of these), or units were removed without a stock change"
 		v.Orders = f.Returned
 	}
