@@ -106,6 +106,12 @@ func plural(n int64, noun string) string {
 // definite returns the findings for which one snapshot is enough. A repair of the gate does not remove them.
 func (r *Reconciler) definite(s *snapshot) []Finding {
 	var found []Finding
+	add := func(kind Kind, orders domain.Named, detail string) {
+		if orders.Count > 0 {
+			found = append(found, r.newFinding(kind, detail, orders))
+		}
+	}
+
 	var waiting []domain.Holder
 	for _, q := range s.gate.Queue {
 		if s.at.Sub(q.Since) > stuckAfter {
@@ -113,29 +119,20 @@ func (r *Reconciler) definite(s *snapshot) []Finding {
 		}
 	}
 
-	if len(waiting) > 0 {
-		detail := "these orders have waited in the queue for more than a minute"
-		if !r.cfg.Queue {
-			detail += ", and no server in lane queue runs to confirm them"
-		}
-		found = append(found, r.newFinding(KindStuck, detail, domain.NewNamed(waiting)))
+	stuck := "these orders have waited in the queue for more than a minute"
+	if !r.cfg.Queue {
+		stuck += ", and no server in lane queue runs to confirm them"
 	}
 
-	if n := len(s.gate.Letters); n > 0 {
-		found = append(found, r.newFinding(KindDeadLetters, "orders that could not be stored wait for your decision: replay or discard", domain.NewNamed(s.gate.Letters)))
-	}
+	add(KindStuck, domain.NewNamed(waiting), stuck)
+	add(KindDeadLetters, domain.NewNamed(s.gate.Letters), "orders that could not be stored wait for your decision: replay or discard")
 
 	for _, v := range s.facts.Check() {
 		found = append(found, r.newFinding(Kind(v.Invariant), v.Detail, v.Orders))
 	}
 
-	if s.facts.Expired.Count > 0 {
-		found = append(found, r.newFinding(KindUnpaid, "these unpaid orders expired more than a minute ago and still hold their units", s.facts.Expired))
-	}
-	if s.facts.Refunding.Count > 0 {
-		found = append(found, r.newFinding(KindRefunding, "these refunds began more than ten minutes ago and are not finished", s.facts.Refunding))
-	}
-
+	add(KindUnpaid, s.facts.Expired, "these unpaid orders expired more than a minute ago and still hold their units")
+	add(KindRefunding, s.facts.Refunding, "these refunds began more than ten minutes ago and are not finished")
 	return found
 }
 
