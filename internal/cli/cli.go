@@ -29,7 +29,7 @@ type cli struct {
 	Migrate     migrateCmd     `cmd:"" help:"Migrate the database schema, or show its migrations."`
 	Seed        seedCmd        `cmd:"" help:"Create users for a load test and write their access tokens to a file."`
 	Verify      verifyCmd      `cmd:"" help:"Check the invariants in database and Redis. Exit code 1: a violation; 2: the check was not possible."`
-	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database, Redis and machine before a sale, and print what to change. Exit code 1: a check failed; 2: a server did not answer."`
+	Doctor      doctorCmd      `cmd:"" help:"Check configuration, database and Redis before a sale, and print what to change. Exit code 1: a check failed; 2: a server did not answer."`
 	Reconcile   reconcileCmd   `cmd:"" help:"Compare the database with the gate, its buyers, the queue and the dead letters. Exit code 1: differences are left; 2: the comparison was not possible."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List, replay or discard dead letters: queued orders that could not be stored."`
 	Admin       adminCmd       `cmd:"" help:"Enroll, list or remove admins: users with a role above buyer."`

@@ -1,4 +1,4 @@
-// Package doctor checks what the program depends on (a database, Redis, the machine) and reports what to change before
+// Package doctor checks what the program depends on (a database, Redis, lock nodes) and reports what to change before
 // a sale. It is read-only: it changes no data and no setting.
 //
 // A [Group] holds the checks of one server. They run concurrently once the server has answered, and are skipped if it
