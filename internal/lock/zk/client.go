@@ -153,18 +153,15 @@ func (noLog) Printf(string, ...any) {}
 // Close ends the session, and its nodes with it. It returns when all goroutines have ended, within some 5 s even if the
 // ensemble is unreachable; the session then ends by its timeout. A second call does nothing.
 func (c *Client) Close() {
-	c.end()
-
 	c.mu.Lock()
-	again := c.closed
-	c.closed = true
-	if !again {
-		c.endSession(ErrClosed)
-	}
-	c.mu.Unlock()
-	if again {
+	if c.closed {
+		c.mu.Unlock()
 		return
 	}
+	c.closed = true
+	c.end()
+	c.endSession(ErrClosed)
+	c.mu.Unlock()
 
 	// A reply that arrives while the library closes would be written to memory that its caller reads.
 	idle := make(chan struct{})
