@@ -269,6 +269,11 @@ func (n *Node) await(ctx context.Context, name string) (string, error) {
 	}
 
 	if err == nil {
+		// The watch may have been set in another session, in which this waiter has no node.
+		if n.c.sessionOf(n.owner) == nil {
+			return "", errEnded
+		}
+
 		select {
 		case <-gone: // or the session has ended, which look will find
 		case <-ctx.Done():

@@ -34,10 +34,15 @@ func eventually(t testing.TB, ok func() bool) {
 // connect keeps the locks of a test to itself on the shared ensemble.
 func connect(t testing.TB, addrs []string) *Client {
 	t.Helper()
+	return connectFor(t, addrs, 30*time.Second)
+}
+
+func connectFor(t testing.TB, addrs []string, session time.Duration) *Client {
+	t.Helper()
 	c, err := Connect(Config{
 		Servers:        addrs,
 		Root:           "/" + strings.ReplaceAll(t.Name(), "/", "-"),
-		SessionTimeout: 30 * time.Second,
+		SessionTimeout: session,
 		RequestTimeout: 10 * time.Second,
 	})
 	require.NoError(t, err)
@@ -46,12 +51,12 @@ func connect(t testing.TB, addrs []string) *Client {
 }
 
 // proxied returns a client whose only server is behind a proxy, another one without the proxy, and the proxy.
-func proxied(t testing.TB) (c, direct *Client, p *servers.Proxy) {
+func proxied(t testing.TB, session time.Duration) (c, direct *Client, p *servers.Proxy) {
 	t.Helper()
 	addrs := env.SharedZooKeeper(t).Servers()
 	p = env.Must(servers.StartProxy(t.Context(), addrs[0]))(t)
 	t.Cleanup(p.Close)
-	c = connect(t, []string{p.Addr})
+	c = connectFor(t, []string{p.Addr}, session)
 	remove(t, acquire(t, c))
 	return c, connect(t, addrs), p
 }
@@ -220,10 +225,33 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 	}
 }
 
+// The session of a waiter ends before the waiter watches the node before its own. It must not watch it in the next session,
+// without a place in the queue.
+func TestZooKeeperSessionEndsBeforeWatch(t *testing.T) {
+	t.Parallel()
+	c, direct, p := proxied(t, 2*time.Second)
+	first := acquire(t, direct)
+	n := c.newNode(name)
+	require.NoError(t, n.create(t.Context()))
+	before, err := n.look(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, before)
+
+	p.Inject(servers.Refuse, "", servers.Always)
+	p.Cut()
+	eventually(t, func() bool { return nodes(direct) == 1 })
+	p.Heal()
+	ctx, cancel := context.WithTimeout(t.Context(), longTimeout/4)
+	defer cancel()
+	_, err = n.await(ctx, before)
+	require.ErrorIs(t, err, errEnded)
+	remove(t, first)
+}
+
 // The creation is executed and its reply is lost: the node is found by its name and removed.
 func TestZooKeeperCreateReplyLost(t *testing.T) {
 	t.Parallel()
-	c, direct, p := proxied(t)
+	c, direct, p := proxied(t, 30*time.Second)
 	for _, wait := range []bool{false, true} {
 		p.Inject(servers.DropReply, createOf(c), 1)
 		_, err := c.Acquire(t.Context(), name, wait)
@@ -237,7 +265,7 @@ func TestZooKeeperCreateReplyLost(t *testing.T) {
 
 func TestZooKeeperDeleteReplyLost(t *testing.T) {
 	t.Parallel()
-	c, direct, p := proxied(t)
+	c, direct, p := proxied(t, 30*time.Second)
 	n := env.Must(c.Acquire(t.Context(), name, false))(t)
 	p.Inject(servers.DropReply, deleteOf(c), 1)
 	remove(t, n) // the first deletion was executed; the repeated one found nothing
