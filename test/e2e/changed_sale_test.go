@@ -31,7 +31,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		versions := map[terms]bool{{100, 900}: true}
 		tokens := s.Tokens(t, stock+1)
 		outsider := tokens[stock]
-		left := func() int64 { return stockOf(t, s, sale) }
+		left := func() int64 { return s.StockOf(t, sale) }
 		most := func() int64 {
 			return s.Count(t, "SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM voucher_orders WHERE voucher_id = "+sale+" GROUP BY user_id) AS users")
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/ops/doctor"
 	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
@@ -249,62 +248,6 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 			require.Len(t, files, 1, "the directory contains only the secret: %v", files)
 		})
 	}
-}
-
-// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
-func TestLockNodesNeedMajority(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	s := rig.RealStack(t)
-	nodes := []*env.Redis{env.StartRedis(t), env.StartRedis(t), env.StartRedis(t)}
-	s = s.With("SECKILL_LOCK_NODES=" + nodes[0].Addr + "," + nodes[1].Addr + "," + nodes[2].Addr)
-	p := s.Serve(t)
-	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
-	p.MustPlace(t, tokens[0], sale)
-	c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-	wait := longRush(t, s, c, time.Second)
-	nodes[0].Kill()
-	r := wait()
-	require.NoError(t, nodes[0].Restart()) // verify reads the locks of every node
-	requireSoldOut(t, s, c, r)
-	nodes[0].Kill()
-	requireReady(t, p)
-	p.MustPlace(t, tokens[1], sale) // a majority is enough
-	nodes[1].Kill()
-	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
-	s.RequireNoStart(t, "a majority of the lock nodes")
-}
-
-// TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
-func TestZooKeeperHasUserLocks(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	ensemble := env.StartZooKeeper(t)
-	s := rig.RealStack(t).With("SECKILL_LOCK_NODES=zk://" + strings.Join(ensemble.Servers(), ","))
-	requireStatus(t, s.Diagnose(t, 0), doctor.OK, "locks.ensemble")
-	p := s.Serve(t)
-	sale, tokens := p.Sale(t, 10), s.Tokens(t, 3)
-	p.MustPlace(t, tokens[0], sale)
-	c := buyersOf(p.Sale(t, 200), 200, s.Tokens(t, 300), p)
-	wait := longRush(t, s, c, time.Second)
-	first := ensemble.Leader(t)
-	first.Kill()
-	r := wait()
-	requireSoldOut(t, s, c, r)
-	requireReady(t, p)
-	p.MustPlace(t, tokens[1], sale) // a majority is enough
-	require.Contains(t, s.Exits(t, 0, "verify"), "in ZooKeeper")
-
-	ensemble.Leader(t).Kill()
-	rig.Eventually(t, "the server is not ready", func() bool { return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable })
-	requireUnavailable(t, p, tokens[2], sale)
-	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
-	s.RequireNoStart(t, "ZooKeeper, which has the user locks,")
-
-	require.NoError(t, first.Restart())
-	requireReady(t, p)
-	p.MustPlace(t, tokens[2], sale) // the session is established again
 }
 
 // TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.

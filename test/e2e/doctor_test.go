@@ -118,7 +118,7 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 
 	prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
 	rdb := s.Client(t)
-	stock := stockOf(t, s, upcoming)
+	stock := s.StockOf(t, upcoming)
 	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
 	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
 	f = s.Diagnose(t, 1)["sales.gates"]

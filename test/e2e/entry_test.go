@@ -52,8 +52,8 @@ func TestPasses(t *testing.T) {
 		rig.Eventually(t, "the server is not too busy", func() bool { again = keyed(a); return again.Status == http.StatusCreated })
 		require.Equal(t, first.Body["id"], again.Body["id"], "a repeated request returns its order")
 
-		c := withPasses(t, buyersOf(sale, 90, tokens, a, b), a)
-		requireInvariants(t, s, c, c.Run(t.Context()))
+		c := withPasses(t, rig.BuyersOf(sale, 90, tokens, a, b), a)
+		rig.RequireInvariants(t, s, c, c.Run(t.Context()))
 	})
 }
 
@@ -67,10 +67,10 @@ func TestHoarders(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 160)
 		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
-		hoarders := buyersOf(sale, units, tokens[:60], a, b)
+		hoarders := rig.BuyersOf(sale, units, tokens[:60], a, b)
 		users := make([]string, len(hoarders.Tokens))
 		for i, token := range hoarders.Tokens {
-			users[i] = userOf(t, token)
+			users[i] = rig.UserOf(t, token)
 		}
 		people, paid := tokens[60:], map[string]string{} // order -> token
 		left := func(p *rig.Server) int {
@@ -78,13 +78,13 @@ func TestHoarders(t *testing.T) {
 		}
 		for timeouts := range 3 {
 			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
-			held := len(ordersIn(withPasses(t, hoarders, a).Run(t.Context())))
+			held := len(rig.OrdersIn(withPasses(t, hoarders, a).Run(t.Context())))
 			if timeouts == 0 {
 				rig.Eventually(t, "the accounts hold all units", func() bool { return left(a) == 0 && left(b) == 0 })
 			}
 			for tries := 0; left(a) > 0 || left(b) > 0; tries++ {
 				require.Less(t, tries, 1000, "the people do not get the rest")
-				people = buyAndPay(t, withPasses(t, buyersOf(sale, units, people, a, b), a), a, paid)
+				people = buyAndPay(t, withPasses(t, rig.BuyersOf(sale, units, people, a, b), a), a, paid)
 			}
 			t.Logf("after %d time-outs: the accounts hold %d units, the people have paid for %d", timeouts, held, len(paid))
 			rig.RequireSettled(t, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -26,15 +25,15 @@ func TestServerKilledInMidRush(t *testing.T) {
 	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
-		c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
-		wait := longRush(t, s, c, time.Second)
+		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+		wait := rig.LongRush(t, s, c, time.Second)
 
 		p.Kill()
 		s.Verify(t)
 		s.Spawn(t, addr)
 
 		r := wait()
-		requireSoldOut(t, s, c, r)
+		rig.RequireAllServed(t, s, c, r)
 	})
 }
 
@@ -49,32 +48,32 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 		p.MayRefuse() // while Redis or the database is down
 		tokens := s.Tokens(t, 802)
 		outsider, other := tokens[800], p.Sale(t, 10)
-		c := buyersOf(p.Sale(t, 600), 600, tokens[:800], p)
-		wait := longRush(t, s, c, 4*time.Second)
+		c := rig.BuyersOf(p.Sale(t, 600), 600, tokens[:800], p)
+		wait := rig.LongRush(t, s, c, 4*time.Second)
 
 		s.KillRedis()
-		requireUnavailable(t, p, outsider, c.VoucherID)
+		p.RequireUnavailable(t, outsider, c.VoucherID)
 		require.NoError(t, s.RestartRedis())
-		requireReady(t, p)
+		p.RequireReady(t)
 
 		if s.Database != nil {
 			p.Buy(t, tokens[801], other) // caches the sale, and loads its gate
 			s.Database.Kill()
 			admitted := ""
 			if s.Lane == "queue" {
-				requireNotReady(t, p)
+				p.RequireNotReady(t)
 				admitted = p.Queue(t, outsider, other)
 			} else {
-				requireUnavailable(t, p, outsider, c.VoucherID)
+				p.RequireUnavailable(t, outsider, c.VoucherID)
 			}
 			require.NoError(t, s.Database.Restart())
-			requireReady(t, p)
+			p.RequireReady(t)
 			if admitted != "" {
 				rig.RequireOrdered(t, p, outsider, admitted)
 			}
 		}
 		r := wait()
-		requireSoldOut(t, s, c, r)
+		rig.RequireAllServed(t, s, c, r)
 	})
 }
 
@@ -105,15 +104,15 @@ func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 		require.NoError(t, err)
 		require.NoError(t, pick(s).Pause())
 		start := time.Now()
-		requireUnavailable(t, p, tokens[0], sale)
+		p.RequireUnavailable(t, tokens[0], sale)
 		t.Logf("503 and /readyz after %s", time.Since(start))
 		require.NoError(t, pick(s).Resume())
-		requireReady(t, p)
-		c := buyersOf(sale, 10, tokens, p)
+		p.RequireReady(t)
+		c := rig.BuyersOf(sale, 10, tokens, p)
 		r := c.Run(t.Context())
 		// The unanswered purchase may have been committed.
 		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-		requireInvariants(t, s, c, r)
+		rig.RequireInvariants(t, s, c, r)
 	})
 }
 
@@ -121,23 +120,6 @@ func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 type freezer interface {
 	Pause() error
 	Resume() error
-}
-
-// requireUnavailable requires 503 with Retry-After for a purchase, 503 from /readyz and 200 from /healthz.
-func requireUnavailable(t *testing.T, p *rig.Server, token, sale string) {
-	t.Helper()
-	_, err := p.Place(t.Context(), token, sale, "", "")
-	var problem *rush.Problem
-	require.ErrorAs(t, err, &problem)
-	require.Equal(t, "unavailable", problem.Code)
-	require.Positive(t, problem.RetryAfter)
-	requireNotReady(t, p)
-}
-
-func requireNotReady(t *testing.T, p *rig.Server) {
-	t.Helper()
-	require.Equal(t, http.StatusServiceUnavailable, rig.Fetch(t, p.URL+"/readyz").Status)
-	require.Equal(t, http.StatusOK, rig.Fetch(t, p.URL+"/healthz").Status)
 }
 
 // TestDatabaseOutOfConnectionsInMidRush: another program takes all connections of the database, and later gives them back.
@@ -148,7 +130,7 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 		s = s.OwnDatabase(t, "--max-connections=60") // a server uses 48
 		p := s.Serve(t)
 		p.MayRefuse() // while it finds no connection
-		c := buyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
+		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
 
 		release := takeConnections(t, s)
 		done := make(chan *rush.Report, 1)
@@ -163,8 +145,8 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 		for code := range r.Codes {
 			require.Contains(t, []string{"ok", "sold_out", "duplicate_order", "unavailable", "overloaded", "order_in_progress", rush.Queued}, code)
 		}
-		requireReady(t, p)
-		requireSoldOut(t, s, c, r)
+		p.RequireReady(t)
+		rig.RequireAllServed(t, s, c, r)
 	})
 }
 
@@ -219,18 +201,18 @@ func TestClockIsSetInMidRush(t *testing.T) {
 			tokens[i] = servers[(i+1)%2].LoginToken(t, rig.NewPhone())
 		}
 		sale := servers[0].Publish(t, rig.Offer{Stock: stock, BeginAt: midnight.Add(-48 * time.Hour), EndAt: midnight.Add(48 * time.Hour)})
-		c := buyersOf(sale, stock, tokens, servers...)
+		c := rig.BuyersOf(sale, stock, tokens, servers...)
 		c.For = 4 * time.Second
 		done := make(chan *rush.Report, 1)
 		go func() { done <- c.Run(t.Context()) }()
 		for i, ahead := range []time.Duration{10 * time.Minute, -10 * time.Minute, 0} {
 			rig.Eventually(t, "buyers go on", func() bool {
-				return stockOf(t, s, sale) <= stock-int64(i+1)*stock/5
+				return s.StockOf(t, sale) <= stock-int64(i+1)*stock/5
 			})
 			set[0](beforeMidnight + ahead)
 		}
 		r := <-done
-		requireSoldOut(t, s, c, r)
+		rig.RequireAllServed(t, s, c, r)
 
 		found := ordersBetween(t, servers[1], sale, midnight.Add(-24*time.Hour), midnight)
 		next := ordersBetween(t, servers[1], sale, midnight, midnight.Add(24*time.Hour))

@@ -367,10 +367,10 @@ func (s *backedUpShop) sell(t *testing.T, n int) {
 func (s *backedUpShop) backUpInMidRush(t *testing.T, heading string) {
 	t.Helper()
 	const buyers = 400
-	c := buyersOf(s.server.Sale(t, buyers), buyers, s.stack.Tokens(t, buyers), s.server)
-	finish := longRush(t, s.stack, c, time.Second)
+	c := rig.BuyersOf(s.server.Sale(t, buyers), buyers, s.stack.Tokens(t, buyers), s.server)
+	finish := rig.LongRush(t, s.stack, c, time.Second)
 	s.run(t, "Back up", heading)
-	require.Len(t, ordersIn(finish()), buyers)
+	require.Len(t, rig.OrdersIn(finish()), buyers)
 }
 
 // queue accepts orders of the next buyers, which no worker commits before release.
@@ -393,7 +393,7 @@ func (s *backedUpShop) release(t *testing.T) {
 // moveOn creates a user and a sale, and refreshes a session.
 func (s *backedUpShop) moveOn(t *testing.T) {
 	t.Helper()
-	s.ids = []string{userOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+	s.ids = []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
 	s.used = refreshToken(s.server.Must(t, refresh(s.used)))
 }
 
@@ -416,15 +416,15 @@ func (s *backedUpShop) requireReopened(t *testing.T, out string, kept []string) 
 	s.server.Must(t, refresh(s.idle))
 	if len(s.ids) > 0 {
 		require.Equal(t, http.StatusUnauthorized, s.server.Do(t, refresh(s.used)).Status)
-		again := []string{userOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+		again := []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
 		for i, id := range again {
 			require.Greater(t, number(t, id), number(t, s.ids[i]), "the id of another one")
 		}
 	}
 
-	c := buyersOf(s.sale, unitsToSell, s.tokens, s.server)
+	c := rig.BuyersOf(s.sale, unitsToSell, s.tokens, s.server)
 	r := c.Run(t.Context())
-	requireSoldOut(t, s.stack, c, r)
+	rig.RequireAllServed(t, s.stack, c, r)
 }
 
 func refresh(token string) rig.Request {

@@ -23,7 +23,7 @@ func TestMissedCancelReturnsUnit(t *testing.T) {
 	s.KillRedis()
 	require.True(t, p.Once(t, rig.Post("/orders/"+order+"/cancel", tokens[0], nil)).Success(), "the database decides")
 	require.NoError(t, s.RestartRedis())
-	requireReady(t, p)
+	p.RequireReady(t)
 
 	p.BuyReturned(t, rig.Purchase(sale, tokens[1]))
 	s.Verify(t)
@@ -61,7 +61,7 @@ func TestDeadLetterIsReplayed(t *testing.T) {
 	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", admin)))
 	require.Contains(t, s.Exits(t, 1, "dead-letters", "replay", deadLetter), "not found")
 
-	rig.Poison(t, s, userOf(t, other))
+	rig.Poison(t, s, rig.UserOf(t, other))
 	_, deadLetter = rig.PlacePoisoned(t, p, p.Sale(t, 1), other, admin)
 	s.Exits(t, 0, "dead-letters", "discard", deadLetter)
 	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", admin)))

@@ -86,7 +86,7 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 
 		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
 		reports("I3", second)
-		require.EqualValues(t, 1, stockOf(t, s, sale))
+		require.EqualValues(t, 1, s.StockOf(t, sale))
 		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
 
 		out := s.Exits(t, 0, "reconcile", "--apply") // the gate had followed the database

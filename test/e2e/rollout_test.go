@@ -221,7 +221,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 		p := servers[i%len(servers)]
 		require.Zero(t, p.Stop(t))
 		p = s.Spawn(t, strings.TrimPrefix(p.URL, "http://"))
-		requireReady(t, p)
+		p.RequireReady(t)
 		servers[i%len(servers)] = p
 		rig.Eventually(t, "the proxy has found the server", func() bool { return proxy.ready[i%len(servers)].Load() })
 	}

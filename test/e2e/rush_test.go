@@ -20,9 +20,9 @@ func TestRush(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded", "batch/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
-		c := buyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
+		c := rig.BuyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
 		r := c.Run(t.Context())
-		requireExactSale(t, s, c, r)
+		rig.RequireExactSale(t, s, c, r)
 		requireCounted(t, s, p, c.VoucherID, r)
 	})
 }
@@ -32,7 +32,7 @@ func TestRush(t *testing.T) {
 func requireCounted(t *testing.T, s *rig.Stack, p *rig.Server, sale string, r *rush.Report) {
 	t.Helper()
 	stats := rig.Get("/admin/vouchers/"+sale+"/stats?hour=false", p.Admin(t))
-	answered, stored := int64(r.Codes["ok"]), int64(len(ordersIn(r)))
+	answered, stored := int64(r.Codes["ok"]), int64(len(rig.OrdersIn(r)))
 	queued := s.Lane == "queue"
 
 	rig.Eventually(t, "the orders are counted", func() bool {
@@ -52,9 +52,9 @@ func TestRushOnThreeServers(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/mariadb", "batch/mariadb", "queue/mariadb").Full("lock/mysql", "batch/mysql", "queue/mysql").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		servers := []*rig.Server{s.Spawn(t, ""), s.Spawn(t, ""), s.Spawn(t, "")}
-		c := buyersOf(servers[0].Sale(t, 100), 100, s.Tokens(t, 1000), servers...)
+		c := rig.BuyersOf(servers[0].Sale(t, 100), 100, s.Tokens(t, 1000), servers...)
 		r := c.Run(t.Context())
-		requireExactSale(t, s, c, r)
+		rig.RequireExactSale(t, s, c, r)
 
 		requireOneOrder(t, servers[0].Sale(t, 10), c.Tokens[0], servers...)
 		sale := servers[0].Publish(t, five)
@@ -81,9 +81,9 @@ func TestWithoutLocks(t *testing.T) {
 	rig.Core("mariadb").Full("embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.With(rig.EnvOpenLocks + "=1")
 		p := s.Serve(t)
-		c := buyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
+		c := rig.BuyersOf(p.Sale(t, 100), 100, s.Tokens(t, 1000), p)
 		r := c.Run(t.Context())
-		requireExactSale(t, s, c, r)
+		rig.RequireExactSale(t, s, c, r)
 		requireOneOrder(t, p.Sale(t, 10), c.Tokens[0], p)
 		s.Verify(t)
 	})
@@ -100,7 +100,7 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 	p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
 	p.MayRefuse() // while Redis has lost what the server stored there
 	tokens := s.Tokens(t, 500)
-	c := buyersOf(p.Sale(t, 100), 100, tokens, p)
+	c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
 	c.Parallel = 32
 	c.For = time.Second // at once, a fast machine could serve all of them before the first flush
 	single := p.Sale(t, 10)
@@ -120,13 +120,13 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 		concurrently(100, func(int) { _, _ = p.Place(context.Background(), tokens[0], single, "", "") })
 		cancel()
 		wg.Wait()
-		retryUnserved(t, s, c, r)
-		requireSoldOut(t, s, c, r)
+		rig.RetryUnserved(t, s, c, r)
+		rig.RequireAllServed(t, s, c, r)
 	} else {
 		requireOneOrder(t, single, tokens[0], p)
 		cancel()
 		wg.Wait()
-		requireExactSale(t, s, c, r)
+		rig.RequireExactSale(t, s, c, r)
 	}
 	require.Positive(t, flushes)
 
@@ -145,7 +145,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		p := s.Serve(t)
 		const buyers = 60
 		tokens := s.Tokens(t, buyers)
-		c := buyersOf(p.Sale(t, buyers), buyers, tokens, p)
+		c := rig.BuyersOf(p.Sale(t, buyers), buyers, tokens, p)
 		r := &rush.Report{Codes: map[string]int{}}
 		for part := range 3 {
 			third := *c
@@ -158,7 +158,7 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 			}
 			require.NoError(t, s.Flush())
 		}
-		require.Len(t, ordersIn(r), buyers)
-		requireInvariants(t, s, c, r)
+		require.Len(t, rig.OrdersIn(r), buyers)
+		rig.RequireInvariants(t, s, c, r)
 	})
 }

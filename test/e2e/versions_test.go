@@ -99,7 +99,7 @@ func TestPreviousSchema(t *testing.T) {
 	concurrently(len(servers), func(i int) { servers[i] = s.Spawn(t, addrs[i]) })
 	before := bought.Load()
 	close(started)
-	c := buyersOf(previousSale, previousStock, s.Tokens(t, 300), servers...)
+	c := rig.BuyersOf(previousSale, previousStock, s.Tokens(t, 300), servers...)
 	c.For = time.Second // at once, a fast machine could sell all that is left before the previous version buys
 	r := c.Run(t.Context())
 	previous.Wait()
@@ -155,9 +155,9 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 		require.Equal(t, "cancelled", o.Status)
 		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 
-		c := buyersOf(sale, 20, tokens, p)
+		c := rig.BuyersOf(sale, 20, tokens, p)
 		r := c.Run(t.Context())
-		requireSoldOut(t, s, c, r)
+		rig.RequireAllServed(t, s, c, r)
 		require.NotContains(t, s.Exits(t, 0, "migrate", "status"), "pending")
 	})
 }

@@ -1,4 +1,4 @@
-package e2e
+package cluster
 
 import (
 	"context"
@@ -153,7 +153,7 @@ func TestOpenSlot(t *testing.T) {
 	for _, node := range []*redis.Client{source, target} {
 		require.NoError(t, node.Do(t.Context(), "cluster", "setslot", slot, "stable").Err())
 	}
-	c := buyersOf(sale, 20, tokens, p)
+	c := rig.BuyersOf(sale, 20, tokens, p)
 	r := c.Run(t.Context())
-	requireSoldOut(t, s, c, r)
+	rig.RequireAllServed(t, s, c, r)
 }

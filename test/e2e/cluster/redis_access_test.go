@@ -1,4 +1,4 @@
-package e2e
+package cluster
 
 import (
 	"os"
@@ -17,7 +17,7 @@ import (
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/deployment.md")
+	text, err := os.ReadFile("../../../docs/deployment.md")
 	require.NoError(t, err)
 	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
@@ -64,9 +64,9 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
 				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
 			p := s.Spawn(t, "")
-			c := buyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
+			c := rig.BuyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
 			r := c.Run(t.Context())
-			requireExactSale(t, s, c, r)
+			rig.RequireExactSale(t, s, c, r)
 			_, out := s.RunProcess(t, "reconcile", "--apply")
 			for _, text := range []string{p.Log.String(), out, s.DoctorReports(t, found, "--json")} {
 				require.NotContains(t, text, "s3cret")

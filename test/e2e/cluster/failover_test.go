@@ -1,4 +1,4 @@
-package e2e
+package cluster
 
 import (
 	"errors"
@@ -66,18 +66,18 @@ func TestCounterMasterDown(t *testing.T) {
 		}
 		sales := []string{sale(), sale()}
 		tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
-			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+userOf(t, token)+"}") == node.Addr
+			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
 		})[:120]
 		node.Kill()
 		for i, id := range sales {
-			c := buyersOf(id, 100, tokens, p)
+			c := rig.BuyersOf(id, 100, tokens, p)
 			r := c.Run(t.Context())
 			if i == 0 {
-				requireReady(t, p)
+				p.RequireReady(t)
 				require.NoError(t, node.Restart())
 				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
 			}
-			requireExactSale(t, s, c, r)
+			rig.RequireExactSale(t, s, c, r)
 		}
 		cluster.Nodes[(down+1)%3].Kill()
 		node.Kill()
@@ -154,7 +154,7 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	tokens := s.Tokens(t, 90)
 	sale := p.Sale(t, stock)
 	buy := func(tokens []string) []rush.Answer {
-		return buyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
+		return rig.BuyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
 	}
 	known := buy(tokens[:20])
 	rig.RequireSettled(t, s)
@@ -180,10 +180,10 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 			return errors.As(err, &problem) && problem.Code == "duplicate_order" && problem.OrderID == missing[i].Order.ID
 		})
 	}
-	c := buyersOf(sale, stock, tokens, p)
+	c := rig.BuyersOf(sale, stock, tokens, p)
 	r := &rush.Report{Codes: map[string]int{}, Answers: slices.Concat(known, missing, make([]rush.Answer, len(tokens)-30))}
-	retryUnserved(t, s, c, r)
-	requireSoldOut(t, s, c, r)
+	rig.RetryUnserved(t, s, c, r)
+	rig.RequireAllServed(t, s, c, r)
 	lost := 0
 	for i, id := range queued {
 		o, err := p.Order(t.Context(), tokens[30+i], id)
@@ -211,15 +211,15 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	t.Helper()
 	const units = 240
 	tokens, other := s.Tokens(t, 301), servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10})
-	c := buyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
-	stock := func() int64 { return stockOf(t, s, c.VoucherID) }
+	c := rig.BuyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
+	stock := func() int64 { return s.StockOf(t, c.VoucherID) }
 	for _, p := range servers {
 		p.MayRefuse() // until the system has failed over
 	}
 	if f.begin != nil {
 		f.begin()
 	}
-	wait := longRush(t, s, c, 5*time.Second)
+	wait := rig.LongRush(t, s, c, 5*time.Second)
 	before := stock()
 	f.kill()
 	killed := time.Now()
@@ -232,7 +232,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 		promoted.Sub(killed).Seconds(), before-left, time.Since(promoted).Seconds())
 	r := wait()
 	if s.Lane == "queue" {
-		retryUnserved(t, s, c, r)
+		rig.RetryUnserved(t, s, c, r)
 	}
-	requireSoldOut(t, s, c, r)
+	rig.RequireAllServed(t, s, c, r)
 }
