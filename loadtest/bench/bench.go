@@ -92,7 +92,6 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return errors.Join(failed...)
 }
 
-// prepare finds the module and builds the server like a release, without the race detector.
 func (b *bench) prepare(ctx context.Context) error {
 	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -128,7 +127,6 @@ func (b *bench) prepare(ctx context.Context) error {
 	return nil
 }
 
-// stack returns the shared stack and starts it on first use.
 func (b *bench) stack(ctx context.Context) (*stack, error) {
 	if b.shared != nil {
 		return b.shared, nil

@@ -38,7 +38,6 @@ const (
 // errResponse is a response that this client does not understand.
 var errResponse = fmt.Errorf("no response of HTTP/1.1 with a Content-Length and at most %d bytes", maxAnswer)
 
-// dial connects to addr, host:port. The connection has no deadline.
 func dial(ctx context.Context, addr string) (*conn, error) {
 	c, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -18,7 +18,6 @@ const drainTimeout = 2 * time.Minute
 
 func (s *stack) verify(ctx context.Context) error { return s.seckill(ctx, "verify") }
 
-// drain waits until all accepted (202) orders of the sales are committed.
 func (s *stack) drain(ctx context.Context, sales []string, accepted int64) error {
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
@@ -38,7 +37,6 @@ func (s *stack) sold(ctx context.Context, sales []string) (int64, error) {
 	return s.number(ctx, "SELECT CAST(SUM(initial_stock - stock) AS SIGNED) FROM seckill_vouchers WHERE voucher_id IN ("+list(sales)+")")
 }
 
-// committed returns an error unless the number of order rows of the sales equals the number of answered orders.
 func (s *stack) committed(ctx context.Context, sales []string, answered int64) error {
 	rows, err := s.number(ctx, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id IN ("+list(sales)+")")
 	if err != nil {
@@ -161,7 +159,6 @@ func (s *stack) flushPages(ctx context.Context) error {
 	return s.set(ctx, "innodb_io_capacity", "DEFAULT", "innodb_io_capacity_max", "DEFAULT", "innodb_max_dirty_pages_pct", "DEFAULT")
 }
 
-// set changes global variables of the database. pairs alternates names and values.
 func (s *stack) set(ctx context.Context, pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		statement := "SET GLOBAL " + pairs[i] + " = " + pairs[i+1] //nolint:gosec // constants of this file

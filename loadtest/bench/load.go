@@ -44,7 +44,6 @@ type result struct {
 
 func (r *result) total() int64 { return int64(len(r.latencies)) }
 
-// percentile returns the latency that p percent of the answers did not exceed, or 0 without answers.
 func (r *result) percentile(p float64) time.Duration {
 	rank := int(math.Ceil(float64(len(r.latencies)) * p / 100))
 	if rank == 0 {
@@ -200,7 +199,6 @@ func (u *client) addTo(r *result) {
 	}
 }
 
-// only returns errWrongAnswers if there is no answer or an answer that is not allowed.
 func (r *result) only(allowed ...string) error {
 	var n int64
 	for _, kind := range allowed {

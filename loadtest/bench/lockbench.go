@@ -89,7 +89,6 @@ func each(rounds []map[string]float64, figure string) []float64 {
 	return values
 }
 
-// best returns the best figure of the other libraries, by round.
 func best(all map[string][]map[string]float64, figure string, choose func([]float64) float64) []float64 {
 	values := make([]float64, len(all[ourLock]))
 	for round := range values {

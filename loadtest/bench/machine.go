@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// describeMachine returns what a reader needs to judge the absolute numbers.
 func describeMachine(ctx context.Context, root string) []fact {
 	commit, _ := exec.CommandContext(ctx, "git", "-C", root, "describe", "--always", "--dirty").Output() //nolint:gosec // fixed arguments
 
@@ -56,10 +55,8 @@ func statOf(pid int) procfs.ProcStat {
 	return stat
 }
 
-// cpuTime returns the user and system CPU time of a process, or 0 without /proc.
 func cpuTime(pid int) time.Duration {
 	return time.Duration(statOf(pid).CPUTime() * float64(time.Second))
 }
 
-// residentMiB returns the resident memory of a process in MiB, or 0 without /proc.
 func residentMiB(pid int) float64 { return float64(statOf(pid).ResidentMemory()) / (1 << 20) }

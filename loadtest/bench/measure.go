@@ -169,7 +169,6 @@ func (s *stack) requests(sales []string, keyed bool) [][]byte {
 	return requests
 }
 
-// orderRequest returns the request of an order. token and key may be empty.
 func orderRequest(sale, token, key string) []byte {
 	return httpRequest(http.MethodPost, strings.Replace(orderRoute, ":id", sale, 1), token, key)
 }
@@ -192,7 +191,6 @@ func (c counters) minus(d counters) counters {
 	}
 }
 
-// countersOf returns the sums over the servers. A counter that one of them does not have is NaN.
 func countersOf(ctx context.Context, servers []*process) counters {
 	var sum counters
 	for _, p := range servers {
@@ -204,7 +202,6 @@ func countersOf(ctx context.Context, servers []*process) counters {
 	return sum
 }
 
-// metrics returns the values of metrics without labels. A metric that the server does not have is NaN.
 func metrics(ctx context.Context, ops string, names ...string) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, len(names))
 

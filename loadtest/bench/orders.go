@@ -12,7 +12,6 @@ import (
 // fewerConns is how many times fewer connections there are in the comparison of small batches with large ones.
 const fewerConns = 4
 
-// orders compares an order with a fixed HTTP answer, the lanes lock and batch, and small batches with large ones.
 func (b *bench) orders(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, bareGin, "batch", "lock")
 	if err != nil {
@@ -87,7 +86,6 @@ func (b *bench) keys(ctx context.Context, sec *section) error {
 
 func withKey(lane string) string { return lane + " lane, with Idempotency-Key" }
 
-// soldOut measures sold-out answers, which are most of the answers of a sale.
 func (b *bench) soldOut(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch", bareGin)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// readers measures GET /vouchers/{id} while the same server sells, and of a bare gin during the same rush.
 func (b *bench) readers(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch", bareGin)
 	if err != nil {
@@ -176,7 +175,6 @@ func (s *stack) addRules(ctx context.Context, p *process, sales []string) error 
 	return nil
 }
 
-// listVariants returns requests for the compressed list, with different limits and filters, in random order.
 func listVariants() [][]byte {
 	var variants [][]byte
 	for limit := 51; limit <= 100; limit++ {

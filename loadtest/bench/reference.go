@@ -55,7 +55,6 @@ const jsonType = "application/json; charset=utf-8"
 // referenceCommand is the subcommand of this program that runs a reference server.
 const referenceCommand = "reference"
 
-// serveReference runs a reference server until ctx ends: gin with fixed answers, or gin with one script call per order.
 func serveReference(ctx context.Context, kind, redisAddr, addr string) error {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

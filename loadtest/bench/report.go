@@ -54,7 +54,6 @@ func (r *report) addRates(sec *section, what, subject, reference string, least f
 	})
 }
 
-// addCosts adds the ratio of the CPU times per order of two subjects, without the client's.
 func (r *report) addCosts(sec *section, subject, reference string, most float64) {
 	r.add(bar{
 		what:   fmt.Sprintf("CPU per order: %s / %s", subject, reference),

@@ -82,7 +82,6 @@ func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 	return sales[0], nil
 }
 
-// poll measures polls of all buyers without a pause.
 func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*process, subject string, requests [][]byte) error {
 	l := load{
 		subject:  subject,
@@ -112,7 +111,6 @@ func (s *stack) change(ctx context.Context, p *process, sale string, fields map[
 	return client.ChangeVoucher(ctx, admin, sale, fields)
 }
 
-// join gets a place for each user and returns the requests that ask for its state.
 func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([][]byte, error) {
 	path := "/api/v1/vouchers/" + sale + "/entry"
 	requests := make([][]byte, len(s.tokens))

@@ -45,7 +45,6 @@ func (u usage) minus(v usage) usage {
 	}
 }
 
-// system returns the CPU time without the client's.
 func (u usage) system() time.Duration { return u.server + u.database + u.redis }
 
 func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds() }
@@ -53,7 +52,6 @@ func (m *sample) rate() float64 { return float64(m.counts) / m.elapsed.Seconds()
 // allCPU returns the CPU time of all processes per answer in microseconds.
 func (m *sample) allCPU() float64 { return m.perAnswer(m.cpu.system() + m.cpu.client) }
 
-// systemCPU returns the CPU time per answer in microseconds, without the client's.
 func (m *sample) systemCPU() float64 { return m.perAnswer(m.cpu.system()) }
 
 func (m *sample) perAnswer(d time.Duration) float64 {
@@ -93,7 +91,6 @@ func median(values []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// spread returns the median with the least and the greatest value.
 func spread(values []float64) string {
 	middle := short(median(values))
 	if len(values) < 2 {
@@ -120,7 +117,6 @@ func short(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// thousands formats a number that is not negative with thousands separators.
 func thousands(n int64) string {
 	if n < 1000 {
 		return fmt.Sprint(n)

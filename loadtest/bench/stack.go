@@ -136,13 +136,11 @@ func (s *stack) close() error {
 	return errors.Join(errs...)
 }
 
-// seckill runs a command of the program on this stack.
 func (s *stack) seckill(ctx context.Context, args ...string) error {
 	_, _, err := seckill(ctx, s.binary, s.env, args...)
 	return err
 }
 
-// seckill runs a command and returns its output and its CPU time. On failure the error contains the output.
 func seckill(ctx context.Context, binary string, settings []string, args ...string) (string, time.Duration, error) {
 	cmd := exec.CommandContext(ctx, binary, args...) //nolint:gosec // built by this program
 	cmd.Env = environment(settings)
@@ -180,7 +178,6 @@ func (s *stack) seed(ctx context.Context, users int) error {
 	return nil
 }
 
-// serve starts a server with the lane, and further settings.
 func (s *stack) serve(ctx context.Context, lane string, settings ...string) (*process, error) {
 	return s.start(ctx, slices.Concat(s.env, []string{"SECKILL_ORDER_LANE=" + lane}, settings))
 }
@@ -266,7 +263,6 @@ func (s *stack) sales(ctx context.Context, p *process, n int, stock int64) ([]st
 	return ids, nil
 }
 
-// startProcess starts a server, which belongs to the stack, and returns when it answers.
 func (s *stack) startProcess(ctx context.Context, bin string, settings []string, args func(addr string) []string) (*process, error) {
 	program, err := servers.RunProgram(ctx, bin, environment(settings), args)
 	if err != nil {
@@ -278,7 +274,6 @@ func (s *stack) startProcess(ctx context.Context, bin string, settings []string,
 	return p, nil
 }
 
-// environment returns the environment of this program with its SECKILL_ variables replaced by settings.
 func environment(settings []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SECKILL_") })
 	return append(env, settings...)

@@ -66,7 +66,6 @@ func measureSystem(out io.Writer, s system, length time.Duration) error {
 	return nil
 }
 
-// cycles lets all workers acquire and release for the given time, and returns how long each cycle took, sorted.
 func cycles(next func() lock.Locker, length time.Duration) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

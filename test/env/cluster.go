@@ -22,7 +22,6 @@ func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
 	return startCluster(tb, nil, args...)
 }
 
-// startCluster is StartRedisCluster with servers that start in another way, if it is not nil.
 func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *RedisCluster {
 	tb.Helper()
 	Full(tb)

@@ -101,7 +101,6 @@ func createTables(tb testing.TB, kind Kind, dsn string) string {
 	return dsn
 }
 
-// migratedFile returns the content of a SQLite database file after all migrations.
 func migratedFile() (_ []byte, err error) {
 	dir, err := os.MkdirTemp("", "seckill-schema")
 	if err != nil {

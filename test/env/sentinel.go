@@ -24,7 +24,6 @@ func StartRedisSentinel(tb testing.TB, downAfter time.Duration) *RedisSentinel {
 	return startSentinel(tb, downAfter, nil)
 }
 
-// startSentinel is StartRedisSentinel with servers that start in another way, if it is not nil.
 func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisStarter) *RedisSentinel {
 	tb.Helper()
 	Full(tb)

@@ -74,7 +74,6 @@ func StartTLSRedisSentinel(tb testing.TB, c Certificates, downAfter time.Duratio
 	return startSentinel(tb, downAfter, c.starter(tb))
 }
 
-// starter returns a function that starts servers that use TLS between each other.
 func (c Certificates) starter(tb testing.TB) servers.RedisStarter {
 	return func(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
 		addr, settings := c.listen(tb) //nolint:contextcheck // the address is reserved until the end of the test

@@ -138,7 +138,6 @@ func (c *campaign) buy(ctx context.Context, i int) string {
 	return a.Order.ID
 }
 
-// buyAgain repeats a purchase with its key, which must have no further effect.
 func (c *campaign) buyAgain(ctx context.Context, i int, order string) {
 	p := c.purchases[i]
 	sale := c.sales[p.sale]
@@ -178,7 +177,6 @@ func (c *campaign) pay(ctx context.Context, i int, token, path string) bool {
 	return false
 }
 
-// move moves an order with a keyed request, which must succeed. The order then has one of the statuses.
 func (c *campaign) move(ctx context.Context, i int, token, path, action string, to ...domain.OrderStatus) {
 	c.ledger.expectAlso(i, to...)
 
@@ -217,7 +215,6 @@ func (c *campaign) send(ctx context.Context, first int, method, path, token, key
 	}
 }
 
-// definite reports whether an error is an answer that repeating the request does not change.
 func definite(err error) bool {
 	var p *rush.Problem
 	if !errors.As(err, &p) || p.Status >= http.StatusInternalServerError {

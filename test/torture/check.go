@@ -40,7 +40,6 @@ func (c *campaign) checkRepeatedly(ctx context.Context) {
 	}
 }
 
-// checkTotals checks I1, I2, I3 and I5 of all sales in one snapshot.
 func (c *campaign) checkTotals(ctx context.Context) error {
 	sales, err := c.system.store.SaleTotals(ctx)
 	if err != nil {
@@ -108,7 +107,6 @@ func (c *campaign) verify(ctx context.Context) {
 	}
 }
 
-// settle waits until the workers have committed all queued orders, at most recovery.
 func (c *campaign) settle(ctx context.Context) error {
 	if c.cfg.Lane != "queue" {
 		return nil
@@ -141,7 +139,6 @@ type storedOrder struct {
 	active  bool
 }
 
-// checkAnswers compares the answers to the buyers with the database (I4, I6).
 func (c *campaign) checkAnswers(ctx context.Context) error {
 	stored, err := c.storedOrders(ctx)
 	if err != nil {
@@ -173,7 +170,6 @@ func (c *campaign) checkAnswers(ctx context.Context) error {
 	return nil
 }
 
-// checkOrder compares an order that was answered with the stored one (I4).
 func (c *campaign) checkOrder(p purchase, e entry, stored map[int64]storedOrder) {
 	voucher := c.sales[p.sale].VoucherID
 	o, exists := stored[e.order]
@@ -232,7 +228,6 @@ func (c *campaign) failedOver(e entry) bool {
 	})
 }
 
-// checkChanges checks that each change of the stock had its effect once, and refused ones none.
 func (c *campaign) checkChanges(ctx context.Context) error {
 	for _, change := range c.ledger.changes {
 		var n, sum int64

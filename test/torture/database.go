@@ -135,7 +135,6 @@ func (d *database) replaced(ctx context.Context) error {
 	return nil
 }
 
-// complete waits until all nodes of Galera are members of the cluster.
 func (d *database) complete(ctx context.Context) error {
 	if d.galera == nil {
 		return nil
@@ -209,7 +208,6 @@ func (d *database) diskFull(hold time.Duration) error {
 // tableFull is the error of a statement for which the file of the tables cannot grow.
 const tableFull = 1114
 
-// fillTables inserts rows, many at a time and then one by one, until there is no space.
 func fillTables(ctx context.Context, db *sql.DB) error {
 	for _, fill := range []string{
 		"INSERT INTO filler.data SELECT REPEAT('x', 8000) FROM filler.seq_1_to_20",

@@ -116,7 +116,6 @@ func (l *ledger) expect(i int, statuses ...domain.OrderStatus) {
 	l.entries[i].want = statuses
 }
 
-// expectAlso adds statuses of which the order may have one, before a request is sent.
 func (l *ledger) expectAlso(i int, statuses ...domain.OrderStatus) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -81,7 +81,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitUnchecked
 }
 
-// campaign runs a campaign and prints its report. It returns what the report found, and why there may be none.
 func (f flags) campaign(ctx context.Context, out io.Writer) error {
 	if err := f.Check(); err != nil {
 		return err

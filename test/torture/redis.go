@@ -28,7 +28,6 @@ type redisServers interface {
 	follow(ctx context.Context, old int, restarted bool) error
 }
 
-// startRedis starts the servers. Clients reach each node through a proxy.
 func (s *system) startRedis(ctx context.Context, cluster bool) error {
 	if !cluster {
 		sentinel, err := servers.RunRedisSentinel(ctx, downAfter, s.startSentinelNode)
@@ -49,7 +48,6 @@ func (s *system) startRedis(ctx context.Context, cluster bool) error {
 	return c.AddReplicas(ctx)
 }
 
-// startSentinelNode starts a node of Redis behind a proxy, or a Sentinel.
 func (s *system) startSentinelNode(ctx context.Context, run servers.RedisRunner, args ...string) (*servers.Redis, error) {
 	if len(s.redisLinks) == sentinelNodes {
 		return run(ctx, args...)
@@ -144,7 +142,6 @@ func (c clusterRedis) addrs() ([]string, string) {
 	return addrs, ""
 }
 
-// partner returns the index of the other node with the same slots.
 func (c clusterRedis) partner(n int) int { return (n + len(c.Nodes)) % (2 * len(c.Nodes)) }
 
 func (c clusterRedis) master(ctx context.Context, n int) (int, error) {

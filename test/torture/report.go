@@ -224,7 +224,6 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// writeProblems writes the violations, and the faults that failed in another way than planned.
 func (r *Report) writeProblems(line func(format string, args ...any)) {
 	if len(r.Violations) > 0 {
 		line("\n## Violations\n")

@@ -120,7 +120,6 @@ func (s *system) start(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// connect opens the database past the proxy of the servers, and prepares the tokens of the buyers.
 func (s *system) connect(secret string) error {
 	cfg, err := mysql.ParseDSN(s.database.dsn)
 	if err != nil {
@@ -308,7 +307,6 @@ func (s *system) startAgain(i *instance) error {
 	}
 }
 
-// heal ends every fault and returns when all servers are ready.
 func (s *system) heal(ctx context.Context) error {
 	for _, l := range s.links() {
 		l.proxy.Delay(0)
@@ -328,7 +326,6 @@ func (s *system) heal(ctx context.Context) error {
 	return nil
 }
 
-// startMissing starts the processes that a failed injection has left down, and the servers with a wrong clock.
 func (s *system) startMissing() error {
 	var errs []error
 	for _, r := range s.redis.nodes() {

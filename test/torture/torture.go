@@ -206,7 +206,6 @@ func (c *campaign) close() {
 	}
 }
 
-// underFaults lets all buyers shop while faults are injected, and returns how long it took.
 func (c *campaign) underFaults(ctx context.Context, out io.Writer) time.Duration {
 	shopping, endShopping := context.WithCancel(ctx)
 	defer endShopping()
@@ -234,7 +233,6 @@ func (c *campaign) underFaults(ctx context.Context, out io.Writer) time.Duration
 	return time.Since(c.ledger.began)
 }
 
-// finish brings the system back to work, lets every buyer without an order try again, and makes the final checks.
 func (c *campaign) finish(ctx context.Context) {
 	healing, stop := context.WithTimeout(ctx, recovery)
 	err := c.system.heal(healing)

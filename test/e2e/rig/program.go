@@ -69,7 +69,6 @@ const (
 	EnvKillKeys   = "SECKILL_TEST_KILL_KEYS"   // SIGKILL before the answer of a keyed request is stored
 )
 
-// runBroken runs the program with the faults that the environment selects.
 func runBroken() int {
 	return cli.Run(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
 }
@@ -97,7 +96,6 @@ func parts(getenv func(name string) string, args []string) func(*app.Parts) {
 	}
 }
 
-// changeWorkers injects the faults of commits, and shortens intervals.
 func changeWorkers(cfg *queue.Config, getenv func(name string) string) {
 	idle, _ := time.ParseDuration(getenv(EnvRedeliver))
 	cfg.MinIdle = idle
@@ -143,7 +141,6 @@ func (openLocks) TryDo(ctx context.Context, _ int64, fn func(context.Context) er
 	return fn(ctx)
 }
 
-// held makes every commit fail with ErrUnavailable while the file exists.
 func held(file string, commit queue.CommitFunc) queue.CommitFunc {
 	return func(ctx context.Context, as []domain.Admission) []error {
 		if _, err := os.Stat(file); err == nil {

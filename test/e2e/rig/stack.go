@@ -535,7 +535,6 @@ func (s *Stack) Serve(t *testing.T) *Server {
 	return p
 }
 
-// newServer returns a server that has not been started. interrupt does what SIGTERM does.
 func (s *Stack) newServer(interrupt func() error) *Server {
 	return &Server{
 		stack:     s,
@@ -579,7 +578,6 @@ func (s *Stack) Spawn(t *testing.T, addr string) *Server {
 	return p
 }
 
-// listening waits for the first line of a server, which has its URL.
 func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	t.Helper()
 	lines := bufio.NewScanner(stdout)

@@ -155,7 +155,6 @@ func (c *RedisCluster) AddReplicas(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// replicate adds a node to the cluster of the master as its replica.
 func replicate(ctx context.Context, master, replica *Redis) error {
 	if err := replica.meet(ctx, master); err != nil {
 		return err
@@ -206,11 +205,4 @@ func (r *Redis) Promoted(ctx context.Context) error {
 }
 
 // Stop kills the servers and removes their data. They cannot be used again.
-func (c *RedisCluster) Stop() error {
-	var errs []error
-	for _, n := range slices.Concat(c.Nodes, c.Replicas) {
-		errs = append(errs, n.Stop())
-	}
-
-	return errors.Join(errs...)
-}
+func (c *RedisCluster) Stop() error { return stopAll(slices.Concat(c.Nodes, c.Replicas)) }

@@ -20,7 +20,6 @@ type Database struct {
 	Addr string
 }
 
-// runDatabase starts a server with a copy of the data directory template.
 func runDatabase(ctx context.Context, bin, template string, args func(s *Process) []string) (*Database, error) {
 	s := &Process{bin: bin, ready: databaseReady, args: args}
 	if err := s.run(ctx, func(string) error { return copyTemplate(s, template) }); err != nil {
@@ -61,7 +60,6 @@ func (m *Database) SetDiskFull(full bool) error {
 	return limitFiles(m.child.proc, size)
 }
 
-// databaseArgs returns the default arguments of both servers: private to this machine, small, and durable.
 func databaseArgs(s *Process) []string {
 	args := []string{
 		"--no-defaults", // must come first
@@ -157,7 +155,6 @@ func AdminConfig(addr string) *mysql.Config {
 	return cfg
 }
 
-// openAdmin opens a pool without a database.
 func openAdmin(cfg *mysql.Config) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.DBName = ""

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 const galeraNodes = 3
@@ -38,14 +37,7 @@ func RunGalera(ctx context.Context, options ...string) (*Galera, error) {
 }
 
 // Stop kills the nodes and removes their data. They cannot be used again.
-func (g *Galera) Stop() error {
-	var errs []error
-	for _, n := range g.Nodes {
-		errs = append(errs, n.Stop())
-	}
-
-	return errors.Join(errs...)
-}
+func (g *Galera) Stop() error { return stopAll(g.Nodes) }
 
 // run starts the nodes as the members of a primary component that all of them left at once, as after a power failure.
 // They form it again without a state transfer, because all have the same data.
@@ -70,16 +62,10 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 
 	var peers []string
 	for i := range galeraNodes {
-		dir, err := newFolder()
-		if err != nil {
-			return err
-		}
-		s := &Process{bin: bin, dir: dir, ready: galeraReady}
+		s := &Process{bin: bin, ready: galeraReady}
 		g.Nodes = append(g.Nodes, &Database{Process: s})
-		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1], &s.peerPorts[2]} {
-			if *p, err = reservePort(ctx); err != nil {
-				return err
-			}
+		if err := s.becomeMember(ctx, 3); err != nil {
+			return err
 		}
 		g.Nodes[i].Addr = s.addr()
 		peers = append(peers, s.peerPorts[0].addr())
@@ -99,14 +85,7 @@ func (g *Galera) run(ctx context.Context, options []string) error {
 		}
 	}
 
-	errs := make([]error, len(g.Nodes))
-	var wg sync.WaitGroup
-	for i, n := range g.Nodes {
-		wg.Go(func() { errs[i] = n.start(ctx) }) // none is ready before the others run
-	}
-
-	wg.Wait()
-	return errors.Join(errs...)
+	return startTogether(ctx, g.Nodes)
 }
 
 func galeraProvider() (string, error) {
@@ -187,7 +166,6 @@ func writeGaleraState(s *Process, template string, i int) error {
 		os.WriteFile(filepath.Join(s.dataDir(), "grastate.dat"), []byte(state), 0o600))
 }
 
-// galeraReady returns nil if the node answers and the cluster is complete.
 func galeraReady(ctx context.Context, s *Process, c *child) error {
 	if err := databaseReady(ctx, s, c); err != nil {
 		return err
@@ -196,7 +174,6 @@ func galeraReady(ctx context.Context, s *Process, c *child) error {
 	return galeraSize(ctx, s.addr(), galeraNodes)
 }
 
-// galeraSize returns nil if a node is in sync with a cluster of n nodes.
 func galeraSize(ctx context.Context, addr string, n int) error {
 	db, err := openAdmin(AdminConfig(addr))
 	if err != nil {

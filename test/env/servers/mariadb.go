@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"time"
 )
 
 // RunMariaDB starts a mariadbd with an empty data directory and returns when it answers. ctx and StartTimeout
@@ -40,16 +38,11 @@ var mariaDBFiles = []string{
 	"--innodb-autoextend-increment=4",
 }
 
-// mariaDBTemplate returns a data directory to copy. It is created once per machine, user and MariaDB version and kept in
-// the user's cache, because creating it takes longer than copying it and starting a server.
 func mariaDBTemplate(ctx context.Context, mariadbd string) (string, error) {
 	install, err := FindBinary("mariadb-install-db")
 	if err != nil {
 		return "", err
 	}
-
-	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
-	defer cancel()
 
 	version, err := exec.CommandContext(ctx, mariadbd, "--no-defaults", "--version").CombinedOutput()
 	if err != nil {
@@ -62,19 +55,7 @@ func mariaDBTemplate(ctx context.Context, mariadbd string) (string, error) {
 		"--skip-test-db", "--skip-name-resolve", "--force", // --force: the host name may not resolve
 	}, mariaDBFiles...)
 
-	cache, err := cacheFolder()
-	if err != nil {
-		return "", err
-	}
-
-	return makeOnce(ctx, filepath.Join(cache, templateName("mariadb", string(version), args)), func(dir string) error {
-		args := append(slices.Clone(args), "--datadir="+dir)
-		cmd := exec.CommandContext(ctx, install, args...) //nolint:gosec // FindBinary looked it up by a fixed name
-		// It is a script whose children may outlive it and keep the output open.
-		cmd.WaitDelay = time.Second
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", install, err, lastLines(out))
-		}
-		return nil
+	return makeTemplate(ctx, "mariadb", string(version), args, func(ctx context.Context, dir string) error {
+		return fillTemplate(ctx, install, append(slices.Clone(args), "--datadir="+dir))
 	})
 }

@@ -79,20 +79,13 @@ var mySQLFiles = []string{
 	"--innodb-autoextend-increment=4",
 }
 
-// mySQLTemplate is mariaDBTemplate for MySQL.
 func mySQLTemplate(ctx context.Context, mysqld, version string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
-	defer cancel()
 	args := append([]string{
 		"--no-defaults", // must come first
 		"--initialize-insecure",
 	}, mySQLFiles...)
-	cache, err := cacheFolder()
-	if err != nil {
-		return "", err
-	}
 
-	return makeOnce(ctx, filepath.Join(cache, templateName("mysql", version, args)), func(dir string) error {
+	return makeTemplate(ctx, "mysql", version, args, func(ctx context.Context, dir string) error {
 		// The user that exists already is root@localhost, which connections by TCP are not.
 		users := dir + ".sql"
 		err := os.WriteFile(users, []byte("CREATE USER root@'%';\nGRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600)
@@ -101,11 +94,11 @@ func mySQLTemplate(ctx context.Context, mysqld, version string) (string, error) 
 		}
 		defer func() { _ = os.Remove(users) }()
 
-		args := append(slices.Clone(args), "--datadir="+dir, "--init-file="+users)
-		cmd := exec.CommandContext(ctx, mysqld, append(args, asRoot()...)...) //nolint:gosec // findMySQL looked it up by a fixed name
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", mysqld, err, lastLines(out))
+		if err := fillTemplate(ctx, mysqld, slices.Concat(args, []string{"--datadir=" + dir, "--init-file=" + users}, asRoot())); err != nil {
+			return err
 		}
-		return os.Remove(filepath.Join(dir, "auto.cnf")) // replication needs servers with different ids
+
+		// Replication needs servers with different ids.
+		return os.Remove(filepath.Join(dir, "auto.cnf"))
 	})
 }

@@ -58,7 +58,6 @@ func limitFiles(p *os.Process, size uint64) error {
 	return unix.Prlimit(p.Pid, unix.RLIMIT_FSIZE, &limit, nil)
 }
 
-// freeMemory returns the free bytes of the tmpfs at dir, or zero.
 func freeMemory(dir string) uint64 {
 	var info unix.Statfs_t
 	if err := unix.Statfs(dir, &info); err != nil || info.Type != unix.TMPFS_MAGIC || unix.Access(dir, unix.W_OK) != nil {

@@ -33,7 +33,6 @@ var errReserved = errors.New("port is reserved")
 // held keeps the ports of ReserveAddr reachable. The garbage collector would close their lock files.
 var held sync.Map // *port to struct{}
 
-// reservePort reserves a random port on which no process listens.
 func reservePort(ctx context.Context) (*port, error) {
 	var last error
 	for range 100 {

@@ -163,12 +163,16 @@ func (s *Process) freeze(paused bool) error {
 	return nil
 }
 
-// Stop kills the process, removes its data and releases its port. The server cannot be used again.
+// Stop kills the process, removes its data and releases its ports. The server cannot be used again.
 func (s *Process) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
-	err := s.dir.remove()
+
+	var err error
+	if s.dir != nil {
+		err = s.dir.remove()
+	}
 	for _, p := range append(s.peerPorts[:], s.port) {
 		if p != nil {
 			err = errors.Join(err, p.release())
@@ -176,6 +180,53 @@ func (s *Process) Stop() error {
 	}
 
 	return err
+}
+
+// becomeMember gives a server of a cluster its directory and its ports, n of them for the other members, before any member starts.
+func (s *Process) becomeMember(ctx context.Context, n int) error {
+	var err error
+	if s.dir, err = newFolder(); err != nil {
+		return err
+	}
+
+	if s.port, err = reservePort(ctx); err != nil {
+		return err
+	}
+
+	for i := range n {
+		if s.peerPorts[i], err = reservePort(ctx); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// member is a server of a cluster.
+type member interface {
+	start(ctx context.Context) error
+	Stop() error
+}
+
+// startTogether starts the members of a cluster, none of which is ready before the others run.
+func startTogether[M member](ctx context.Context, members []M) error {
+	errs := make([]error, len(members))
+	var wg sync.WaitGroup
+	for i, m := range members {
+		wg.Go(func() { errs[i] = m.start(ctx) })
+	}
+
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func stopAll[M member](members []M) error {
+	var errs []error
+	for _, m := range members {
+		errs = append(errs, m.Stop())
+	}
+
+	return errors.Join(errs...)
 }
 
 // Answers reports whether the process runs and is not paused.
@@ -312,7 +363,6 @@ func Until(ctx context.Context, check func() error) error {
 	}
 }
 
-// sleep waits for d and returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

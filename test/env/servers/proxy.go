@@ -179,7 +179,6 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 }
 
-// dial connects to the first server that accepts the connection, or returns nil.
 func (p *Proxy) dial() net.Conn {
 	p.mu.Lock()
 	upstream := p.upstream

@@ -96,7 +96,6 @@ sentinel failover-timeout %[1]s 5000
 	return nil
 }
 
-// runSentinel starts a redis-server as a Sentinel with this configuration, which the server rewrites, and more arguments.
 func runSentinel(ctx context.Context, config string, more ...string) (*Redis, error) {
 	file := func(dir string) string { return filepath.Join(dir, "sentinel.conf") }
 	prepare := func(dir string) error { return os.WriteFile(file(dir), []byte(config), 0o600) }
@@ -175,11 +174,4 @@ func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
 }
 
 // Stop kills the servers and removes their data. They cannot be used again.
-func (s *RedisSentinel) Stop() error {
-	var errs []error
-	for _, n := range slices.Concat(s.Sentinels, s.Nodes) {
-		errs = append(errs, n.Stop())
-	}
-
-	return errors.Join(errs...)
-}
+func (s *RedisSentinel) Stop() error { return stopAll(slices.Concat(s.Sentinels, s.Nodes)) }

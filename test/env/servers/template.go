@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,7 +15,36 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// templateName returns a name that is unique for the kind of server, its version and the arguments.
+// makeTemplate returns a data directory to copy. It is filled once per machine, user and version of the server, and kept in the
+// user's cache, because that takes longer than copying it and starting a server.
+func makeTemplate(
+	ctx context.Context, kind, version string, args []string, fill func(ctx context.Context, dir string) error,
+) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
+	defer cancel()
+
+	cache, err := cacheFolder()
+	if err != nil {
+		return "", err
+	}
+
+	path := filepath.Join(cache, templateName(kind, version, args))
+	return makeOnce(ctx, path, func(dir string) error { return fill(ctx, dir) })
+}
+
+func fillTemplate(ctx context.Context, program string, args []string) error {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // FindBinary looked it up by a fixed name
+	// That of MariaDB is a script whose children may outlive it and keep the output open.
+	cmd.WaitDelay = time.Second
+
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, lastLines(out))
+	}
+
+	return nil
+}
+
 func templateName(kind, version string, args []string) string {
 	hash := sha256.Sum256([]byte(version + "\n" + strings.Join(args, "\n")))
 	return fmt.Sprintf("%s-%x", kind, hash[:6])

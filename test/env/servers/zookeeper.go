@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -69,31 +68,21 @@ func (z *ZooKeeper) run(ctx context.Context, java string) error {
 		}}
 
 		z.Nodes = append(z.Nodes, &ZooKeeperNode{Process: s})
-		var err error
-		if s.dir, err = newFolder(); err != nil {
+		if err := s.becomeMember(ctx, 2); err != nil {
 			return err
-		}
-		for _, p := range []**port{&s.port, &s.peerPorts[0], &s.peerPorts[1]} {
-			if *p, err = reservePort(ctx); err != nil {
-				return err
-			}
 		}
 
 		z.Nodes[i].Addr = s.addr()
 		fmt.Fprintf(&members, "server.%d=127.0.0.1:%d:%d\n", i+1, s.peerPorts[0].number, s.peerPorts[1].number)
 	}
 
-	errs := make([]error, len(z.Nodes))
-	var wg sync.WaitGroup
 	for i, n := range z.Nodes {
 		if err := n.configure(i+1, members.String()); err != nil {
 			return err
 		}
-		wg.Go(func() { errs[i] = n.start(ctx) }) // none is ready before the others run
 	}
 
-	wg.Wait()
-	return errors.Join(errs...)
+	return startTogether(ctx, z.Nodes)
 }
 
 func (n *ZooKeeperNode) configure(id int, members string) error {
@@ -139,16 +128,7 @@ func (z *ZooKeeper) Leader(ctx context.Context) (*ZooKeeperNode, error) {
 }
 
 // Stop kills the servers and removes their data. The ensemble cannot be used again.
-func (z *ZooKeeper) Stop() error {
-	var errs []error
-	for _, n := range z.Nodes {
-		if n.dir != nil {
-			errs = append(errs, n.Stop())
-		}
-	}
-
-	return errors.Join(errs...)
-}
+func (z *ZooKeeper) Stop() error { return stopAll(z.Nodes) }
 
 func zooKeeperReady(ctx context.Context, s *Process, _ *child) error {
 	_, err := zooKeeperMode(ctx, s.addr())
@@ -166,7 +146,6 @@ func zooKeeperMode(ctx context.Context, addr string) (string, error) {
 	return mode, err
 }
 
-// fourLetterWord sends one of ZooKeeper's administrative commands.
 func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
