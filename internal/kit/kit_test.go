@@ -7,14 +7,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/kit/cache"
 	"seckill/internal/kit/loop"
+	"seckill/test/env"
 )
 
 func TestSleep(t *testing.T) {
@@ -88,4 +92,230 @@ func TestTaskEndsWithoutALogEntry(t *testing.T) {
 		return ctx.Err()
 	}))
 	require.Empty(t, log.String())
+}
+
+type point struct{ x, y int }
+
+func TestCacheEntries(t *testing.T) {
+	c := cache.New[point](cache.Options[string]{MaxEntries: 10})
+	_, cached := c.Get(point{1, 2})
+	require.False(t, cached)
+	c.Set(point{1, 2}, "a")
+	require.Equal(t, "a", c.Add(point{1, 2}, func() string { return "not used" }))
+	require.Equal(t, "b", c.Add(point{3, 4}, func() string { return "b" }))
+	require.Equal(t, map[point]string{{1, 2}: "a", {3, 4}: "b"}, maps.Collect(c.All()))
+	for range c.All() {
+		break
+	}
+	c.Delete(point{1, 2})
+	_, cached = c.Get(point{1, 2})
+	require.False(t, cached)
+	c.Clear()
+	require.Empty(t, maps.Collect(c.All()))
+}
+
+func TestCacheOfNilInterface(t *testing.T) {
+	c := cache.New[string](cache.Options[error]{MaxEntries: 10})
+	c.Set("key", nil)
+	require.Equal(t, map[string]error{"key": nil}, maps.Collect(c.All()))
+	require.NoError(t, c.Add("key", func() error { return errors.New("not used") }))
+	err, cached := c.Get("key")
+	require.True(t, cached)
+	require.NoError(t, err)
+}
+
+func TestCacheNeedsOneBound(t *testing.T) {
+	require.Panics(t, func() { cache.New[string](cache.Options[int]{TTL: time.Hour}) })
+	require.Panics(t, func() { cache.New[string](cache.Options[int]{MaxWeight: 10}) }, "without a weight")
+	require.Panics(t, func() {
+		cache.New[string](cache.Options[int]{MaxEntries: 10, MaxWeight: 10, Weight: func(int) uint32 { return 1 }})
+	})
+}
+
+func TestCacheExpiry(t *testing.T) {
+	each := func(d time.Duration) time.Duration { return d }
+	for name, test := range map[string]struct {
+		options cache.Options[time.Duration]
+		lasts   time.Duration
+		kept    bool // by reads
+	}{
+		"TTL":  {cache.Options[time.Duration]{TTL: time.Minute}, time.Minute, false},
+		"idle": {cache.Options[time.Duration]{IdleTTL: time.Minute}, time.Minute, true},
+		"each": {cache.Options[time.Duration]{TTLOf: each}, 20 * time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.options.MaxWeight = 100
+				test.options.Weight = func(time.Duration) uint32 { return 1 }
+				c := cache.New[string](test.options)
+				defer c.Close()
+
+				c.Set("key", 20*time.Minute)
+				time.Sleep(test.lasts - 5*time.Second)
+				_, cached := c.Get("key")
+				require.True(t, cached)
+				time.Sleep(10 * time.Second)
+				_, cached = c.Get("key")
+				require.Equal(t, test.kept, cached)
+			})
+		})
+	}
+}
+
+func TestCacheLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cache.New[int64](cache.Options[*point]{MaxEntries: 10, TTL: time.Hour})
+		defer c.Close()
+		var loads atomic.Int32
+		load := func(err error) func(context.Context) (*point, error) {
+			return func(context.Context) (*point, error) {
+				loads.Add(1)
+				time.Sleep(time.Second)
+				return &point{1, 2}, err
+			}
+		}
+		unavailable := errors.New("unavailable")
+		p, err := c.Load(t.Context(), 1, load(unavailable))
+		require.Equal(t, unavailable, err)
+		require.Nil(t, p)
+		_, cached := c.Get(1)
+		require.False(t, cached)
+
+		loads.Store(0)
+		results := make(chan *point, 10)
+		for range cap(results) {
+			go func() {
+				p, err := c.Load(t.Context(), 1, load(nil))
+				if err != nil {
+					t.Error(err)
+				}
+				results <- p
+			}()
+		}
+		first := <-results
+		require.Equal(t, &point{1, 2}, first)
+		for range cap(results) - 1 {
+			require.Same(t, first, <-results)
+		}
+		require.EqualValues(t, 1, loads.Load())
+	})
+}
+
+// counter is read by the tests: its value is the number of the read.
+type counter struct {
+	reads int
+	takes time.Duration
+	err   error
+}
+
+func (c *counter) read(context.Context) (int, error) {
+	c.reads++
+	n := c.reads
+	time.Sleep(c.takes)
+	if c.err != nil && c.err.Error() == "panic" {
+		panic(c.err)
+	}
+	return n, c.err
+}
+
+func newRefreshed(c *counter) *cache.Refreshed[int] {
+	return &cache.Refreshed[int]{Read: c.read, Fresh: 300 * time.Millisecond, Stale: 700 * time.Millisecond, Timeout: 2 * time.Second}
+}
+
+func TestRefreshedByAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond}
+		r := newRefreshed(c)
+		require.Nil(t, r.Last())
+		get := func(want int, waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			n := env.Must(r.Get(t.Context()))(t)
+			require.Equal(t, want, n)
+			require.Equal(t, waits, time.Since(began))
+		}
+		get(1, c.takes)
+		time.Sleep(299 * time.Millisecond)
+		get(1, 0)
+		require.Equal(t, 1, c.reads)
+		time.Sleep(time.Millisecond)
+		get(1, 0) // and reads in the background
+		synctest.Wait()
+		require.Equal(t, 2, c.reads)
+		time.Sleep(c.takes)
+		synctest.Wait()
+		get(2, 0)
+		time.Sleep(time.Second)
+		get(3, c.takes)
+
+		r.Pause = 10
+		time.Sleep(10*c.takes - time.Millisecond)
+		get(3, 0)
+		synctest.Wait()
+		require.Equal(t, 3, c.reads, "the pause is ten times the duration of the read")
+		time.Sleep(time.Millisecond)
+		get(4, c.takes)
+	})
+}
+
+// A reported change is in every value that Get returns afterwards, even if a read that runs has not seen it.
+func TestRefreshedAfterChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond}
+		r := newRefreshed(c)
+		r.Set(0, time.Now())
+		time.Sleep(400 * time.Millisecond)
+		n, err := r.Get(t.Context()) // starts the first read
+		require.NoError(t, err)
+		require.Zero(t, n)
+		synctest.Wait()
+		r.Outdate()
+		n = env.Must(r.Get(t.Context()))(t)
+		require.Equal(t, 2, n)
+
+		r.Change(func(n int) int { return -n })
+		n = env.Must(r.Get(t.Context()))(t)
+		require.Equal(t, -2, n)
+	})
+}
+
+// A value is kept while reads fail or take long. Its callers do not wait for such reads.
+func TestRefreshedKeepsItsValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counter{takes: 100 * time.Millisecond, err: errors.New("unavailable")}
+		r := newRefreshed(c)
+		r.Set(7, time.Now())
+		kept := func(waits time.Duration) {
+			t.Helper()
+			began := time.Now()
+			require.Equal(t, 7, r.Kept(t.Context(), 250*time.Millisecond).Value)
+			require.Equal(t, waits, time.Since(began))
+		}
+		time.Sleep(time.Second)
+		kept(c.takes) // the first read that fails
+		kept(0)
+		synctest.Wait()
+		time.Sleep(time.Second)
+		env.Fails(r.Get(t.Context()))(t, c.err)
+
+		c.err = errors.New("panic")
+		_, err := r.Get(t.Context())
+		require.ErrorContains(t, err, "panic in a read")
+
+		c.err = nil
+		c.takes = time.Second
+		n := env.Must(r.Get(t.Context()))(t)
+		r.Change(func(int) int { return 7 })
+		time.Sleep(time.Second)
+		kept(250 * time.Millisecond)
+		kept(0)
+		time.Sleep(time.Second)
+		require.Equal(t, n+1, r.Last().Value)
+
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r.Outdate()
+		env.Fails(r.Get(ctx))(t, context.Canceled)
+		time.Sleep(time.Second)
+	})
 }

@@ -3,6 +3,12 @@ package main
 import (
 	"context"
 	"database/sql"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +17,7 @@ import (
 
 	"seckill/internal/repo"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
@@ -53,3 +60,163 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { env.Main(m) }
+
+func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "", "") }
+
+// serverOf returns a server as a load addresses it.
+func serverOf(srv *httptest.Server) []*process {
+	return []*process{{Program: &servers.Program{Addr: srv.Listener.Addr().String()}}}
+}
+
+func TestLoadSendsEachRequestOnce(t *testing.T) {
+	t.Parallel()
+	var served atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		if r.URL.Path == "/none" {
+			w.WriteHeader(http.StatusConflict)
+			_, _ = io.WriteString(w, `{"code":"sold_out"}`)
+		}
+	}))
+	t.Cleanup(srv.Close)
+	l := load{servers: serverOf(srv), conns: 3, limit: time.Minute}
+	for range 10 {
+		l.requests = append(l.requests, getRequest("/"), getRequest("/none"))
+	}
+	r, err := l.run(t.Context(), new(atomic.Bool))
+	require.NoError(t, err)
+	assert.Equal(t, map[string]int64{"200": 10, "sold_out": 10}, r.answers)
+	assert.Equal(t, int64(20), r.total())
+	assert.Equal(t, int64(20), served.Load())
+	require.ErrorIs(t, r.only("200"), errWrongAnswers)
+	require.NoError(t, r.only("200", "sold_out"))
+
+	l.endless, l.limit = true, 50*time.Millisecond
+	r, err = l.run(t.Context(), new(atomic.Bool))
+	require.NoError(t, err)
+	assert.Equal(t, served.Load()-20, r.total(), "all answers are counted")
+}
+
+func TestPaceLimitsTheRate(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(srv.Close)
+	l := load{servers: serverOf(srv), conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
+		limit: 400 * time.Millisecond, pace: 200 * time.Millisecond}
+	latency := l.pace
+	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
+		r, err := l.run(t.Context(), new(atomic.Bool))
+		require.NoError(t, err)
+		require.LessOrEqual(t, r.total(), int64(3))
+		latency = r.percentile(1)
+	}
+	assert.Less(t, latency, l.pace, "the pause is not part of the latency")
+}
+
+// The first load sends two requests. The second one would run for a minute.
+func TestFirstLoadEndsTheOthers(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(srv.Close)
+	these := serverOf(srv)
+	short := load{subject: "short", servers: these, conns: 1, requests: [][]byte{getRequest("/"), getRequest("/")}, limit: time.Minute}
+	long := load{subject: "long", servers: these, conns: 2, requests: short.requests, limit: time.Minute, endless: true}
+	results, err := runLoads(t.Context(), short, long)
+	require.NoError(t, err)
+	assert.Equal(t, int64(2), results[0].total())
+	assert.Less(t, results[1].elapsed, time.Minute)
+
+	short.subject = "broken"
+	short.servers = []*process{{Program: &servers.Program{Addr: "127.0.0.1:1"}}}
+	_, err = runLoads(t.Context(), long, short)
+	require.ErrorContains(t, err, "broken, 1 connections")
+}
+
+func TestMissingAnswersFailTheLoad(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(srv.Close)
+	l := load{servers: serverOf(srv), conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
+	_, err := l.run(t.Context(), new(atomic.Bool))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.run(ctx, new(atomic.Bool))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, (&result{}).only("201"), errWrongAnswers, "without answers there is no success")
+}
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	r := &result{}
+	assert.Zero(t, r.percentile(50))
+	for n := range time.Duration(200) {
+		r.latencies = append(r.latencies, n+1)
+	}
+	for p, want := range map[float64]time.Duration{0.1: 1, 50: 100, 99: 198, 100: 200} {
+		assert.Equal(t, want, r.percentile(p))
+	}
+}
+
+// ranOnce returns a sample of n answers that took 1 ms each.
+func ranOnce(subject string, n int, elapsed time.Duration) *sample {
+	r := &result{answers: map[string]int64{"201": int64(n)}, elapsed: elapsed}
+	r.latencies = slices.Repeat([]time.Duration{time.Millisecond}, n)
+	cpu := usage{server: time.Duration(n) * 5 * time.Microsecond, client: time.Duration(n) * 2 * time.Microsecond}
+	return &sample{subject: subject, result: r, counts: int64(n), allocs: math.NaN(), batched: 12.5, cpu: cpu}
+}
+
+func TestRatiosCompareRunsOfOneRound(t *testing.T) {
+	t.Parallel()
+	s := &section{samples: []*sample{
+		ranOnce("a", 100, time.Second), ranOnce("b", 200, time.Second),
+		ranOnce("b", 100, 2*time.Second), ranOnce("a", 100, time.Second),
+		ranOnce("a", 300, time.Second), ranOnce("b", 200, time.Second),
+	}}
+	assert.Equal(t, []float64{0.5, 2, 1.5}, s.ratios("a", "b", (*sample).rate))
+	assert.Equal(t, []float64{1, 1, 1}, s.ratios("a", "b", (*sample).systemCPU))
+	assert.Equal(t, []float64{1, 1, 1}, s.ratios("a", "b", (*sample).allCPU))
+	assert.Empty(t, s.ratios("a", "unknown", (*sample).rate))
+}
+
+func TestCostIsPerCountedAnswer(t *testing.T) {
+	t.Parallel()
+	m := ranOnce("a", 100, time.Second)
+	m.counts = 50
+	assert.InDelta(t, 50, m.rate(), 0)
+	assert.InDelta(t, 14, m.allCPU(), 0)
+	m.shared = 200 // including the answers of another load
+	assert.InDelta(t, 50, m.rate(), 0)
+	assert.InDelta(t, 3.5, m.allCPU(), 0)
+}
+
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bar    bar
+		wanted string
+		met    string
+	}{
+		{bar{values: []float64{0.4, 0.45, 9}, least: 0.45}, "≥ 0.45", "met"},
+		{bar{values: []float64{0.44}, least: 0.45}, "≥ 0.45", "**missed**"},
+		{bar{values: []float64{1.2}, most: 1.2}, "≤ 1.20", "met"},
+		{bar{values: []float64{1.1, 1.3, 1.3}, most: 1.2}, "≤ 1.20", "**missed**"},
+		{bar{least: 6}, "≥ 6", "not measured"},
+	} {
+		assert.Equal(t, c.wanted, c.bar.wanted())
+		assert.Equal(t, c.met, c.bar.verdict(), "%v", c.bar)
+	}
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	assert.InDelta(t, 2.0, median([]float64{3, 1, 2}), 0)
+	assert.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
+	assert.True(t, math.IsNaN(median(nil)))
+	assert.Equal(t, "–", spread(nil))
+	assert.Equal(t, "1.50", spread([]float64{1.5}))
+	assert.Equal(t, "1,234,567", short(1234567.2))
+	assert.Equal(t, "123", short(123.4))
+	assert.Equal(t, "12.3", short(12.34))
+}

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"image"
+	"image/color"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,10 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+	"github.com/makiuchi-d/gozxing"
+	"github.com/makiuchi-d/gozxing/qrcode"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
+	"seckill/internal/ops/doctor"
 	"seckill/internal/ops/rush"
+	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
@@ -272,4 +280,281 @@ func TestMetricsOnOpsPortOnly(t *testing.T) {
 	require.Equal(t, http.StatusOK, rig.Fetch(t, p.OpsURL()+"/debug/pprof/cmdline").Status)
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/metrics").Status)
 	require.Equal(t, http.StatusNotFound, rig.Fetch(t, p.URL+"/debug/pprof/").Status)
+}
+
+// TestDemoDoesNotLimitCodes: the users of a demo share a few accounts, from private windows and scripts.
+func TestDemoDoesNotLimitCodes(t *testing.T) {
+	t.Parallel()
+	p := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on").Serve(t)
+	for range 30 {
+		require.NotEmpty(t, logIn(t, p, "13800000000")["access_token"])
+	}
+}
+
+var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
+
+// TestAdminCommands gives and takes a role while a server runs.
+func TestAdminCommands(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s := rig.EmbeddedStack(t)
+	p := s.Serve(t)
+	out := s.Exits(t, 0, "admin", "enroll", "--phone", "13900000002")
+	require.Contains(t, out, "has the role operator")
+	require.Equal(t, otpauth.FindString(out), readTerminalQR(t, out))
+	require.NotContains(t, s.Exits(t, 0, "admin", "enroll", "--phone", "13900000003", "--role", "viewer"), "otpauth")
+	s.Exits(t, 1, "admin", "enroll", "--phone", "1", "--role", "viewer")
+	out = s.Exits(t, 1, "admin", "enroll", "--phone", "13900000004", "--role", "redeemer", "--shops", "1,99")
+	require.Contains(t, out, "there is no shop 99")
+	s.Exits(t, 0, "admin", "enroll", "--phone", "13900000004", "--role", "redeemer", "--shops", "1,2")
+
+	token := p.LoginToken(t, "13900000002")
+	require.Equal(t, http.StatusOK, p.Do(t, rig.Get("/admin/orders", token)).Status)
+	out = s.Exits(t, 0, "admin", "list")
+	require.Regexp(t, `13900000002 +operator +all +since 2`, out)
+	require.Regexp(t, `13900000003 +viewer +all +not needed`, out)
+	require.Regexp(t, `13900000004 +redeemer +1,2 +since 2`, out)
+
+	s.Exits(t, 0, "admin", "remove", "--phone", "13900000002")
+	rig.Eventually(t, "the session ends", func() bool {
+		return p.Once(t, rig.Get("/admin/orders", token)).Status == http.StatusUnauthorized
+	})
+	require.NotContains(t, s.Exits(t, 0, "admin", "list"), "13900000002")
+	s.Exits(t, 1, "admin", "remove", "--phone", "13900000099")
+
+	require.Equal(t, []string{
+		"admin remove 139****0099", "admin list", "admin remove 139****0002", "admin list", "admin enroll 139****0004", "admin enroll 139****0004", "admin enroll *", "admin enroll 139****0003", "admin enroll 139****0002",
+	}, p.Commands(t))
+}
+
+// readTerminalQR decodes the QR code in the output of a command.
+func readTerminalQR(t *testing.T, out string) string {
+	t.Helper()
+	const scale = 4 // pixels of a module
+	var lines [][]rune
+	for line := range strings.Lines(out) {
+		if strings.ContainsAny(line, "█▀▄") {
+			lines = append(lines, []rune(strings.TrimRight(line, "\n")))
+		}
+	}
+	require.NotEmpty(t, lines)
+	picture := image.NewGray(image.Rect(0, 0, scale*len(lines[0]), scale*2*len(lines)))
+	for y := range picture.Rect.Dy() {
+		for x := range picture.Rect.Dx() {
+			module := lines[y/scale/2][x/scale]
+			light := module == '█' || module == '▀' && y/scale%2 == 0 || module == '▄' && y/scale%2 == 1
+			if light {
+				picture.SetGray(x, y, color.Gray{Y: 255})
+			}
+		}
+	}
+	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
+	require.NoError(t, err)
+	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
+	require.NoError(t, err)
+	return found.GetText()
+}
+
+// TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
+// finding.
+func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Exits(t, rig.ExitUnchecked, "reconcile")
+	require.Contains(t, out, "could not check the database")
+	rig.EmbeddedStack(t).Exits(t, rig.ExitUnchecked, "reconcile", "--nonsense")
+
+	s := rig.EmbeddedStack(t)
+	p := s.Serve(t)
+	require.Contains(t, s.Exits(t, rig.ExitUnchecked, "reconcile", "--voucher", "999"), "not found")
+	out = s.With("SECKILL_REDIS_ADDRS="+rig.FreeAddr(t)).Exits(t, rig.ExitUnchecked, "reconcile")
+	require.Contains(t, out, "could not check Redis")
+	require.Zero(t, p.Stop(t))
+	require.Contains(t, s.Exits(t, 0, "reconcile"), "the embedded server is not running")
+}
+
+// TestVerifyReportsUndersell removes a unit from the gate. verify passes if a server repairs it in time, and fails with I5 if
+// not, until reconcile has repaired it or the sale has ended.
+func TestVerifyReportsUndersell(t *testing.T) {
+	t.Parallel()
+	s := rig.RealStack(t).In("queue")
+	p := s.With(rig.EnvEvery+"=200ms", rig.EnvPause+"=100ms").Serve(t)
+	sale := p.Sale(t, 5)
+	p.Buy(t, s.Tokens(t, 1)[0], sale)
+	rig.RequireSettled(t, s)
+	s.ChangeGate(t, sale, -1)
+	out := s.With(rig.EnvLasting+"=1m").Exits(t, 0, "verify") // the server repairs it meanwhile
+	require.Contains(t, out, "0 orders waiting, 0 dead letters, a server in lane queue is running")
+	p.Logs(t, "the gate differs from the database and is rebuilt")
+
+	require.Zero(t, p.Stop(t))
+	brief := s.With(rig.EnvLasting+"=300ms", rig.EnvPause+"=100ms", rig.EnvEvery+"=1h")
+	brief.Serve(t) // repairs nothing
+	s.ChangeGate(t, sale, -1)
+	out = brief.Exits(t, rig.ExitViolation, "verify")
+	require.Contains(t, out, "voucher "+sale+": I5: the gate is missing 1 free unit")
+
+	out = brief.Exits(t, rig.ExitViolation, "reconcile", "--voucher", sale)
+	require.Regexp(t, `gate_differs .*--apply repairs it`, out)
+	require.Contains(t, brief.Exits(t, 0, "reconcile", "--apply"), ": 1 finding repaired, 0 left")
+	brief.Verify(t)
+
+	s.ChangeGate(t, sale, -1)
+	s.Exec(t, "UPDATE seckill_vouchers SET begin_at = '2020-01-01 00:00:00', end_at = '2020-01-02 00:00:00' WHERE voucher_id = "+sale)
+	brief.Exits(t, 0, "verify")
+}
+
+// TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
+func TestReconcileDoesNotChangeDatabase(t *testing.T) {
+	t.Parallel()
+	rig.Full("lock/mariadb", "queue/mariadb", "lock/mysql", "queue/mysql").Each(t, func(t *testing.T, s *rig.Stack) {
+		s = rig.WithoutBackgroundRepair(s).With(rig.EnvLasting + "=1s")
+		p := s.Serve(t)
+		sale, tokens := p.Sale(t, 2), s.Tokens(t, 2)
+		p.Buy(t, tokens[0], sale)
+		second := p.Buy(t, tokens[1], sale).ID
+		rig.RequireSettled(t, s)
+
+		reports := func(invariant, order string) {
+			t.Helper()
+			require.Contains(t, s.Exits(t, rig.ExitViolation, "verify"), "order "+order+" of user ")
+			out := s.Exits(t, rig.ExitViolation, "reconcile", "--apply")
+			require.Regexp(t, `(?m)^\d+ +`+invariant+` .*manual.*order `+order+" of user ", out)
+		}
+
+		extra := second[:len(second)-3] + "999" // the newest order
+		s.Exec(t, `INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, updated_at)
+			SELECT `+extra+`, 424242, voucher_id, 1, 1, amount, created_at, expires_at, updated_at FROM voucher_orders WHERE id = `+second)
+		rows := s.Count(t, "SELECT COUNT(*) FROM voucher_orders")
+		reports("I1", extra)
+		require.Equal(t, rows, s.Count(t, "SELECT COUNT(*) FROM voucher_orders"))
+		s.Exec(t, "DELETE FROM voucher_orders WHERE id = "+extra)
+
+		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
+		reports("I3", second)
+		require.EqualValues(t, 1, s.StockOf(t, sale))
+		s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+sale)
+
+		out := s.Exits(t, 0, "reconcile", "--apply") // the gate had followed the database
+		require.Contains(t, out, ", 0 left")
+		s.Verify(t)
+	})
+}
+
+const goodSecret = "b4c1d09f3a6e57822c9e10fd7a45be386f0b92d1e85c37a49d216fe07b58c3a2"
+
+func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.Status, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		require.Contains(t, found, name)
+		require.Equal(t, want, found[name].Status, "%s: %s", name, found[name].Found)
+	}
+}
+
+// TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random
+// secrets.
+func TestDoctorPassesSoundStack(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		s, dsn := sellersStack(t, kind)
+		p := s.Serve(t)
+		found := s.Diagnose(t, 0, "--instances", "3")
+		for name, f := range found {
+			if f.Check != "config.proxies" && f.Check != "config.sandbox" && f.Check != "sales.admins" { // no admin has enrolled
+				require.Contains(t, []doctor.Status{doctor.OK, doctor.Skipped}, f.Status, "%s: %s", name, f.Found)
+			}
+		}
+		requireStatus(t, found, doctor.OK, "database.schema", "database.checks", "database.isolation",
+			"database.sql_mode", "redis.persistence redis "+s.Redis.Addr, "sales.upcoming", "sales.gates")
+		require.Zero(t, p.Stop(t))
+
+		out := s.DoctorReports(t, " 0 failed, ")
+		require.Contains(t, out, "database.commit")
+		require.Regexp(t, `\d+ checks: \d+ ok, \d+ warnings, 0 failed, \d+ skipped`, out)
+		for _, secret := range []string{dsn.Passwd, goodSecret} {
+			require.NotContains(t, out, secret)
+		}
+	})
+}
+
+// sellersStack returns a stack with a database user of least privilege, and its DSN.
+func sellersStack(t *testing.T, kind env.Kind) (*rig.Stack, *mysql.Config) {
+	t.Helper()
+	env.Full(t)
+	db, rds := kind.Start(t), env.StartRedis(t, "--appendonly", "yes")
+	dsn, err := mysql.ParseDSN(db.DSN(t))
+	require.NoError(t, err)
+	s := &rig.Stack{Kind: db.Kind, Database: db, Redis: rds, Env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
+	s.Exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
+	s.Exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")
+	dsn.User, dsn.Passwd = "seller", "hunter2hunter2"
+	s.Env = []string{
+		"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
+		"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
+		"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + rig.EventsSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
+	}
+	return s, dsn
+}
+
+// TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a
+// server does not answer or the configuration is invalid.
+func TestDoctorExitCodes(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
+	requireStatus(t, s.Diagnose(t, 0), doctor.OK, "config.demo") // for this machine only
+	reachable := s.With("SECKILL_ADDR=:0")
+	found := reachable.Diagnose(t, 0)
+	requireStatus(t, found, doctor.Warn, "config.demo")
+	requireStatus(t, found, doctor.Skipped, "redis.reachable", "sales.queue") // no server runs
+	reachable.Diagnose(t, 1, "--strict")
+	requireStatus(t, s.With("SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 1), doctor.Fail, "config.jwt_secret")
+	nowhere := rig.FreeAddr(t)
+	found = s.With("SECKILL_REDIS_ADDRS="+nowhere, "SECKILL_JWT_SECRET="+rig.TestSecret).Diagnose(t, 2)
+	requireStatus(t, found, doctor.Fail, "redis.reachable redis "+nowhere)
+	requireStatus(t, found, doctor.Skipped, "sales.queue")
+	for _, args := range [][]string{{"--instances", "0"}, {"--no-such-flag"}, {"--pay-timeout", "1ms"}} {
+		s.Exits(t, 2, append([]string{"doctor"}, args...)...)
+	}
+	require.NotContains(t, s.With("SECKILL_MYSQL_DSN=root:hunter2hunter2@tcp").Exits(t, 2, "doctor"), "hunter2")
+}
+
+// TestDoctorReportsDamagedSales damages the ledger and the gate of a sale directly in the stores, and queues an order that no
+// lane commits. Package doctor shows what else is reported of a sale.
+func TestDoctorReportsDamagedSales(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s := rig.RealStack(t).In("queue")
+	p := s.Serve(t)
+	sale := p.Sale(t, 5)
+	tokens := s.Tokens(t, 1)
+	p.Buy(t, tokens[0], sale)
+	require.Zero(t, p.Stop(t)) // a running server would repair the damage
+
+	found := s.Diagnose(t, 1) // Redis has no append-only file, so a restart loses queued orders
+	requireStatus(t, found, doctor.OK, "sales.upcoming", "sales.windows", "sales.books", "sales.gates", "sales.queue")
+	upcoming := strings.Fields(regexp.MustCompile(`voucher \d+`).FindString(found["sales.upcoming"].Found))[1]
+
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+upcoming)
+	f := s.Diagnose(t, 1)["sales.books"]
+	require.Equal(t, doctor.Fail, f.Status, f.Found)
+	require.Contains(t, f.Found, "I3")
+	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = "+upcoming)
+
+	prefix := "seckill:{s" + upcoming + "}:" + upcoming + ":"
+	rdb := s.Client(t)
+	stock := s.StockOf(t, upcoming)
+	require.NoError(t, rdb.Set(t.Context(), prefix+"stock", stock-3, 0).Err())
+	require.NoError(t, rdb.HSet(t.Context(), prefix+"meta", "held", 0, "queued", 0, "version", 1, "sum", 0).Err())
+	f = s.Diagnose(t, 1)["sales.gates"]
+	require.Equal(t, doctor.Warn, f.Status, f.Found)
+	require.Contains(t, f.Found, "the gate is missing 3 free units")
+
+	// Queued orders in a lane without workers, and a dead letter.
+	require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
+	requireStatus(t, s.Diagnose(t, 1), doctor.OK, "sales.queue")
+	requireStatus(t, s.With("SECKILL_ORDER_LANE=lock").Diagnose(t, 0), doctor.Warn, "sales.queue")
+	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
+	requireStatus(t, s.Diagnose(t, 1), doctor.Warn, "sales.queue")
 }

@@ -2,17 +2,26 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"seckill/internal/ops/rush"
 	"seckill/internal/ops/salestats"
+	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
+	"seckill/test/env"
 )
 
 // TestRush sends 1,000 buyers to 100 units: 100 get an order, all others sold_out. The statistics have what the lane did.
@@ -161,4 +170,188 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		require.Len(t, rig.OrdersIn(r), buyers)
 		rig.RequireInvariants(t, s, c, r)
 	})
+}
+
+// withPasses gives each buyer a new pass, as far as there are units, and returns the buyers.
+func withPasses(t *testing.T, c *rush.Buyers, p *rig.Server) *rush.Buyers {
+	t.Helper()
+	c.Passes = make([]string, len(c.Tokens))
+	for i, token := range c.Tokens {
+		a := mustEntry(t, p, http.MethodPost, token, c.VoucherID, "")
+		require.True(t, a.Pass != "" || a.Code == "sold_out" || a.Code == "unpaid_limit", "entry: %+v", a)
+		c.Passes[i] = a.Pass
+	}
+	return c
+}
+
+// concurrently calls fn for the numbers below n, at most 256 at a time.
+func concurrently(n int, fn func(i int)) {
+	var calls errgroup.Group
+	calls.SetLimit(256)
+
+	for i := range n {
+		calls.Go(func() error {
+			fn(i)
+			return nil
+		})
+	}
+
+	_ = calls.Wait() // the functions return no errors
+}
+
+// requireOneOrder requires one order. All other answers are duplicate_order with its id, or one that asks to come back:
+// order_in_progress, or unavailable on a machine that is so busy that a purchase takes seconds.
+func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
+	t.Helper()
+	const clicks = 100
+	orders := make([]rush.Order, clicks)
+	errs := make([]error, clicks)
+
+	concurrently(clicks, func(i int) {
+		orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale, "", "")
+	})
+
+	all := rig.Answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
+	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
+	require.Len(t, held, 1, "answers: %v", errs)
+
+	placed := 0
+	for i, err := range errs {
+		var p *rush.Problem
+		switch {
+		case err == nil:
+			placed++
+			require.Equal(t, held[0].ID, orders[i].ID)
+		case !errors.As(err, &p):
+			require.NoError(t, err)
+		case p.Code == "duplicate_order":
+			require.Equal(t, held[0].ID, p.OrderID)
+		default:
+			require.Contains(t, []string{"order_in_progress", "unavailable"}, p.Code)
+			require.Positive(t, p.RetryAfter)
+		}
+	}
+
+	require.LessOrEqual(t, placed, 1)
+}
+
+// TestHmdpLoadTest is the load test of the course, with the tokens that docs/hmdp.md writes for it: each of many buyers has one
+// and buys once. Of 300 buyers, 100 get the 100 units. See jishuzhan.net/article/1991831503500804097 for what it takes without.
+func TestHmdpLoadTest(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s := rig.EmbeddedStack(t)
+	p := s.Serve(t)
+	purchase := rig.Request{Method: http.MethodPost, Path: "/voucher-order/seckill/" + p.Sale(t, 100)}
+
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var buyers errgroup.Group
+	buyers.SetLimit(50)
+
+	for _, token := range s.Tokens(t, 300) {
+		buyers.Go(func() error {
+			a, err := p.Send(t.Context(), purchase.With("Authorization", token))
+
+			mu.Lock()
+			defer mu.Unlock()
+			answers[fmt.Sprint(a.Body["success"], " ", a.Field("errorMsg"))]++
+			return err
+		})
+	}
+
+	require.NoError(t, buyers.Wait())
+	require.Equal(t, map[string]int{"true ": 100, "false 库存不足": 200}, answers)
+	s.Verify(t)
+}
+
+const million = 1_000_000
+
+// unusedOrderID is an order id of some hours ago that was never issued.
+const unusedOrderID = "3368803458027454465"
+
+// TestSaleWithMillionOrders covers lane queue: buyers are admitted again after Redis lost all data, reconcile restores a
+// lost unit while buyers are admitted, and verify completes. It does not run in parallel to others, because its
+// checks need seconds of both processors.
+func TestSaleWithMillionOrders(t *testing.T) {
+	env.Full(t)
+	s := rig.WithoutBackgroundRepair(rig.RealStack(t).OwnDatabase(t, "--innodb-buffer-pool-size=512M",
+		"--loose-innodb-log-file-size=256M", "--loose-innodb-redo-log-capacity=256M"))
+	p := s.Serve(t)
+	p.MayRefuse() // while a million orders are loaded
+	tokens := s.Tokens(t, 2000)
+	buy := func() rig.Answer {
+		token := tokens[0]
+		tokens = tokens[1:]
+		return p.Once(t, rig.Purchase(s.Setting("SALE"), token))
+	}
+	const left = 5000
+	s = s.With("SALE=" + p.Sale(t, million+left))
+	sellMillion(t, s, s.Setting("SALE"))
+
+	// Loading a million orders takes 4 s, and ten times as long on a busy machine.
+	untilAdmitted := func(when string) {
+		start := time.Now()
+		for a := buy(); a.Status != http.StatusAccepted; a = buy() {
+			require.Equal(t, http.StatusServiceUnavailable, a.Status, a.Body)
+			require.NotEmpty(t, a.Header.Get("Retry-After"))
+		}
+		t.Log("admitted", when, "after", time.Since(start))
+	}
+	untilAdmitted("first")
+	require.NoError(t, s.Flush())
+	untilAdmitted("after FLUSHALL")
+
+	rdb := s.Client(t)
+	s.ChangeGate(t, s.Setting("SALE"), -1)
+	start := time.Now()
+	repaired := make(chan string, 1)
+	go func() {
+		defer close(repaired)
+		repaired <- s.Exits(t, 0, "reconcile", "--apply")
+	}()
+	var report string
+	for running := true; running; {
+		a := buy()
+		assert.Equal(t, http.StatusAccepted, a.Status, "buyers are admitted during a repair: %v", a.Body)
+		select {
+		case report = <-repaired:
+			running = false
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	require.Contains(t, report, "gate_differs")
+	require.Contains(t, report, ": 1 finding repaired, 0 left")
+	t.Log("repaired after", time.Since(start))
+
+	rig.RequireSettled(t, s)
+	id, err := strconv.ParseInt(s.Setting("SALE"), 10, 64)
+	require.NoError(t, err)
+	level, err := admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id)
+	require.NoError(t, err)
+	require.EqualValues(t, million+left, level.Stock+level.Held)
+	start = time.Now()
+	s.Verify(t)
+	t.Log("verified in", time.Since(start))
+}
+
+// sellMillion inserts 1,000,000 paid orders of different users and takes their units from the stock. The table of orders must
+// be empty, so that MariaDB fills it in bulk.
+func sellMillion(t *testing.T, s *rig.Stack, sale string) {
+	t.Helper()
+	start := time.Now()
+	s.Query(t, func(db *sql.DB) {
+		db.SetMaxOpenConns(1)
+		for _, statement := range []string{
+			"SET SESSION unique_checks = 0, foreign_key_checks = 0",
+			fmt.Sprintf(`INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, paid_at, updated_at)
+				SELECT %s + 1 + n, 1000001 + n, %s, 1, 2, 1000, NOW(3), NOW(3), NOW(3), NOW(3) FROM %s numbers ORDER BY n`,
+				unusedOrderID, sale, env.Numbers(6)),
+			fmt.Sprintf("UPDATE seckill_vouchers SET stock = stock - %d WHERE voucher_id = %s", million, sale),
+		} {
+			_, err := db.ExecContext(t.Context(), statement)
+			require.NoError(t, err)
+		}
+	})
+	t.Log("1,000,000 orders written in", time.Since(start))
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +17,9 @@ import (
 	"seckill/internal/idgen"
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/lane"
+	"seckill/internal/sale/queue"
 	"seckill/internal/service"
 )
 
@@ -262,4 +267,305 @@ func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
 		return true
 	})
 	return nil
+}
+
+// Faults of a worker, which reads entries, commits their admissions and settles them.
+const (
+	completes         = "completes"
+	crashBeforeCommit = "crashes before the commit"
+	crashMidCommit    = "crashes after committing a part"
+	crashBeforeSettle = "crashes before settling"
+	crashMidSettle    = "crashes after settling a part"
+	suspendsAtCommit  = "is suspended before the commit"
+	suspendsAtSettle  = "is suspended before settling"
+	losesSettleReply  = "loses the reply of settling"
+	findsNoDatabase   = "finds no database at first"
+	blamesAllOrders   = "fails each commit with an error that blames the orders"
+)
+
+// worker runs the real workers for one batch of a stream, and injects faults into their calls of the gate and the database.
+type worker struct {
+	*life
+	name    string
+	stream  string
+	fault   string
+	crashed bool
+	commit  queue.CommitFunc // of the product, or with a planted fault
+
+	stop         context.CancelFunc
+	ended        chan struct{}
+	paused       chan struct{} // receives when the worker is suspended
+	resume       chan struct{}
+	held         map[int64]bool // orders that a worker suspended before the commit has in hand
+	wasSuspended bool           // before settling
+}
+
+// GoString is the form in which rapid prints a worker.
+func (w *worker) GoString() string { return w.name }
+
+// busyStream returns a stream with entries, or "" if there is none.
+func (w *world) busyStream() string {
+	for _, stream := range w.streams {
+		if w.rdb.XLen(w.ctx, stream).Val() > 0 {
+			return stream
+		}
+	}
+	return ""
+}
+
+// hasFresh reports whether a stream has entries that no worker has read.
+func (w *world) hasFresh(stream string) bool {
+	pending, err := w.rdb.XPending(w.ctx, stream, admission.Group).Result()
+	return err != nil || pending.Count < w.rdb.XLen(w.ctx, stream).Val()
+}
+
+// work runs a worker with a fault. It claims what others have read, or leaves that to them.
+func (l *life) work(t *rapid.T) {
+	fault := evenly(t, "worker", completes, completes, completes, completes, completes,
+		crashBeforeCommit, crashMidCommit, crashBeforeSettle, crashMidSettle, suspendsAtCommit, suspendsAtSettle,
+		losesSettleReply, findsNoDatabase, blamesAllOrders)
+	claims := !l.hasFresh(l.busyStream()) || rapid.Bool().Draw(t, "claims")
+	l.workOnce(fault, claims)
+}
+
+func (l *life) workOnce(fault string, claims bool) {
+	l.workers++
+	w := &worker{
+		life: l, name: "worker " + strconv.Itoa(l.workers), stream: l.busyStream(), fault: fault, held: map[int64]bool{},
+		ended: make(chan struct{}), paused: make(chan struct{}), resume: make(chan struct{}),
+	}
+	l.summary.counts["worker "+fault]++
+	l.record("  %s of %s %s; claims: %t", w.name, w.stream, fault, claims)
+	w.commit = w.commitOrders
+	if l.planted.commit != nil {
+		w.commit = l.planted.commit(w.commit)
+	}
+
+	// Every pending entry may be claimed, or none: the steps decide how long a worker is suspended.
+	minIdle := 24 * time.Hour
+	if claims {
+		minIdle = time.Nanosecond
+	}
+	ctx, stop := context.WithCancel(l.ctx)
+	w.stop = stop
+	l.reads.Store(0)
+	l.stopReading = stop
+	workers := queue.New(queue.Config{
+		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty, LoadGate: w.loadGate,
+		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond, MinIdle: minIdle, ClaimEvery: time.Hour,
+		CommitTimeout: 24 * time.Hour, ShutdownTimeout: time.Millisecond,
+		Observe: func(queue.Batch) { stop() }, Log: silent,
+	})
+	go func() {
+		defer close(w.ended)
+		defer stop()
+		_ = workers.Run(ctx)
+	}()
+	l.await(w)
+}
+
+// await lets a worker run until it ends or is suspended, and adds the orders that it has stored to the model.
+func (l *life) await(w *worker) {
+	select {
+	case <-w.ended:
+	case <-w.paused:
+		l.suspended = append(l.suspended, w)
+	}
+	l.applyCommits(w)
+}
+
+// continueLate lets a suspended worker continue. Meanwhile others may have settled its entries, and Redis may have lost
+// them.
+func (l *life) continueLate(t *rapid.T) { l.continueWorker(evenly(t, "worker", l.suspended...)) }
+
+func (l *life) continueWorker(w *worker) {
+	l.summary.counts["worker continues"]++
+	l.record("  %s, which %s, continues", w.name, w.fault)
+	l.suspended = slices.DeleteFunc(l.suspended, func(other *worker) bool { return other == w })
+	close(w.resume)
+	<-w.ended
+	l.applyCommits(w)
+}
+
+// inHand returns the orders that workers suspended before the commit have in hand, sorted.
+func (l *life) inHand() []int64 {
+	var ids []int64
+	for _, w := range l.suspended {
+		ids = slices.AppendSeq(ids, maps.Keys(w.held))
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// lostInHand returns those of them that Redis has lost.
+func (l *life) lostInHand() []int64 {
+	return slices.DeleteFunc(l.inHand(), func(id int64) bool { return l.reservations[id].state != stateLost })
+}
+
+// buyersReturn lets users buy a sale out in the gate, and then the buyer of an order that Redis has lost and a worker may
+// still commit. Often it does so at once.
+func (l *life) buyersReturn(t *rapid.T) {
+	p := l.reservations[evenly(t, "order", l.lostInHand()...)]
+	for user := range int64(4) {
+		for l.buyAs(1+user, p.VoucherID) == "ok" {
+		}
+	}
+	l.buyAs(p.UserID, p.VoucherID)
+	if !oneIn(t, "later", 3) {
+		l.continueWorker(l.suspended[slices.IndexFunc(l.suspended, func(w *worker) bool { return w.held[p.OrderID] })])
+	}
+}
+
+// suspend waits for the step that lets the worker continue.
+func (w *worker) suspend() {
+	w.paused <- struct{}{}
+	<-w.resume
+}
+
+func (w *worker) crash() error {
+	w.crashed = true
+	w.stop()
+	return errInjected
+}
+
+// commitFaulty implements queue.CommitFunc.
+func (w *worker) commitFaulty(ctx context.Context, as []domain.Admission) []error {
+	if w.fault == suspendsAtCommit && len(w.held) == 0 {
+		for _, a := range as {
+			w.held[a.OrderID] = true
+		}
+		w.suspend()
+	}
+
+	failures := slices.Repeat([]error{errInjected}, len(as))
+	switch {
+	case w.crashed:
+		return failures
+	case w.fault == crashBeforeCommit:
+		_ = w.crash()
+		return failures
+	case w.fault == crashMidCommit:
+		_ = w.commit(ctx, as[:(len(as)+1)/2])
+		_ = w.crash()
+		return failures
+	case w.fault == findsNoDatabase:
+		w.fault = completes
+		return failures
+	}
+	return w.commit(ctx, as)
+}
+
+// commitOrders is the product's commit, but for orders that make it fail. One of them fails the orders beside it, and
+// panics alone.
+func (w *worker) commitOrders(ctx context.Context, as []domain.Admission) []error {
+	fails := false
+	for _, a := range as {
+		p := w.reservations[a.OrderID]
+		if w.fault == blamesAllOrders || p.poison {
+			p.blamed, fails = true, true
+		}
+	}
+	if !fails {
+		committer := lane.Committer{Orders: w.store, IDs: w.ids, Now: time.Now, PayTimeout: payTimeout}
+		return committer.Commit(ctx, as)
+	}
+	if len(as) == 1 {
+		panic("an order that fails each commit")
+	}
+	return slices.Repeat([]error{errors.New("an order of the batch fails")}, len(as))
+}
+
+// Parse implements queue.Settler.
+func (w *worker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
+	return w.gate.Parse(stream, entry, fields)
+}
+
+// Confirm implements queue.Settler.
+func (w *worker) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error) {
+	if w.crashed {
+		return 0, errInjected
+	}
+	w.summary.counts["worker asks the gate"]++
+	return w.gate.Confirm(ctx, p)
+}
+
+func (w *worker) loadGate(ctx context.Context, voucherID int64) error {
+	w.summary.counts["worker loads a gate"]++
+	return w.gate.Load(ctx, voucherID, w.real)
+}
+
+// Settle implements queue.Settler.
+func (w *worker) Settle(ctx context.Context, done []domain.StreamEntry) error {
+	late := w.fault == suspendsAtCommit || w.fault == suspendsAtSettle
+	if w.fault == suspendsAtSettle && !w.wasSuspended {
+		w.wasSuspended = true
+		w.suspend()
+	}
+
+	switch {
+	case w.crashed:
+		return errInjected
+	case w.fault == crashBeforeSettle:
+		return w.crash()
+	case w.fault == crashMidSettle:
+		return errors.Join(w.crash(), w.settle(ctx, done[:len(done)/2], late))
+	case w.fault == losesSettleReply:
+		w.fault = completes
+		return errors.Join(errInjected, w.settle(ctx, done, late))
+	}
+	return w.settle(ctx, done, late)
+}
+
+// settle settles entries. If another worker has stored an order meanwhile that this one settles as failed, the gate
+// returns its unit all the same.
+func (w *worker) settle(ctx context.Context, done []domain.StreamEntry, late bool) error {
+	for _, p := range done {
+		here := len(w.rdb.XRange(ctx, p.Stream, p.Entry, p.Entry).Val()) > 0
+		for i, end := range p.Ends {
+			a := p.Admissions[i]
+			ends := end.Dead != "" || late && end.Failed != ""
+			if here && ends && w.number("SELECT COUNT(*) FROM voucher_orders WHERE id = ?", a.OrderID) > 0 {
+				w.gateStale[a.VoucherID] = true
+			}
+		}
+	}
+	w.settled = append(w.settled, done)
+	return w.gate.Settle(ctx, done)
+}
+
+// MoveToDeadLetters implements queue.Settler. Every entry in the stream is valid, so it must not be called.
+func (w *worker) MoveToDeadLetters(_ context.Context, _, entry, reason string, _ int64) error {
+	panic("entry " + entry + " cannot be read: " + reason)
+}
+
+// applyCommits adds the orders that a worker has stored to the model.
+func (l *life) applyCommits(w *worker) {
+	l.latest = l.readSnapshot()
+	next := l.model.clone()
+	for id, o := range l.latest.orders {
+		if _, known := next.orders[id]; known {
+			continue
+		}
+		p := l.reservations[id]
+		require.NotNil(l, p, "order %d was never admitted: %+v", id, o)
+		require.True(l, p.state == stateQueued || w.held[id], "order %d is %s but stored", id, p.state)
+		require.False(l, p.refused, "order %d is stored; its buyer was answered sold_out", id)
+		require.Equal(l, order{user: p.UserID, voucher: p.VoucherID, amount: p.Amount, status: domain.OrderPendingPayment, slot: true}, o)
+		if p.state != stateQueued {
+			l.gateStale[p.VoucherID] = true // the gate has returned the unit or lost the reservation
+		}
+		l.applyOrder(next, false, id, o)
+	}
+	l.model = next
+	l.clearFaults()
+}
+
+// settleAgain repeats an earlier settlement, which must change nothing.
+func (l *life) settleAgain(t *rapid.T) {
+	require.NoError(l, l.gate.Settle(l.ctx, l.settled[rapid.IntRange(0, len(l.settled)-1).Draw(t, "settlement")]))
+}
+
+// loseGroup deletes the consumer group of a stream. The entries stay.
+func (l *life) loseGroup(*rapid.T) {
+	require.NoError(l, l.rdb.XGroupDestroy(l.ctx, l.busyStream(), admission.Group).Err())
 }

@@ -1,3 +1,4 @@
+// Package browser tests the pages in Chromium, on whole servers.
 package browser
 
 import (
@@ -26,6 +27,8 @@ import (
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
+
+func TestMain(m *testing.M) { rig.Main(m, stopBrowser) }
 
 // pageTimeout bounds each step of a browser test. It is long because the tests run in parallel.
 const pageTimeout = 90 * time.Second

@@ -1,0 +1,478 @@
+// Package cluster tests whole servers on clusters of Redis, of databases and of lock nodes: failovers, elections, and access. Only
+// make test-all starts clusters, so under make test this program has no tests.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"seckill/internal/app"
+	"seckill/internal/kit/redisconn"
+	"seckill/internal/ops/rush"
+	"seckill/internal/sale/admission"
+	"seckill/test/e2e/rig"
+	"seckill/test/env"
+	"seckill/test/env/servers"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+// clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
+func clusterStack(t *testing.T) (*rig.Stack, *env.RedisCluster) {
+	cluster := env.StartRedisCluster(t)
+	rdb := cluster.Client(t)
+	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
+	s.Env = append(s.Env, "SECKILL_REDIS_ADDRS="+strings.Join(rdb.Options().Addrs, ","))
+	s.Redis = nil
+	s.Flush = func() error {
+		return rdb.ForEachMaster(context.Background(), func(ctx context.Context, node *redis.Client) error {
+			return node.FlushAll(ctx).Err()
+		})
+	}
+	return s, cluster
+}
+
+// eachLaneOnCluster runs a test in lanes lock and queue, each on a separate cluster.
+func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster)) {
+	for _, lane := range rig.LockAndQueue {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s, cluster := clusterStack(t)
+			fn(t, s.In(lane), cluster)
+		})
+	}
+}
+
+// TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
+// server may have executed.
+func TestClusterClient(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	// A frozen node must keep its slots.
+	cluster := env.StartRedisCluster(t, "--cluster-node-timeout", "60000")
+	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})
+	require.NoError(t, err)
+	rdb := opened.(*redis.ClusterClient)
+	t.Cleanup(func() { _ = rdb.Close() })
+	script := redis.NewScript("return redis.call('INCR', KEYS[1])")
+	increments := map[string]func(ctx context.Context, key string) error{
+		"command": func(ctx context.Context, key string) error { return rdb.Incr(ctx, key).Err() },
+		"script":  func(ctx context.Context, key string) error { return script.Run(ctx, rdb, []string{key}).Err() },
+		"pipeline": func(ctx context.Context, key string) error {
+			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
+			return err
+		},
+		"transaction": func(ctx context.Context, key string) error {
+			_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
+			return err
+		},
+	}
+	key := func(name string) string { return name + ":{slot}" } // all keys are in one slot
+	holder := func() *env.Redis {
+		master, err := rdb.MasterForKey(t.Context(), key(""))
+		require.NoError(t, err)
+		i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
+		return cluster.Nodes[i]
+	}
+
+	// The slot moves to another master after the client has cached its location.
+	was := holder()
+	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n != was })]
+	id := to.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val()
+	slot := rdb.ClusterKeySlot(t.Context(), key("")).Val()
+	for _, n := range []*env.Redis{to, was} {
+		require.NoError(t, n.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
+	}
+	for name, increment := range increments { // this also loads the script
+		require.NoError(t, increment(t.Context(), key(name)), name)
+	}
+	require.Eventually(t, func() bool { return holder() == to }, time.Minute, 20*time.Millisecond)
+
+	// A frozen master executes the commands when it resumes, after the client has given up on them.
+	var wg sync.WaitGroup
+	for range 32 { // concurrently, so that the pool has connections for a retry
+		wg.Go(func() { rdb.Do(t.Context(), "BLPOP", key("empty"), "0.1") })
+	}
+	wg.Wait()
+	require.NoError(t, to.Pause())
+	for name, increment := range increments {
+		wg.Go(func() {
+			if err := increment(t.Context(), key(name)); err == nil {
+				t.Errorf("%s: a frozen server answered", name)
+			}
+		})
+	}
+	wg.Wait()
+	require.NoError(t, to.Resume())
+	require.Eventually(t, func() bool { return redisconn.Ping(t.Context(), rdb) == nil }, time.Minute, 20*time.Millisecond)
+	for name := range increments {
+		n, err := rdb.Get(t.Context(), key(name)).Int()
+		require.NoError(t, err)
+		require.LessOrEqual(t, n, 2, name)
+	}
+}
+
+// TestOpenSlot: while the slot of a sale moves to another node, purchases are refused with Retry-After. Afterwards the sale
+// goes on by itself, exactly.
+func TestOpenSlot(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	s = s.In("queue")
+	p := s.Serve(t)
+	p.MayRefuse() // while the slot is open
+	sale := p.Sale(t, 20)
+	tokens := s.Tokens(t, 40)
+	rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[0])))
+
+	rdb := cluster.Client(t)
+	n, err := strconv.ParseInt(sale, 10, 64)
+	require.NoError(t, err)
+	key := (admission.Shard(n) % admission.Shards).Gate(n)
+	slot := rdb.ClusterKeySlot(t.Context(), key).Val()
+	source, err := rdb.MasterForKey(t.Context(), key)
+	require.NoError(t, err)
+	var target *redis.Client
+	for _, node := range cluster.Nodes {
+		if node.Addr != source.Options().Addr {
+			target = node.Client(t)
+		}
+	}
+	id := func(node *redis.Client) any { return node.Do(t.Context(), "cluster", "myid").Val() }
+	require.NoError(t, target.Do(t.Context(), "cluster", "setslot", slot, "importing", id(source)).Err())
+	require.NoError(t, source.Do(t.Context(), "cluster", "setslot", slot, "migrating", id(target)).Err())
+	for _, token := range tokens[1:4] {
+		a := p.Once(t, rig.Purchase(sale, token))
+		rig.RequireProblem(t, http.StatusServiceUnavailable, "unavailable", a)
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
+	}
+
+	for _, node := range []*redis.Client{source, target} {
+		require.NoError(t, node.Do(t.Context(), "cluster", "setslot", slot, "stable").Err())
+	}
+	c := rig.BuyersOf(sale, 20, tokens, p)
+	r := c.Run(t.Context())
+	rig.RequireAllServed(t, s, c, r)
+}
+
+// TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
+func TestRedisClusterFailover(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
+		cluster.AddReplicas(t)
+		master, err := cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02"))
+		require.NoError(t, err)
+		i := 0
+		for cluster.Nodes[i].Addr != master.Options().Addr {
+			i++
+		}
+		failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
+	})
+}
+
+// TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
+// masters continue: exactly, and with unique ids after the master has come back without the counter.
+func TestCounterMasterDown(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
+		rdb := cluster.Client(t)
+		masterOf := func(key string) string {
+			master, err := rdb.MasterForKey(t.Context(), key)
+			require.NoError(t, err)
+			return master.Options().Addr
+		}
+		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
+		down := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == masterOf(counter) })
+		node := cluster.Nodes[down]
+		p := s.Serve(t)
+		p.MayRefuse() // while a node is down
+		sale := func() string {
+			for {
+				id := p.Sale(t, 100)
+				n, err := strconv.ParseInt(id, 10, 64)
+				require.NoError(t, err)
+				if masterOf((admission.Shard(n) % admission.Shards).Gate(n)) != node.Addr {
+					return id
+				}
+			}
+		}
+		sales := []string{sale(), sale()}
+		tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
+			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
+		})[:120]
+		node.Kill()
+		for i, id := range sales {
+			c := rig.BuyersOf(id, 100, tokens, p)
+			r := c.Run(t.Context())
+			if i == 0 {
+				p.RequireReady(t)
+				require.NoError(t, node.Restart())
+				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+			}
+			rig.RequireExactSale(t, s, c, r)
+		}
+		cluster.Nodes[(down+1)%3].Kill()
+		node.Kill()
+		rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
+			return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable
+		})
+	})
+}
+
+// TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
+// until it learns that it is none.
+func TestRedisClusterMasterFrozen(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s, cluster := clusterStack(t)
+	cluster.AddReplicas(t)
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
+		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
+		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
+	})
+	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
+}
+
+// TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
+func TestRedisSentinelFailover(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	for _, lane := range rig.LockAndQueue {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s, sentinel := sentinelStack(t)
+			s = s.In(lane)
+			s.DoctorReports(t, "3 Sentinels agree on the master")
+			failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
+		})
+	}
+}
+
+// TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
+// for the 10 s that the Sentinels need to make it a replica.
+func TestRedisSentinelMasterFrozen(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s, sentinel := sentinelStack(t)
+	s = s.In("queue")
+	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
+		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
+		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
+	})
+	require.NoError(t, sentinel.Master.Replicating(t.Context()))
+}
+
+// sentinelStack returns a stack on a Redis with Sentinels of the test.
+func sentinelStack(t *testing.T) (*rig.Stack, *env.RedisSentinel) {
+	t.Helper()
+	sentinel := env.StartRedisSentinel(t, 2*time.Second)
+	s := rig.ServerStack(t, env.OneKind(t).DSN(t))
+	s.Redis = nil
+	return s.With("SECKILL_REDIS_ADDRS="+strings.Join(sentinel.Addrs(), ","), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster), sentinel
+}
+
+// TestLaggingReplicaPromoted promotes a replica that lacks the last writes in lane queue: 10 orders that are in the
+// database already, and 15 that were only queued. The queued ones are lost unless a worker had read them. Their units
+// can be bought again, and the database refuses what the old gate admits in excess.
+func TestLaggingReplicaPromoted(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	s, sentinel := sentinelStack(t)
+	hold := filepath.Join(t.TempDir(), "hold")
+	s = s.In("queue").With(rig.EnvHold + "=" + hold)
+	p := s.Serve(t)
+	const stock = 60
+	tokens := s.Tokens(t, 90)
+	sale := p.Sale(t, stock)
+	buy := func(tokens []string) []rush.Answer {
+		return rig.BuyersOf(sale, stock, tokens, p).Run(t.Context()).Answers
+	}
+	known := buy(tokens[:20])
+	rig.RequireSettled(t, s)
+	sentinel.StopReplication(t)
+	missing := buy(tokens[20:30])
+	rig.RequireSettled(t, s)
+	for _, a := range slices.Concat(known, missing) {
+		require.Equal(t, "ok", a.Code)
+	}
+	require.NoError(t, os.WriteFile(hold, nil, 0o600))
+	var queued []string
+	for _, token := range tokens[30:45] {
+		queued = append(queued, p.Queue(t, token, sale))
+	}
+	sentinel.Master.Kill()
+	sentinel.Verdict(t)
+	require.NoError(t, os.Remove(hold))
+
+	for i, token := range tokens[20:30] { // the gate does not know these buyers
+		rig.Eventually(t, "the purchase is refused with the order that the database has", func() bool {
+			_, err := p.Place(t.Context(), token, sale, "", "")
+			var problem *rush.Problem
+			return errors.As(err, &problem) && problem.Code == "duplicate_order" && problem.OrderID == missing[i].Order.ID
+		})
+	}
+	c := rig.BuyersOf(sale, stock, tokens, p)
+	r := &rush.Report{Codes: map[string]int{}, Answers: slices.Concat(known, missing, make([]rush.Answer, len(tokens)-30))}
+	rig.RetryUnserved(t, s, c, r)
+	rig.RequireAllServed(t, s, c, r)
+	lost := 0
+	for i, id := range queued {
+		o, err := p.Order(t.Context(), tokens[30+i], id)
+		require.True(t, err == nil || rig.HasCode(err, "not_found"), err)
+		if err != nil || o.Status == "failed" {
+			lost++
+		} else {
+			require.Equal(t, "pending_payment", o.Status, "read by a worker before the failover")
+		}
+	}
+	t.Logf("%d of %d queued orders were lost", lost, len(queued))
+	require.Positive(t, lost)
+}
+
+// fault is what happens in the middle of a rush.
+type fault struct {
+	begin   func() // if not nil, it waits until the rush may begin
+	kill    func()
+	verdict func() // returns when the system has failed over
+}
+
+// failover runs a rush on the servers with a fault in the middle of it, and verifies the promises at the end. The times
+// until the verdict, and until each server sells again, are logged and not judged.
+func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
+	t.Helper()
+	const units = 240
+	tokens, other := s.Tokens(t, 301), servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10})
+	c := rig.BuyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
+	stock := func() int64 { return s.StockOf(t, c.VoucherID) }
+	for _, p := range servers {
+		p.MayRefuse() // until the system has failed over
+	}
+	if f.begin != nil {
+		f.begin()
+	}
+	wait := rig.LongRush(t, s, c, 5*time.Second)
+	before := stock()
+	f.kill()
+	killed := time.Now()
+	f.verdict()
+	promoted, left := time.Now(), stock()
+	for _, p := range servers {
+		p.Buy(t, tokens[300], other)
+	}
+	t.Logf("failed over after %.1f s, %d orders meanwhile, the next %.1f s later",
+		promoted.Sub(killed).Seconds(), before-left, time.Since(promoted).Seconds())
+	r := wait()
+	if s.Lane == "queue" {
+		rig.RetryUnserved(t, s, c, r)
+	}
+	rig.RequireAllServed(t, s, c, r)
+}
+
+// documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
+func documentedACL(t *testing.T, user string) []any {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/deployment.md")
+	require.NoError(t, err)
+	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
+	require.True(t, found)
+	command, _, _ = strings.Cut(command, "```")
+	words := []any{"ACL", "SETUSER", user}
+	for _, word := range strings.Fields(command) {
+		words = append(words, word)
+	}
+	return words
+}
+
+// addUser creates a user with the documented rights and the password s3cret/@pass.
+func addUser(t *testing.T, rdb *redis.Client, user string) {
+	t.Helper()
+	require.NoError(t, rdb.Do(t.Context(), documentedACL(t, user)...).Err())
+	require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", user, "resetpass", ">s3cret/@pass").Err())
+}
+
+// requireNothingDenied requires that no command was refused for lack of rights.
+func requireNothingDenied(t *testing.T, rdb *redis.Client) {
+	t.Helper()
+	denied, err := rdb.ACLLog(t.Context(), 100).Result()
+	require.NoError(t, err)
+	for _, d := range denied {
+		require.Equal(t, "auth", d.Reason, "%+v", d) // a wrong password
+	}
+}
+
+// TestRedisWithTLSAndUser runs sales and commands on one Redis, on a cluster and through Sentinels, whose servers the program
+// reaches with TLS, a test CA and a user with the documented rights only. The password appears in no output, in which a process
+// includes the messages of go-redis.
+func TestRedisWithTLSAndUser(t *testing.T) {
+	t.Parallel()
+	env.Full(t)
+	certificates := env.NewCertificates(t)
+	sell := func(t *testing.T, servers []*env.Redis, found string, settings ...string) {
+		t.Helper()
+		for _, rds := range servers {
+			addUser(t, rds.Client(t), "seckill")
+		}
+		for _, lane := range []string{"lock", "queue"} {
+			s := rig.ServerStack(t, env.OneKind(t).DSN(t)).In(lane)
+			s.Redis = nil
+			s = s.With(settings...).With("SECKILL_REDIS_CA="+certificates.CAFile,
+				"SECKILL_REDIS_USERNAME=seckill", "SECKILL_REDIS_PASSWORD=s3cret/@pass", "SECKILL_LOG_LEVEL=debug")
+			p := s.Spawn(t, "")
+			c := rig.BuyersOf(p.Publish(t, rig.Offer{Stock: 50, Segments: 16}), 50, s.Tokens(t, 80), p)
+			r := c.Run(t.Context())
+			rig.RequireExactSale(t, s, c, r)
+			_, out := s.RunProcess(t, "reconcile", "--apply")
+			for _, text := range []string{p.Log.String(), out, s.DoctorReports(t, found, "--json")} {
+				require.NotContains(t, text, "s3cret")
+				require.NotContains(t, text, "NOPERM")
+			}
+		}
+		for _, rds := range servers {
+			requireNothingDenied(t, rds.Client(t))
+		}
+	}
+	t.Run("one", func(t *testing.T) {
+		t.Parallel()
+		rds := env.StartTLSRedis(t, certificates)
+		url := "rediss://seckill:s3cret%2F%40pass@" + rds.Announced + "/3"
+		sell(t, []*env.Redis{rds}, rds.Announced, "SECKILL_REDIS_ADDRS="+url, "SECKILL_LOCK_NODES="+url)
+
+		s := rig.ServerStack(t, env.OneKind(t).DSN(t)).With("SECKILL_REDIS_CA="+certificates.CAFile, "SECKILL_REDIS_ADDRS="+strings.Replace(url, "s3cret", "wr0ng", 1))
+		require.NotContains(t, s.DoctorReports(t, "WRONGPASS"), "wr0ng")
+		s.With("SECKILL_REDIS_ADDRS="+url, "SECKILL_REDIS_CA=").DoctorReports(t, "certificate")
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		cluster := env.StartTLSRedisCluster(t, certificates)
+		first, second := cluster.Nodes[0].Announced, cluster.Nodes[1].Announced // the third is discovered
+		sell(t, cluster.Nodes, cluster.Nodes[2].Announced, "SECKILL_REDIS_ADDRS=rediss://"+first+","+second)
+	})
+	t.Run("Sentinel", func(t *testing.T) {
+		t.Parallel()
+		sentinel := env.StartTLSRedisSentinel(t, certificates, 2*time.Second)
+		for _, n := range sentinel.Sentinels {
+			addUser(t, n.Client(t), "watcher")
+		}
+		url := "rediss://watcher:s3cret%2F%40pass@"
+		sell(t, []*env.Redis{sentinel.Master}, "3 Sentinels agree on the master",
+			"SECKILL_REDIS_ADDRS="+url+strings.Join(sentinel.Addrs(), ","+url), "SECKILL_REDIS_SENTINEL="+servers.SentinelMaster)
+		for _, n := range sentinel.Sentinels {
+			requireNothingDenied(t, n.Client(t))
+		}
+	})
+}
