@@ -71,7 +71,7 @@ unraced: $(GOBIN)/gotestsum
 # The packages in which much happens at once. The C code of SQLite and the interpreter of Redis scripts only compute. By
 # default the race detector delays each exit of a program by a second. .ci/race-suppressions has its exceptions. Raced servers
 # are many times slower, so they run alone: beside others they would answer 503 to buyers who wait too long.
-raced := ./internal/{app,auth,idgen,lock,out,repo,sale,service}/... ./internal/kit ./internal/kit/{batch,redisconn} ./internal/ops ./internal/ops/salestats
+raced := ./internal/{app,auth,idgen,lock,out,repo,sale,service}/... ./internal/kit ./internal/kit/batch ./internal/ops ./internal/ops/salestats
 race := -race -gcflags='modernc.org/...=-d=checkptr=0' -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='github.com/yuin/gopher-lua/...=-race=false'
 race: export GORACE = atexit_sleep_ms=0 suppressions='$(CURDIR)/.ci/race-suppressions'
 race: $(GOBIN)/gotestsum ## the packages in which much happens at once, the core tests of HTTP, and ten end-to-end tests, with the race detector
