@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -167,15 +166,13 @@ func readAnswer(res *http.Response) ([]byte, error) {
 // and a GET until the body contains the expected text.
 func (h *httpRun) check(r *httpRequest) {
 	h.t.Helper()
-	a := h.send(r)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); a = h.send(r) {
+	var a rig.Answer
+	rig.Eventually(h.t, r.title+" has another answer than 503, and "+r.want, func() bool {
+		a = h.send(r)
 		busy := r.status != http.StatusServiceUnavailable && a.Busy()
 		early := r.method == http.MethodGet && a.Status == r.status && !strings.Contains(a.Text, r.want)
-		if !busy && !early {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return !busy && !early
+	})
 	// On a busy machine the order may be confirmed after the wait of the request.
 	if r.status == http.StatusCreated && a.Status == http.StatusAccepted {
 		a = h.confirmed(r, a)

@@ -275,8 +275,12 @@ func (s *storm) commit(ctx context.Context, p *domain.StreamEntry) (bool, error)
 func (s *storm) flush(ctx context.Context) error {
 	s.db.mu.Lock()
 	defer s.db.mu.Unlock()
-	err := s.g.cfg.Redis.FlushDB(ctx).Err()
-	time.Sleep(2 * time.Millisecond)
+
+	rdb := s.g.cfg.Redis
+	err := rdb.FlushDB(ctx).Err()
+	for begin := rdb.Time(ctx).Val(); err == nil && rdb.Time(ctx).Val().Sub(begin) < 2*time.Millisecond; {
+		err = ctx.Err()
+	}
 	return err
 }
 
