@@ -310,6 +310,13 @@ func (b *tab) reads(selector string, texts ...string) {
 	}
 }
 
+// keepFiles is a script that keeps the text of a file that the page saves in the variable file, and its name in named.
+const keepFiles = `{
+	const create = URL.createObjectURL, click = HTMLAnchorElement.prototype.click;
+	URL.createObjectURL = (blob) => { blob.text().then((text) => { window.file = text; }); return create(blob); };
+	HTMLAnchorElement.prototype.click = function () { window.named = this.download; return click.call(this); };
+}`
+
 // key sends keys to the focused element.
 func (b *tab) key(keys string) {
 	b.t.Helper()

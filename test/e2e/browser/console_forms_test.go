@@ -54,14 +54,8 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 func editsKept(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Stock: 5})
 	v := c.visit(c.URL, "en")
-	v.before(`{
-		const original = window.fetch;
-		window.fetch = async (url, options) => {
-			const answer = await original(url, options);
-			if (options.method === "PATCH") await new Promise((go) => { window.release = go; });
-			return answer;
-		};
-	}`)
+	v.before(interceptFetch)
+	v.before(`window.answer = (a, o, real) => a.startsWith("PATCH") && real().then((r) => new Promise((go) => { window.release = () => go(r); }))`)
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 
 	// A completed save resets only the fields that have not changed since.
@@ -126,10 +120,8 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 			return value;
 		};
 	}`)
-	v.before(`{
-		const original = window.fetch;
-		window.fetch = async (url, options) => (url.includes("/stats?") ? new Response("{}", { status: 503 }) : original(url, options));
-	}`)
+	v.before(interceptFetch)
+	v.before(`window.answer = (a) => a.includes("/stats?") && problem(503, "unavailable")`)
 	v.enter("/console/sales/"+sale, c.phone)
 	v.until(`window.old`)
 	v.run(`window.late = true`)
@@ -199,14 +191,10 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 // adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
 func adminRevoked(t *testing.T, c *consoleTest) {
 	v := c.visit(c.URL, "en")
-	v.before(`{
-		const original = window.fetch;
-		window.fetch = async (url, options) => (window.adminRevoked && url.endsWith("/admin/rush")
-			? new Response(JSON.stringify({ code: "forbidden", title: "Not allowed for this user", status: 403 }), { status: 403 }) : original(url, options));
-	}`)
+	v.before(interceptFetch)
 	v.enter("/console/rush", c.phone)
 	v.until(`document.querySelector("form[data-form=rush]")`)
-	v.run(`window.adminRevoked = true`)
+	v.run(`window.answer = (a) => a.endsWith("/admin/rush") && problem(403, "forbidden")`)
 	v.reads("[data-gate]", "Your role does not include this page")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
 }
@@ -297,22 +285,12 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 
 	// The form refuses what cannot be meant, with all errors at once.
 	begin := time.Now().Add(-time.Minute)
-	for field, value := range map[string]string{
-		"title": "Soup of the day", "shop_id": shop, "pay_value": "5", "actual_value": "3", "currency": "xxx", "stock": "0",
-		"begin_at": local(begin.Add(-time.Hour)), "end_at": local(begin),
-	} {
-		v.fill("make", field, value)
-	}
-	v.submit("make")
+	v.send("make", "title", "Soup of the day", "shop_id", shop, "pay_value", "5", "actual_value", "3", "currency", "xxx", "stock", "0",
+		"begin_at", local(begin.Add(-time.Hour)), "end_at", local(begin))
 	v.reads(fieldError("make", "pay_value"), "more than the face value")
 	v.reads(fieldError("make", "currency"), "code of a currency")
 	v.reads(fieldError("make", "end_at"), "This time is over")
-	for field, value := range map[string]string{
-		"pay_value": "0", "actual_value": "0", "currency": "cny", "begin_at": local(begin), "end_at": local(begin.Add(2 * time.Hour)),
-	} {
-		v.fill("make", field, value)
-	}
-	v.submit("make")
+	v.send("make", "pay_value", "0", "actual_value", "0", "currency", "cny", "begin_at", local(begin), "end_at", local(begin.Add(2*time.Hour)))
 
 	// The draft is for staff only. Its checklist says what is missing, and leads to the fields.
 	v.reads("main .head .chip", "Draft")

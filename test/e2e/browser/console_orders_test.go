@@ -170,18 +170,7 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
 	open := func(language string) *visitor {
 		v := c.visit(c.URL, language)
-		v.before(`{
-			const create = URL.createObjectURL;
-			URL.createObjectURL = (blob) => {
-				blob.text().then((text) => { window.file = text; });
-				return create(blob);
-			};
-			const click = HTMLAnchorElement.prototype.click;
-			HTMLAnchorElement.prototype.click = function () {
-				window.named = this.download;
-				return click.call(this);
-			};
-		}`)
+		v.before(keepFiles)
 		v.enter("/console/orders?voucher_id="+sale, c.phone)
 		return v
 	}
@@ -512,17 +501,13 @@ func counterRefuses(t *testing.T, c *consoleTest) {
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
 	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
 	v := c.visit(c.URL, "en")
-	v.before(`{
-		const original = window.fetch;
-		window.fetch = async (url, options) => {
-			const answer = await original(url, options);
-			if (!url.endsWith("/admin/redeem/preview")) return answer;
-			if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
-			const body = await answer.json();
-			Object.assign(body.order, window.validity);
-			return new Response(JSON.stringify(body));
-		};
-	}`)
+	v.before(interceptFetch)
+	v.before(`window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
+		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
+		const body = await answer.json();
+		Object.assign(body.order, window.validity);
+		return new Response(JSON.stringify(body));
+	})`)
 	v.enter("/console/redeem", redeemerPhone)
 	check := func(js string, want ...string) {
 		t.Helper()

@@ -364,13 +364,8 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
 	v.click(advanced)
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
-	for field, value := range map[string]string{
-		"title": t.Name(), "shop_id": "1", "pay_value": "1", "actual_value": "2", "stock": "3", "begin_at": local(begin),
-		"entry.opens_at": local(begin.Add(time.Minute)), "entry.rate": "10001", "entry.pass_ttl": "3601", "pay_timeout": "0:00", "unpaid_limit": "2",
-	} {
-		v.fill("make", field, value)
-	}
-	v.submit("make")
+	v.send("make", "title", t.Name(), "shop_id", "1", "pay_value", "1", "actual_value", "2", "stock", "3", "begin_at", local(begin),
+		"entry.opens_at", local(begin.Add(time.Minute)), "entry.rate", "10001", "entry.pass_ttl", "3601", "pay_timeout", "0:00", "unpaid_limit", "2")
 	v.reads(fieldError("make", "entry.rate"), "between 1 and 10,000")
 	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
 	v.reads(fieldError("make", "pay_timeout"), "between 0:01 and 1440")

@@ -35,8 +35,6 @@ type front struct {
 	answers []string
 	// Idempotency-Keys of the purchases.
 	keys []string
-	// Last-Event-IDs of the streams.
-	Resumed []string
 	// Forwarded writes of streams.
 	Events atomic.Int64
 
@@ -144,15 +142,10 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // cut is the answer while the front is down: none.
 const cut = "cut"
 
-// planned returns the answer to a request in place of that of the server, or "". It records purchases and streams.
+// planned returns the answer to a request in place of that of the server, or "". It records purchases.
 func (f *front) planned(r *http.Request) string {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-
-	stream := strings.HasSuffix(r.URL.Path, "/events")
-	if stream && !f.down {
-		f.Resumed = append(f.Resumed, r.Header.Get("Last-Event-ID"))
-	}
 
 	answer := ""
 	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
