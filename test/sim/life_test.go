@@ -3,26 +3,39 @@
 package sim
 
 import (
+	"context"
 	"database/sql"
+	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
+	"seckill/internal/idgen"
+	"seckill/internal/lock"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
+	"seckill/internal/sale/entry"
+	"seckill/internal/sale/lane"
+	"seckill/internal/service"
 	"seckill/test/env"
 )
 
@@ -233,4 +246,299 @@ func oneIn(t *rapid.T, label string, n int) bool {
 
 func TestMain(m *testing.M) {
 	env.Main(m, func() error { return goleak.Find() })
+}
+
+// world holds the real components and the faults that are injected into them.
+type world struct {
+	ctx     context.Context
+	lane    string
+	planted plantedFault
+	real    *repo.Store
+	db      *sql.DB // the write pool of real, to read tables and change timestamps
+	store   lifeStore
+	rdb     *redis.Client
+	gate    *admission.Gate
+	ids     *idgen.Generator
+	bank    *bank
+
+	reads       atomic.Int64 // of the running worker
+	stopReading func()       // ends it after some reads, if it finds nothing
+
+	servers [2]*server
+	streams []string
+
+	segments map[int64]int // of the vouchers; not changed after they are published
+	idSkew   time.Duration // of the clock of the order ids
+
+	// Faults of the current step.
+	fault            fault
+	calls            atomic.Int64 // transactions of this step
+	injected         atomic.Bool  // the fault was injected
+	crashed          atomic.Bool  // the server has crashed and makes no more calls
+	gateFault        string       // of every script that changes the gate
+	repeats          atomic.Int64 // replies of reservations that were lost with gateRepeats
+	lostInvalidation bool         // the other server misses invalidation messages
+}
+
+// server is one instance: its caches and its services. A crash discards all of it.
+type server struct {
+	name     string
+	sales    *service.Sales
+	lane     *lane.Queue // nil in the other lanes
+	orders   *service.Orders
+	other    *service.Orders // of a process with lane batch, in lane queue
+	payments *service.Payments
+	closer   *service.Closer
+	vouchers *service.Vouchers
+	// staleUntil holds, for vouchers with a lost invalidation message, the time until which the cached snapshot may be
+	// stale.
+	staleUntil sync.Map // voucher id -> time.Time
+}
+
+// GoString is the form in which rapid prints a server.
+func (s *server) GoString() string { return s.name }
+
+// fault is an injected failure of one transaction.
+type fault struct {
+	at   int64 // number of the transaction within the step, from 1; 0 means no fault
+	kind string
+}
+
+const (
+	lostRequest = "request lost: not executed, unavailable"
+	lostReply   = "reply lost: committed, unavailable"
+	crashBefore = "server crashes before the commit"
+	crashAfter  = "server crashes after the commit"
+)
+
+// Faults of gate scripts.
+const (
+	gateLosesRequest = "gate request lost"
+	gateLosesReply   = "gate reply lost"
+	gateLosesLoan    = "loan between segments cut short" // only of purchases
+	gateRepeats      = "replies of a reservation lost until the third"
+)
+
+// errInjected is the error that the services receive for an injected fault.
+var errInjected = errors.Join(domain.ErrUnavailable, errors.New("injected fault"))
+
+// done reports whether the failed transaction was committed.
+func (f fault) done() bool { return f.kind == lostReply || f.kind == crashAfter }
+
+// crashes reports whether the server crashes.
+func (f fault) crashes() bool { return f.kind == crashBefore || f.kind == crashAfter }
+
+// transact executes a transaction of a server and injects the fault of the step.
+func (w *world) transact(do func() error) error {
+	if w.crashed.Load() {
+		return errInjected
+	}
+	if w.calls.Add(1) != w.fault.at {
+		return do()
+	}
+	w.injected.Store(true)
+	w.crashed.Store(w.fault.crashes())
+	if w.fault.done() {
+		_ = do()
+	}
+	return errInjected
+}
+
+// callGate executes a script that changes the gate and injects the gate fault of the step.
+func (w *world) callGate(do func() error) error {
+	if w.crashed.Load() || w.gateFault == gateLosesRequest {
+		return errInjected
+	}
+	if err := do(); err != nil || w.gateFault == "" || w.gateFault == gateLosesLoan || w.gateFault == gateRepeats {
+		return err
+	}
+	return errInjected
+}
+
+// clearFaults removes all faults after a step.
+func (w *world) clearFaults() {
+	w.fault, w.gateFault, w.lostInvalidation = fault{}, "", false
+	w.bank.createFault, w.bank.refundFaults, w.bank.refunds = "", nil, nil
+	w.calls.Store(0)
+	w.repeats.Store(0)
+	w.injected.Store(false)
+	w.crashed.Store(false)
+}
+
+const (
+	adminID    = 99
+	payTimeout = 15 * time.Minute
+)
+
+func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
+	w := &world{
+		ctx: context.Background(), lane: lane, planted: p, real: s.open(t), rdb: bubbleClient(s.rdb),
+		streams: admission.Streams()[firstVoucher : firstVoucher+maxSegments], segments: map[int64]int{},
+	}
+	w.db = w.real.Pools()["write"]
+	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
+	var err error
+	ids := []idgen.Option{idgen.WithClock(func() time.Time { return time.Now().Add(w.idSkew) })}
+	if lane == "queue" { // without the guard, the other lanes must do with ids that are taken
+		ids = append(ids, idgen.WithGuard())
+	}
+	w.ids, err = idgen.New(w.rdb, "order", ids...)
+	require.NoError(t, err)
+	w.rdb.AddHook(env.RedisHook{Command: w.onCommand})
+	w.gate = admission.New(admission.Config{
+		Redis: w.rdb, Instance: "sim", Log: silent,
+		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
+	})
+	w.bank = &bank{w: w}
+	w.store = newServerStore(w, w.real)
+	for i := range w.servers {
+		w.servers[i] = &server{name: "server " + strconv.Itoa(i+1)}
+		w.start(i)
+	}
+	return w
+}
+
+var silent = slog.New(slog.DiscardHandler)
+
+// bubbleClient returns a client of the same Redis database that belongs to the bubble and its clock. The timeouts are
+// long because they would count real network time: the latency of a real reply must not decide a test.
+func bubbleClient(rdb *redis.Client) *redis.Client {
+	o := rdb.Options()
+	return redis.NewClient(&redis.Options{
+		Addr: o.Addr, DB: o.DB, MaxRetries: o.MaxRetries,
+		ReadTimeout: time.Minute, WriteTimeout: time.Minute, PoolTimeout: time.Minute,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// start starts a server, in place of the crashed one if there was one.
+func (w *world) start(i int) {
+	s := w.servers[i]
+	if s.sales != nil {
+		s.sales.Close()
+	}
+	s.sales = service.NewSales(service.SalesConfig{Loader: w.store, Changed: func(id int64) { w.invalidate(w.servers[1-i], id) }})
+	cfg := service.OrdersConfig{
+		Store: w.store, Sales: s.sales, Unpaid: entry.NewUnpaid(w.real), Now: time.Now, PayTimeout: payTimeout, MaxInFlight: 100,
+		Codes: redeemCodes,
+	}
+	switch w.lane {
+	case "lock":
+		cfg.Lane = lane.NewLock(userLocks{w.rdb}, lane.NewBatch(w.ids, w.store, nil))
+	case "batch":
+		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
+	case "queue":
+		s.lane = lane.NewQueue(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
+		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
+		s.other = service.NewOrders(cfg)
+		cfg.Lane, cfg.Queue = s.lane, newServerQueue(w, w.gate)
+	}
+	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
+	s.orders = service.NewOrders(cfg)
+	s.closer = &service.Closer{Store: w.store, Returns: returns}
+	s.vouchers = service.NewVouchers(service.VouchersConfig{Store: w.store, Sales: s.sales, Queue: cfg.Queue, Now: time.Now})
+	s.payments = service.NewPayments(service.PaymentsConfig{
+		Store: w.store, Returns: returns, Now: time.Now, Log: silent,
+		Providers: map[string]domain.PaymentProvider{"sandbox": branch{w.bank, "sandbox"}, "other": branch{w.bank, "other"}},
+	})
+}
+
+var redeemCodes = domain.NewRedeemCodes(domain.NewKeyring([]byte("a secret of this test")))
+
+// invalidate delivers an invalidation message to the other server or drops it. A crashed server sends none.
+func (w *world) invalidate(to *server, voucherID int64) {
+	if w.lostInvalidation || w.crashed.Load() {
+		to.markStale(voucherID)
+		return
+	}
+	to.sales.Forget(voucherID)
+}
+
+// maxStaleness is the time for which a server may use a stale snapshot.
+const maxStaleness = time.Second
+
+func (s *server) markStale(voucherID int64) {
+	s.staleUntil.Store(voucherID, time.Now().Add(maxStaleness))
+}
+
+// fresh reports whether the cached snapshot of a voucher must be current.
+func (s *server) fresh(voucherID int64) bool {
+	until, stale := s.staleUntil.Load(voucherID)
+	return !stale || !time.Now().Before(until.(time.Time))
+}
+
+func (w *world) close() {
+	for _, s := range w.servers {
+		s.sales.Close()
+	}
+	_ = w.real.Close()
+	_ = w.rdb.Close()
+}
+
+// userLocks adapts package lock to lane.UserLocks.
+type userLocks struct{ rdb *redis.Client }
+
+func userLock(userID int64) string { return "order:" + strconv.FormatInt(userID, 10) }
+
+func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
+	mu, err := lock.NewRedLock(userLock(userID), []redis.UniversalClient{l.rdb}, lock.WithNodeTimeout(lock.MaxNodeTimeout))
+	if err != nil {
+		return err
+	}
+	if err = lock.TryDo(ctx, mu, fn); errors.Is(err, lock.ErrNotAcquired) && !errors.Is(err, lock.ErrUncertain) {
+		return domain.ErrOrderInProgress
+	}
+	return err
+}
+
+// laneGate adapts admission.Gate to lane.Gate.
+type laneGate struct{ *admission.Gate }
+
+func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
+
+func (g laneGate) Level(ctx context.Context, voucherID int64) (domain.GateLevel, error) {
+	l, err := g.Gate.Level(ctx, voucherID)
+	return l, err
+}
+
+// serverGate is the gate as the lane of a server calls it, with injected faults.
+type serverGate struct {
+	lane.Gate
+	w *world
+}
+
+func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Window, as []domain.Admission) (errs []error, err error) {
+	err = g.w.callGate(func() error {
+		errs, err = g.Gate.Reserve(ctx, voucherID, win, as)
+		return err
+	})
+	if err != nil {
+		errs = nil
+	}
+	return errs, err
+}
+
+// serverQueue is the gate as the services of a server call it, with injected faults. A planted fault replaces one of the operations.
+type serverQueue struct {
+	service.ReservationStore
+	w *world
+
+	release func(ctx context.Context, voucherID int64, held ...domain.Holder) error
+	add     func(ctx context.Context, voucherID, delta int64) error
+}
+
+func newServerQueue(w *world, q service.ReservationStore) *serverQueue {
+	on := &serverQueue{ReservationStore: q, w: w, release: q.Release, add: q.AddStock}
+	if w.planted.queue != nil {
+		w.planted.queue(w, q, on)
+	}
+	return on
+}
+
+func (q *serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
+	return q.w.callGate(func() error { return q.release(ctx, voucherID, held...) })
+}
+
+func (q *serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
+	return q.w.callGate(func() error { return q.add(ctx, voucherID, delta) })
 }
