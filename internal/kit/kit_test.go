@@ -383,15 +383,33 @@ func TestSlotMapIsReadAfterRefusedConnection(t *testing.T) {
 	}
 }
 
-// TestClusterClient of the end-to-end tests has pipelines and transactions.
-func TestCommandWithoutAnswerIsNotRepeated(t *testing.T) {
-	rdb, node, _ := clusterOf(t, "")
-	var received atomic.Int64
-	require.NoError(t, node.Register("INCR", func(c *fake.Peer, _ string, _ []string) {
-		received.Add(1)
-		c.Close()
-	}))
+// A node may have executed what it does not answer. It closes the connection at the first of the commands.
+func TestWhatIsNotAnsweredIsNotRepeated(t *testing.T) {
+	for name, kind := range map[string]struct {
+		first string
+		send  func(rdb redis.UniversalClient) error
+	}{
+		"command": {"INCR", func(rdb redis.UniversalClient) error { return rdb.Incr(t.Context(), "key").Err() }},
+		"script": {"EVALSHA", func(rdb redis.UniversalClient) error {
+			return redis.NewScript("return 1").EvalSha(t.Context(), rdb, []string{"key"}).Err()
+		}},
+		"pipeline": {"INCR", func(rdb redis.UniversalClient) error {
+			_, err := rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Incr(t.Context(), "key").Err() })
+			return err
+		}},
+		"transaction": {"MULTI", func(rdb redis.UniversalClient) error {
+			_, err := rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error { return p.Incr(t.Context(), "key").Err() })
+			return err
+		}},
+	} {
+		rdb, node, _ := clusterOf(t, "")
+		var received atomic.Int64
+		require.NoError(t, node.Register(kind.first, func(c *fake.Peer, _ string, _ []string) {
+			received.Add(1)
+			c.Close()
+		}))
 
-	require.Error(t, rdb.Incr(t.Context(), "key").Err())
-	require.EqualValues(t, 1, received.Load())
+		require.Error(t, kind.send(rdb), name)
+		require.EqualValues(t, 1, received.Load(), name)
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
-	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/rush"
 	"seckill/internal/sale/admission"
 	"seckill/test/e2e/rig"
@@ -52,75 +50,6 @@ func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster
 			s, cluster := clusterStack(t)
 			fn(t, s.In(lane), cluster)
 		})
-	}
-}
-
-// TestClusterClient checks the client of app.SharedRedis: it follows redirections and does not repeat a command that the
-// server may have executed.
-func TestClusterClient(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	// A frozen node must keep its slots.
-	cluster := env.StartRedisCluster(t, "--cluster-node-timeout", "60000")
-	opened, err := app.SharedRedis(app.Config{RedisAddrs: cluster.Client(t).Options().Addrs})
-	require.NoError(t, err)
-	rdb := opened.(*redis.ClusterClient)
-	t.Cleanup(func() { _ = rdb.Close() })
-	script := redis.NewScript("return redis.call('INCR', KEYS[1])")
-	increments := map[string]func(ctx context.Context, key string) error{
-		"command": func(ctx context.Context, key string) error { return rdb.Incr(ctx, key).Err() },
-		"script":  func(ctx context.Context, key string) error { return script.Run(ctx, rdb, []string{key}).Err() },
-		"pipeline": func(ctx context.Context, key string) error {
-			_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
-			return err
-		},
-		"transaction": func(ctx context.Context, key string) error {
-			_, err := rdb.TxPipelined(ctx, func(p redis.Pipeliner) error { p.Incr(ctx, key); p.Get(ctx, key); return nil })
-			return err
-		},
-	}
-	key := func(name string) string { return name + ":{slot}" } // all keys are in one slot
-	holder := func() *env.Redis {
-		master, err := rdb.MasterForKey(t.Context(), key(""))
-		require.NoError(t, err)
-		i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
-		return cluster.Nodes[i]
-	}
-
-	// The slot moves to another master after the client has cached its location.
-	was := holder()
-	to := cluster.Nodes[slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n != was })]
-	id := to.Client(t).Do(t.Context(), "CLUSTER", "MYID").Val()
-	slot := rdb.ClusterKeySlot(t.Context(), key("")).Val()
-	for _, n := range []*env.Redis{to, was} {
-		require.NoError(t, n.Client(t).Do(t.Context(), "CLUSTER", "SETSLOT", slot, "NODE", id).Err())
-	}
-	for name, increment := range increments { // this also loads the script
-		require.NoError(t, increment(t.Context(), key(name)), name)
-	}
-	require.Eventually(t, func() bool { return holder() == to }, time.Minute, 20*time.Millisecond)
-
-	// A frozen master executes the commands when it resumes, after the client has given up on them.
-	var wg sync.WaitGroup
-	for range 32 { // concurrently, so that the pool has connections for a retry
-		wg.Go(func() { rdb.Do(t.Context(), "BLPOP", key("empty"), "0.1") })
-	}
-	wg.Wait()
-	require.NoError(t, to.Pause())
-	for name, increment := range increments {
-		wg.Go(func() {
-			if err := increment(t.Context(), key(name)); err == nil {
-				t.Errorf("%s: a frozen server answered", name)
-			}
-		})
-	}
-	wg.Wait()
-	require.NoError(t, to.Resume())
-	require.Eventually(t, func() bool { return redisconn.Ping(t.Context(), rdb) == nil }, time.Minute, 20*time.Millisecond)
-	for name := range increments {
-		n, err := rdb.Get(t.Context(), key(name)).Int()
-		require.NoError(t, err)
-		require.LessOrEqual(t, n, 2, name)
 	}
 }
 
