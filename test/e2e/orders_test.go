@@ -331,35 +331,6 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	})
 }
 
-// TestKeyInTwoShards: two sales of different shards admit requests with the same key, because each shard knows its own keys.
-// One becomes an order, and the other one has failed. The shards are full until then.
-func TestKeyInTwoShards(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	s, release := rig.HoldWorkers(t, rig.RealStack(t).In("queue").With("SECKILL_QUEUE_BACKLOG=1"))
-	p := s.Serve(t)
-	tokens := s.Tokens(t, 2)
-	token := tokens[0]
-	ids := make([]string, 2)
-	for i := range ids {
-		sale := p.Sale(t, 10)
-		ids[i] = rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, token).Keyed("k")))
-		rig.RequireProblem(t, http.StatusServiceUnavailable, "overloaded", p.Once(t, rig.Purchase(sale, tokens[1])))
-	}
-
-	release()
-	rig.Eventually(t, "one of the two orders is confirmed, and the other one has failed", func() bool {
-		var ends [2]string
-		for i, id := range ids {
-			o, _ := p.Order(t.Context(), token, id)
-			ends[i] = o.Status + o.Reason
-		}
-		slices.Sort(ends[:])
-		return ends == [2]string{"failedidempotency_mismatch", "pending_payment"}
-	})
-	s.Verify(t)
-}
-
 // requireOrders waits until the queue is empty and requires that these are the buyer's orders of the sale that are not
 // cancelled.
 func requireOrders(t *testing.T, s *rig.Stack, p *rig.Server, token, sale string, ids ...string) {
