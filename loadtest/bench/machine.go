@@ -43,7 +43,6 @@ func describeServers(ctx context.Context, s *stack) ([]fact, error) {
 	return []fact{{"database", version}, {"Redis", info["Server"]["redis_version"]}}, nil
 }
 
-// statOf returns the kernel's figures of a process, which are 0 without /proc.
 func statOf(pid int) procfs.ProcStat {
 	p, err := procfs.NewProc(pid)
 	if err != nil {

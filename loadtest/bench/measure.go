@@ -58,7 +58,6 @@ func (s *stack) measure(ctx context.Context, loads ...load) ([]*sample, error) {
 	return samples, nil
 }
 
-// flood is measure for one load, which is repeated until its time is over, and whose answers must be of the wanted kinds.
 func (s *stack) flood(ctx context.Context, l load, want ...string) ([]*sample, error) {
 	l.endless = true
 	samples, err := s.measure(ctx, l)

@@ -32,7 +32,6 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 	return err
 }
 
-// readDuring returns a contender in which all users order while a quarter as many connections read the voucher.
 func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) contender {
 	o := sale{load: load{
 		subject: "orders with " + page,

@@ -94,7 +94,6 @@ func fixed(status int, body []byte) gin.HandlerFunc {
 	return func(c *gin.Context) { c.Data(status, jsonType, body) }
 }
 
-// reserve treats each request as the order of a new buyer.
 func reserve(rdb *redis.Client) gin.HandlerFunc {
 	var buyers atomic.Int64
 	body := []byte(queuedBody)

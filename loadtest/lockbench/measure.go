@@ -36,7 +36,6 @@ type result struct {
 	Unfair float64 `json:"unfair"`
 }
 
-// run lets 64 workers acquire and release a lock for the given time: the same one if contended, otherwise one each.
 func run(f *field, c contender, info *redis.Client, round int, contended bool, length time.Duration) (result, error) {
 	name := func(worker int) string {
 		if contended {

@@ -42,7 +42,6 @@ func NoRace(tb testing.TB, why string) {
 	}
 }
 
-// server skips a test that needs a server with -short.
 func server(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {

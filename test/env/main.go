@@ -102,7 +102,6 @@ func need(tb testing.TB, err error) {
 	tb.Fatal(err)
 }
 
-// inTime calls f with a context that ends after servers.StartTimeout, and requires that it succeeds.
 func inTime(tb testing.TB, f func(ctx context.Context) error) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)

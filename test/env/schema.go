@@ -81,7 +81,6 @@ func (d *Database) MigratedDSN(tb testing.TB) string {
 	return createTables(tb, d.Kind, d.DSN(tb))
 }
 
-// createTables gives an empty database on a server of a kind the newest schema, and returns its DSN.
 func createTables(tb testing.TB, kind Kind, dsn string) string {
 	tb.Helper()
 	serverTemplates.Lock()
@@ -123,7 +122,6 @@ func migratedFile() (_ []byte, err error) {
 	return os.ReadFile(file)
 }
 
-// migratedSchema runs all migrations on an empty database and returns the statements that repeat their result.
 func migratedSchema(ctx context.Context, dsn string) ([]string, error) {
 	db, err := sqldb.OpenMySQL(dsn)
 	if err != nil {

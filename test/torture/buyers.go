@@ -55,7 +55,6 @@ func (f fates) next() fate {
 	}
 }
 
-// shop begins the purchases at the configured rate and returns when all buyers have their answers.
 func (c *campaign) shop(ctx context.Context) {
 	tick := time.NewTicker(time.Second / time.Duration(c.cfg.Rate))
 	defer tick.Stop()
@@ -107,7 +106,6 @@ func (c *campaign) live(ctx context.Context, i int) {
 	}
 }
 
-// buy places the order of a buyer, until the answer is final, and returns its id, or "".
 func (c *campaign) buy(ctx context.Context, i int) string {
 	p := c.purchases[i]
 	sale := c.sales[p.sale]

@@ -183,7 +183,6 @@ func (c *campaign) checkOrder(p purchase, e entry, stored map[int64]storedOrder)
 	}
 }
 
-// checkOwner checks that the id of an order was given to one user only (I6). owner has the users of the ids before.
 func (c *campaign) checkOwner(p purchase, e entry, owner map[int64]int64) {
 	other, taken := owner[e.order]
 	if taken {

@@ -73,7 +73,6 @@ func runBroken() int {
 	return cli.Run(cli.UntilSignal(), os.Args[1:], os.Stdout, os.Stderr, parts(os.Getenv, os.Args[1:]))
 }
 
-// parts returns the change that an environment selects for a command line.
 func parts(getenv func(name string) string, args []string) func(*app.Parts) {
 	return func(p *app.Parts) {
 		if getenv(EnvOpenLocks) != "" {

@@ -167,7 +167,6 @@ func (v Variants) stack(t *testing.T, name string) *Stack {
 	return s
 }
 
-// onKind returns the variants where a kind of server takes the place of MariaDB.
 func onKind(variants []string, kind env.Kind) []string {
 	var all []string
 	for _, v := range variants {

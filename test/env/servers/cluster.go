@@ -65,7 +65,6 @@ func (c *RedisCluster) run(ctx context.Context) error {
 	return nil
 }
 
-// form assigns the slots to the nodes and returns when every node has the complete slot map.
 func (c *RedisCluster) form(ctx context.Context) error {
 	for i, n := range c.Nodes {
 		err := n.Use(func(rdb *redis.Client) error {

@@ -192,7 +192,6 @@ func (p *Proxy) dial() net.Conn {
 	return nil
 }
 
-// answer copies replies until the connection's fate changes.
 func (p *Proxy) answer(client, server net.Conn, fate *atomic.Int32) {
 	defer func() { _ = client.Close() }()
 	buf := make([]byte, 64<<10)

@@ -93,7 +93,6 @@ func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
 	return strings.Split(info, "\r\n"), err
 }
 
-// ofProcess returns nil if INFO is the answer of the process c.
 func ofProcess(info []string, c *child) error {
 	if !slices.Contains(info, "process_id:"+strconv.Itoa(c.proc.Pid)) {
 		return errors.New("another Redis answers on this port")
