@@ -262,6 +262,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		versions := map[terms]bool{{100, 900}: true}
 		tokens := s.Tokens(t, stock+1)
 		outsider := tokens[stock]
+		front := newBalancer(servers...)
 		left := func() int64 { return s.StockOf(t, sale) }
 		most := func() int64 {
 			return s.Count(t, "SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM voucher_orders WHERE voucher_id = "+sale+" GROUP BY user_id) AS users")
@@ -275,9 +276,7 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		for i := range 16 {
 			buyers.Go(func() {
 				for n := i; ctx.Err() == nil; n += 16 {
-					err := enterAndBuy(ctx, servers[n/16%2], tokens[n%stock], sale)
-					var problem *rush.Problem
-					if errors.As(err, &problem) && problem.Code == "internal" {
+					if front.program(ctx, front.from(n/16), tokens[n%stock], sale) == "internal" {
 						refused.Add(1)
 					}
 				}
@@ -337,29 +336,6 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		}
 		s.Verify(t)
 	})
-}
-
-// enterAndBuy orders one unit, if the sale asks for it with a pass.
-func enterAndBuy(ctx context.Context, p *rig.Server, token, sale string) error {
-	_, err := p.Place(ctx, token, sale, "", "")
-	var problem *rush.Problem
-	if !errors.As(err, &problem) || problem.Code != "entry_required" {
-		return err
-	}
-
-	a, err := askEntry(ctx, p, http.MethodPost, token, sale, "")
-	for ticket := a.Ticket; err == nil && a.Pass == "" && a.Code == ""; {
-		if err := rig.Sleep(ctx, time.Duration(a.Poll)*time.Millisecond); err != nil {
-			return err
-		}
-		a, err = askEntry(ctx, p, http.MethodGet, token, sale, ticket)
-	}
-	if err != nil || a.Pass == "" {
-		return err
-	}
-
-	_, err = p.Place(ctx, token, sale, "", a.Pass)
-	return err
 }
 
 // soldUnder counts the orders of a sale by their terms.

@@ -410,9 +410,13 @@ func (b *balancer) from(turn int) (next func() *rig.Server) {
 // busyPause is the Retry-After of a busy server.
 const busyPause = time.Second
 
-// program waits in the room of a sale and buys as soon as it has a pass. It returns the code of the answer that ended its
-// wait: "bought" or an error.
+// program buys, if the sale asks for a pass as soon as it has one. It returns the code of the answer that ended its wait: "bought"
+// or an error.
 func (b *balancer) program(ctx context.Context, next func() *rig.Server, token, sale string) string {
+	if code := b.buy(ctx, next, token, sale, ""); code != "entry_required" && code != "sale_not_started" {
+		return code
+	}
+
 	method := http.MethodPost
 	ticket := ""
 	for ctx.Err() == nil {
