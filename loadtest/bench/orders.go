@@ -24,23 +24,14 @@ func (b *bench) orders(ctx context.Context, sec *section) error {
 	small := fmt.Sprintf("batch lane, %d connections", few)
 	lock := fmt.Sprintf("lock lane, %d connections", all)
 
+	fewBuyers := b.sale(small, p[1])
+	fewBuyers.conns = few
+
 	err = b.rounds(ctx, sec, []*stack{st},
 		b.bare(st, p[0]),
-		buyers(st, sale{load: load{
-			subject: batch,
-			servers: p[1:2],
-			conns:   all,
-		}}),
-		buyers(st, sale{load: load{
-			subject: small,
-			servers: p[1:2],
-			conns:   few,
-		}}),
-		buyers(st, sale{load: load{
-			subject: lock,
-			servers: p[2:],
-			conns:   all,
-		}}))
+		buyers(st, b.sale(batch, p[1])),
+		buyers(st, fewBuyers),
+		buyers(st, b.sale(lock, p[2])))
 
 	b.report.addRates(sec, batch+", orders/s / bare gin", batch, bareSubject, 0.4)
 	b.report.addRates(sec, "lock lane / batch lane, orders/s", lock, batch, 0.7)
@@ -63,16 +54,9 @@ func (b *bench) keys(ctx context.Context, sec *section) error {
 
 	var contenders []contender
 	for i, lane := range lanes {
-		plain := sale{load: load{
-			subject: lane + " lane",
-			servers: p[i : i+1],
-			conns:   b.opts.conns,
-		}}
-
-		keyed := plain
-		keyed.subject = withKey(lane)
+		keyed := b.sale(withKey(lane), p[i])
 		keyed.keyed = true
-		contenders = append(contenders, buyers(st, keyed), buyers(st, plain))
+		contenders = append(contenders, buyers(st, keyed), buyers(st, b.sale(lane+" lane", p[i])))
 	}
 
 	err = b.rounds(ctx, sec, []*stack{st}, contenders...)
@@ -103,13 +87,7 @@ func (b *bench) soldOut(ctx context.Context, sec *section) error {
 			return nil, err
 		}
 
-		l := load{
-			subject:  subject,
-			servers:  p[:1],
-			conns:    b.opts.conns,
-			requests: st.requests(sales, false),
-			limit:    limit,
-		}
+		l := b.load(subject, limit, st.requests(sales, false), p[0])
 		return st.flood(ctx, l, "sold_out")
 	}
 
@@ -158,24 +136,12 @@ func (b *bench) queue(ctx context.Context, sec *section) error {
 			return nil, err
 		}
 
-		l := load{
-			subject:  script,
-			servers:  p[1:],
-			conns:    b.opts.conns,
-			requests: st.requests([]string{name}, false),
-			limit:    limit,
-		}
+		l := b.load(script, limit, st.requests([]string{name}, false), p[1])
 		samples, err := st.flood(ctx, l, accepted)
 		return samples, errors.Join(err, st.rdb.Unlink(ctx, reserveKeys(name)...).Err())
 	}
 
-	sell := buyers(st, sale{load: load{
-		subject: subject,
-		servers: p[:1],
-		conns:   b.opts.conns,
-	}})
-
-	err = b.rounds(ctx, sec, []*stack{st}, sell, evalSHA)
+	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, b.sale(subject, p[0])), evalSHA)
 	b.report.addRates(sec, "queue lane, accepted/s / gin with one EVALSHA per request", subject, script, 1.1)
 
 	return err
@@ -187,18 +153,9 @@ func (b *bench) vouchersAtOnce(ctx context.Context, sec *section) error {
 		return err
 	}
 
-	one := sale{
-		load: load{
-			subject: "vouchers: 1",
-			servers: p,
-			conns:   b.opts.conns,
-		},
-		vouchers: 1,
-	}
-
-	many := one
+	one := b.sale("vouchers: 1", p[0])
+	many := b.sale("vouchers: "+thousands(int64(b.opts.vouchers)), p[0])
 	many.vouchers = b.opts.vouchers
-	many.subject = "vouchers: " + thousands(int64(many.vouchers))
 
 	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, many), buyers(st, one))
 	b.report.addCosts(sec, many.subject, one.subject, 1.5)
@@ -212,15 +169,8 @@ func (b *bench) serversAtOnce(ctx context.Context, sec *section) error {
 		return err
 	}
 
-	one := sale{load: load{
-		subject: "servers: 1",
-		servers: p[:1],
-		conns:   b.opts.conns,
-	}}
-
-	all := one
-	all.servers = p
-	all.subject = "servers: " + strconv.Itoa(len(p))
+	one := b.sale("servers: 1", p[0])
+	all := b.sale("servers: "+strconv.Itoa(len(p)), p...)
 
 	err = b.rounds(ctx, sec, []*stack{st}, buyers(st, all), buyers(st, one))
 	b.report.addCosts(sec, all.subject, one.subject, 1.2)
@@ -284,11 +234,7 @@ func (b *bench) afterOrders(ctx context.Context, st *stack, subject string, orde
 		}
 	}
 
-	sell := buyers(st, sale{load: load{
-		subject: subject,
-		servers: []*process{server},
-		conns:   b.opts.conns,
-	}})
+	sell := buyers(st, b.sale(subject, server))
 
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		if recreate {

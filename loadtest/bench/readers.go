@@ -19,8 +19,8 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 
 	const page = "GET /vouchers/{id}"
 	const barePage = page + ", bare gin"
-	ours := b.readDuring(st, p[:1], p[:1], page)
-	bare := b.readDuring(st, p[:1], p[1:], barePage)
+	ours := b.readDuring(st, p[0], p[0], page)
+	bare := b.readDuring(st, p[0], p[1], barePage)
 
 	err = b.rounds(ctx, sec, []*stack{st}, ours, bare)
 	b.report.add(bar{
@@ -32,25 +32,17 @@ func (b *bench) readers(ctx context.Context, sec *section) error {
 	return err
 }
 
-func (b *bench) readDuring(st *stack, sellers, readers []*process, page string) contender {
-	o := sale{load: load{
-		subject: "orders with " + page,
-		servers: sellers,
-		conns:   b.opts.conns,
-	}}
+func (b *bench) readDuring(st *stack, seller, reader *process, page string) contender {
+	o := b.sale("orders with "+page, seller)
 
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		o.limit = limit
 		samples, err := st.sell(ctx, o, func(sale string) load {
 			path := strings.Replace(voucherRoute, ":id", sale, 1)
-			return load{
-				subject:  page,
-				servers:  readers,
-				conns:    b.opts.conns / 4,
-				requests: [][]byte{httpRequest(http.MethodGet, path, "", "")},
-				endless:  true,
-				limit:    limit,
-			}
+			l := b.load(page, limit, [][]byte{httpRequest(http.MethodGet, path, "", "")}, reader)
+			l.conns /= 4
+			l.endless = true
+			return l
 		})
 		if err != nil {
 			return nil, err

@@ -35,7 +35,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 
 	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
 
-	if err := b.poll(ctx, sec, st, p, "polls in the lobby", requests); err != nil {
+	if err := b.poll(ctx, sec, st, server, "polls in the lobby", requests); err != nil {
 		return err
 	}
 
@@ -48,7 +48,7 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 		return err
 	}
 
-	if err := b.poll(ctx, sec, st, p, "polls in the line", requests); err != nil {
+	if err := b.poll(ctx, sec, st, server, "polls in the line", requests); err != nil {
 		return err
 	}
 
@@ -82,15 +82,8 @@ func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 	return sales[0], nil
 }
 
-func (b *bench) poll(ctx context.Context, sec *section, st *stack, servers []*process, subject string, requests [][]byte) error {
-	l := load{
-		subject:  subject,
-		servers:  servers,
-		conns:    b.opts.conns,
-		requests: requests,
-		limit:    b.opts.length,
-	}
-	samples, err := st.flood(ctx, l, accepted, "200")
+func (b *bench) poll(ctx context.Context, sec *section, st *stack, server *process, subject string, requests [][]byte) error {
+	samples, err := st.flood(ctx, b.load(subject, b.opts.length, requests, server), accepted, "200")
 	if err != nil {
 		return err
 	}

@@ -98,6 +98,22 @@ func (b *bench) servers(ctx context.Context, kinds ...string) (*stack, []*proces
 	return st, servers, nil
 }
 
+// load returns a load of all connections.
+func (b *bench) load(subject string, limit time.Duration, requests [][]byte, servers ...*process) load {
+	return load{
+		subject:  subject,
+		servers:  servers,
+		conns:    b.opts.conns,
+		requests: requests,
+		limit:    limit,
+	}
+}
+
+// sale returns a run of all connections.
+func (b *bench) sale(subject string, servers ...*process) sale {
+	return sale{load: b.load(subject, 0, nil, servers...)}
+}
+
 func buyers(st *stack, o sale) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
 		o.limit = limit
@@ -111,13 +127,7 @@ const bareSubject = "bare gin"
 // time is over.
 func (b *bench) bare(st *stack, p *process) contender {
 	return func(ctx context.Context, limit time.Duration) ([]*sample, error) {
-		l := load{
-			subject:  bareSubject,
-			servers:  []*process{p},
-			conns:    b.opts.conns,
-			requests: st.requests([]string{st.newest}, false),
-			limit:    limit,
-		}
+		l := b.load(bareSubject, limit, st.requests([]string{st.newest}, false), p)
 		return st.flood(ctx, l, created)
 	}
 }
