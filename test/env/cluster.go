@@ -28,12 +28,7 @@ func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *Re
 	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
 	need(tb, err)
 	stopAtCleanup(tb, s)
-	c := &RedisCluster{RedisCluster: s}
-	for _, n := range s.Nodes {
-		c.Nodes = append(c.Nodes, &Redis{Redis: n})
-	}
-
-	return c
+	return &RedisCluster{RedisCluster: s, Nodes: ofTest(s.Nodes)}
 }
 
 // Client returns a client that is closed at cleanup. It sends every command once and follows redirections, and a
@@ -58,9 +53,7 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	tb.Helper()
 	need(tb, c.RedisCluster.AddReplicas(tb.Context()))
-	for _, n := range c.RedisCluster.Replicas {
-		c.Replicas = append(c.Replicas, &Redis{Redis: n})
-	}
+	c.Replicas = ofTest(c.RedisCluster.Replicas)
 }
 
 // Verdict waits until the replica of node i has taken over its slots.

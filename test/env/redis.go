@@ -24,6 +24,15 @@ type Redis struct {
 	handedOut atomic.Int64 // number of calls of database
 }
 
+func ofTest(nodes []*servers.Redis) []*Redis {
+	all := make([]*Redis, len(nodes))
+	for i, n := range nodes {
+		all[i] = &Redis{Redis: n}
+	}
+
+	return all
+}
+
 // SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
 // whole.
 func SharedRedis(tb testing.TB) *Redis {

@@ -30,12 +30,8 @@ func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisSt
 	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
 	need(tb, err)
 	stopAtCleanup(tb, s)
-	all := &RedisSentinel{RedisSentinel: s, Master: &Redis{Redis: s.Nodes[0]}, Replica: &Redis{Redis: s.Nodes[1]}}
-	for _, n := range s.Sentinels {
-		all.Sentinels = append(all.Sentinels, &Redis{Redis: n})
-	}
-
-	return all
+	nodes := ofTest(s.Nodes)
+	return &RedisSentinel{RedisSentinel: s, Master: nodes[0], Replica: nodes[1], Sentinels: ofTest(s.Sentinels)}
 }
 
 // Verdict waits until a Sentinel names the replica as the master.

@@ -29,6 +29,13 @@ type CodeReceiver struct {
 
 const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
 
+func readSigned(t *testing.T, req *http.Request, message any) {
+	body, err := io.ReadAll(req.Body)
+	assert.NoError(t, err)
+	assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
+	assert.NoError(t, json.Unmarshal(body, message))
+}
+
 // StartCodeReceiver starts a receiver of login codes.
 func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	t.Helper()
@@ -44,16 +51,11 @@ func StartCodeReceiver(t *testing.T) *CodeReceiver {
 }
 
 func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
-	body, err := io.ReadAll(req.Body)
-	assert.NoError(t, err)
-
-	assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
-
 	var in struct {
 		Phone, Code string
 		ExpiresAt   time.Time `json:"expires_at"`
 	}
-	assert.NoError(t, json.Unmarshal(body, &in))
+	readSigned(t, req, &in)
 	assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
 
 	// The server has given up, and may have sent another code.
@@ -126,10 +128,7 @@ func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.R
 		Data struct{ ID string }
 	}
 
-	body, err := io.ReadAll(req.Body)
-	assert.NoError(t, err)
-	assert.NoError(t, webhook.Verify(domain.ParseKeyring(EventsSecret), body, req.Header.Get(webhook.SignatureHeader), time.Now()))
-	assert.NoError(t, json.Unmarshal(body, &event))
+	readSigned(t, req, &event)
 
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
