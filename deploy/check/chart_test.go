@@ -52,7 +52,6 @@ func valuesOf(t *testing.T, file string, changes map[string]any) map[string]any 
 	return loader.MergeMaps(values, changes)
 }
 
-// render returns the objects of the chart by kind.
 func render(t *testing.T, values map[string]any) (map[string]runtime.Object, error) {
 	t.Helper()
 	chart, err := loader.LoadDir(chartDir)

@@ -101,7 +101,6 @@ func safeConfig() Config {
 	}
 }
 
-// refusal returns the log and the error of refuseUnsafe for a configuration.
 func refusal(t *testing.T, cfg Config) (log string, _ error) {
 	t.Helper()
 	cfg = env.Must(cfg.Finish())(t)

@@ -54,7 +54,6 @@ func TestContentHasOneSalePerState(t *testing.T) {
 	}
 }
 
-// shelf is a renewalStore in memory.
 type shelf struct{ vouchers []domain.Voucher }
 
 func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {

@@ -58,7 +58,6 @@ func TestReplicaIsNotReady(t *testing.T) {
 	requireReady(redisChecks(t, cfg))
 }
 
-// redisChecks returns the checks of /readyz of a server with this configuration.
 func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	t.Helper()
 	rdb := env.Must(SharedRedis(cfg))(t)
@@ -89,7 +88,6 @@ func TestStartGivesUp(t *testing.T) {
 // firstEntry is the output of a log, of which it receives a token.
 type firstEntry chan struct{}
 
-// Write implements io.Writer.
 func (f firstEntry) Write(p []byte) (int, error) {
 	select {
 	case f <- struct{}{}:

@@ -48,7 +48,6 @@ func (c *codes) identify(from Asker, phone string) asker {
 	return a
 }
 
-// send requests a code for a new phone and reports whether it is allowed.
 func (c *codes) send(country, address string, known bool) bool {
 	c.phones++
 	phone := fmt.Sprint(c.phones)
@@ -59,7 +58,6 @@ func (c *codes) send(country, address string, known bool) bool {
 	return c.quota.Take(c.t.Context(), codeBuckets(phone, country, c.identify(from, phone))...) == 0
 }
 
-// inOneDay returns the number of codes that addresses get, at once and within a day.
 func (c *codes) inOneDay(country string, address func(i int) string) (atOnce, inAll int) {
 	for hour := range 24 {
 		for refused := 0; refused < 3; {

@@ -15,7 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// sessionTable is a Store of one session that counts its reads.
 type sessionTable struct {
 	Store // nil: the other methods are not called
 

@@ -36,7 +36,6 @@ func TestOrderAfterEvent(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the diagram of the moves into docs/orders.md")
 
-// diagram returns the moves as a Mermaid diagram.
 func diagram() string {
 	var b strings.Builder
 	b.WriteString("```mermaid\nstateDiagram-v2\n  [*] --> " + OrderPendingPayment.String() + ": an order is placed\n")

@@ -133,7 +133,6 @@ func TestTypedCode(t *testing.T) {
 	}
 }
 
-// digitRows returns the digits of every script.
 func digitRows() []string {
 	var digits []rune
 	for r := range rune(unicode.MaxRune) {

@@ -20,7 +20,6 @@ import (
 
 const phone = "13800000001"
 
-// phoneBody is the body of /auth/code.
 func phoneBody(phone string) map[string]string { return map[string]string{"phone": phone} }
 
 func (e *environment) sendCode(phone string) answer {
@@ -28,7 +27,6 @@ func (e *environment) sendCode(phone string) answer {
 	return e.guest().post("/api/v1/auth/code", phoneBody(phone))
 }
 
-// sentView is the body of the answer to /auth/code.
 type sentView struct {
 	LoginID     string `json:"login_id"`
 	ExpiresIn   int    `json:"expires_in"`
@@ -41,14 +39,12 @@ func (e *environment) tryCode(phone, code string) answer {
 	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code})
 }
 
-// credentials returns the body of a login with a new code.
 func (e *environment) credentials(phone string) map[string]string {
 	e.t.Helper()
 	sent := decode[sentView](e.sendCode(phone).want(http.StatusOK))
 	return map[string]string{"phone": phone, "code": e.outbox.code(phone), "login_id": sent.LoginID}
 }
 
-// tryLogin logs in with a login id.
 func (e *environment) tryLogin(phone, code, loginID string) answer {
 	e.t.Helper()
 	return e.guest().post("/api/v1/auth/login", map[string]string{"phone": phone, "code": code, "login_id": loginID})
@@ -59,7 +55,6 @@ func (e *environment) refresh(token string) answer {
 	return e.guest().post("/api/v1/auth/refresh", map[string]string{"refresh_token": token})
 }
 
-// otherCode returns a different code.
 func otherCode(code string) string {
 	n, _ := strconv.Atoi(code)
 	return fmt.Sprintf("%06d", (n+1)%1_000_000)

@@ -29,7 +29,6 @@ type shopView struct {
 	UpdatedAt               string `json:"updated_at"`
 }
 
-// newShop creates a shop.
 func (e *environment) newShop(name string) shopView {
 	e.t.Helper()
 	return decode[shopView](e.admin().post("/api/v1/admin/shops", map[string]string{"name": name}).want(http.StatusCreated))
@@ -81,7 +80,6 @@ func TestInvalidShop(t *testing.T) {
 
 const imagesPath = "/api/v1/admin/images"
 
-// noImage is the id of a picture that does not exist.
 var noImage = strings.Repeat("0", 64)
 
 type imageView struct {
@@ -104,14 +102,12 @@ func form(t testing.TB, files ...string) (body, kind string) {
 	return b.String(), w.FormDataContentType()
 }
 
-// upload sends a picture.
 func (c client) upload(file string) answer {
 	c.t.Helper()
 	body, kind := form(c.t, file)
 	return c.with("Content-Type", kind).post(imagesPath, body)
 }
 
-// aPicture returns a PNG file of the width.
 func aPicture(t testing.TB, width int) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -169,7 +165,6 @@ func TestHostileUploads(t *testing.T) {
 	require.Empty(t, e.dumpOf("images"))
 }
 
-// draft creates the draft of a running sale.
 func (e *environment) draft(change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	return e.sale(5, append(change, func(b map[string]any) {

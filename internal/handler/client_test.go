@@ -26,7 +26,6 @@ import (
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// contract is the document and a router over its paths.
 type contract struct {
 	doc    *openapi3.T
 	router routers.Router
@@ -58,16 +57,13 @@ type client struct {
 	invalid bool // requests violate the document
 }
 
-// guest returns a client that is not logged in.
 func (e *environment) guest() client { return client{t: e.t, env: e} }
 
-// as returns a client with the given access token.
 func (e *environment) as(token string) client { return client{t: e.t, env: e, token: token} }
 
 // bad returns the client for requests that deliberately violate the document. Answers are still validated.
 func (c client) bad() client { c.invalid = true; return c }
 
-// with returns the client with an additional header.
 func (c client) with(name, value string) client {
 	c.header = c.header.Clone()
 	if c.header == nil {
@@ -263,7 +259,6 @@ func checkProblem(t testing.TB, k *contract, schema string, a answer) {
 	}
 }
 
-// answer is the server's answer.
 type answer struct {
 	t      testing.TB
 	what   string // the request, for messages
@@ -272,7 +267,6 @@ type answer struct {
 	body   []byte
 }
 
-// want stops the test if the status differs.
 func (a answer) want(status int) answer {
 	a.t.Helper()
 	require.Equal(a.t, status, a.status, "%s: %s", a.what, a.body)
@@ -287,7 +281,6 @@ func (a answer) problem(status int, code string) problemView {
 	return p
 }
 
-// decode decodes the body as JSON.
 func decode[T any](a answer) T {
 	a.t.Helper()
 	var v T
@@ -312,7 +305,6 @@ type problemView struct {
 	Errors                    []struct{ Field, Detail string }
 }
 
-// fields returns the names of the wrong fields.
 func (p problemView) fields() []string {
 	names := make([]string, len(p.Errors))
 	for i, e := range p.Errors {
@@ -364,7 +356,6 @@ type orderView struct {
 
 func (o orderView) path() string { return "/api/v1/orders/" + o.ID }
 
-// auditEntry is a change in the audit log.
 type auditEntry struct {
 	Actor, Action, Detail string
 	ActorID               string `json:"actor_id"`

@@ -29,7 +29,6 @@ func setCompressible(t *testing.T, limit *rate.Limiter) {
 	t.Cleanup(func() { compressible = saved })
 }
 
-// pagesOf returns a handler that encodes pages.
 func pagesOf() *voucherHandler {
 	return newVoucherHandler(&api{cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))}})
 }
@@ -43,7 +42,6 @@ func rules(characters int) string {
 	return b.String()
 }
 
-// someSales returns sales, newest first.
 func someSales(n int, now time.Time) []domain.Voucher {
 	all := make([]domain.Voucher, n)
 	for i := range all {

@@ -16,13 +16,11 @@ import (
 	"seckill/test/env"
 )
 
-// admissionView is the answer to POST entry.
 type admissionView struct {
 	State, Pass string
 	ExpiresAt   string `json:"expires_at"`
 }
 
-// withPass returns the client with a new pass of the voucher.
 func (c client) withPass(v voucherView) client {
 	c.t.Helper()
 	a := decode[admissionView](c.post(v.path()+"/entry", nil).want(http.StatusOK))
@@ -31,7 +29,6 @@ func (c client) withPass(v voucherView) client {
 	return c.with("X-Entry-Pass", a.Pass)
 }
 
-// passSale publishes a running sale that needs passes.
 func (e *environment) passSale(stock int, change ...func(map[string]any)) voucherView {
 	e.t.Helper()
 	return e.sale(stock, append(change, func(b map[string]any) { b["entry"] = map[string]any{"mode": "pass", "pass_ttl": 20} })...)

@@ -53,7 +53,6 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// exchange is a request that reaches the store.
 type exchange struct {
 	name string
 	do   func() answer

@@ -14,7 +14,6 @@ import (
 	"seckill/test/env"
 )
 
-// clock is a time that tests advance.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -35,7 +34,6 @@ type userLocks struct {
 
 func newUserLocks() *userLocks { return &userLocks{held: map[int64]bool{}} }
 
-// TryDo implements lane.UserLocks.
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
 	if err := l.take(userID); err != nil {
 		return err
@@ -63,7 +61,6 @@ func (l *userLocks) release(userID int64) {
 	delete(l.held, userID)
 }
 
-// free reports whether no lock is held.
 func (l *userLocks) free() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +82,6 @@ func newIDs() *ids {
 	return i
 }
 
-// NextN implements lane.IDs.
 func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 	block := make([]int64, n)
 	for k := range block {
@@ -94,16 +90,13 @@ func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 	return block, nil
 }
 
-// Skip implements lane.IDs.
 func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
 
-// outbox stores the sent login codes.
 type outbox struct {
 	mu    sync.Mutex
 	codes map[string]string
 }
 
-// SendCode is an auth.CodeSender.
 func (o *outbox) SendCode(_ context.Context, phone, code string, _ time.Time) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,29 +110,24 @@ func (o *outbox) code(phone string) string {
 	return o.codes[phone]
 }
 
-// all returns the last code of each phone.
 func (o *outbox) all() map[string]string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.codes)
 }
 
-// usedSolutions remembers the used solutions.
 type usedSolutions struct{ ids sync.Map }
 
-// UseUp implements entry.UsedSolutions.
 func (u *usedSolutions) UseUp(_ context.Context, id string, _ time.Duration) (bool, error) {
 	_, used := u.ids.LoadOrStore(id, true)
 	return !used, nil
 }
 
-// GiveBack implements entry.UsedSolutions.
 func (u *usedSolutions) GiveBack(_ context.Context, id string) error {
 	u.ids.Delete(id)
 	return nil
 }
 
-// logBuffer stores the log.
 type logBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -186,7 +174,6 @@ func (db *faultyDB) fail(f func() error) {
 	db.faults.Before(func(string) error { return f() })
 }
 
-// failFrom makes the n-th and all later statements fail.
 func (db *faultyDB) failFrom(n int64) {
 	var statements atomic.Int64
 	db.fail(func() error {

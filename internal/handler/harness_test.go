@@ -106,10 +106,8 @@ type setup struct {
 // shanghai is the zone of times without a zone. It has had no daylight saving time since 1991.
 var shanghai = time.FixedZone("Asia/Shanghai", 8*60*60)
 
-// option changes the wiring.
 type option = func(*setup)
 
-// configured changes the configuration of the handlers.
 func configured(change func(*handler.Config)) option { return func(s *setup) { s.change = change } }
 
 // eachDatabase runs a test on SQLite, and at level full on each database server. It is for tests whose statements differ
@@ -279,7 +277,6 @@ func (e *environment) leaks() (found []string) {
 	return found
 }
 
-// newMonitor starts the monitor of the live statistics.
 func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
 	queued := queue != nil
 	e.saleSubscribers = salestats.NewSubscribers()
@@ -304,7 +301,6 @@ func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore
 	return counters, monitor
 }
 
-// login logs a phone in with a new code.
 func (e *environment) login(phone string) client {
 	e.t.Helper()
 	l := decode[loginView](e.guest().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK))
@@ -313,7 +309,6 @@ func (e *environment) login(phone string) client {
 
 func (e *environment) admin() client { e.t.Helper(); return e.login(adminPhone) }
 
-// buyer logs in the n-th buyer.
 func (e *environment) buyer(n int) client { e.t.Helper(); return e.login(fmt.Sprintf("138%08d", n)) }
 
 // staff gives a phone a role, in some shops or in all, and logs it in.
@@ -343,7 +338,6 @@ func (e *environment) sale(stock int, change ...func(map[string]any)) voucherVie
 	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", body).want(http.StatusCreated))
 }
 
-// normal publishes a voucher that is always on sale.
 func (e *environment) normal() voucherView {
 	e.t.Helper()
 	return decode[voucherView](e.admin().post("/api/v1/admin/vouchers", map[string]any{
@@ -351,7 +345,6 @@ func (e *environment) normal() voucherView {
 	}).want(http.StatusCreated))
 }
 
-// stock returns the units left in the database.
 func (e *environment) stock(voucherID string) int64 {
 	e.t.Helper()
 	id := mustID(e.t, voucherID)
@@ -374,7 +367,6 @@ func (e *environment) exec(statement string, args ...any) {
 	require.NoError(e.t, err)
 }
 
-// checkInvariants checks the invariants of every sale in the database.
 func (e *environment) checkInvariants() {
 	e.t.Helper()
 	totals, err := e.store.SaleTotals(context.Background())
@@ -389,7 +381,6 @@ var tables = []string{
 	"stock_changes", "payments", "audit_log", "idempotency_keys",
 }
 
-// dump returns every row of every table as text, for comparisons.
 func (e *environment) dump() string { e.t.Helper(); return e.dumpOf(tables...) }
 
 func (e *environment) dumpOf(tables ...string) string {

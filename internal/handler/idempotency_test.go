@@ -16,7 +16,6 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// key returns the client with an Idempotency-Key.
 func (c client) key(name string) client { return c.with(keyHeader, name) }
 
 // same requires that the answer is a replay of first, to the byte.
@@ -30,7 +29,6 @@ func (a answer) same(first answer) {
 	require.Equal(a.t, "true", a.header.Get("Idempotency-Replayed"), a.what)
 }
 
-// keyed is a POST that changes something and can be sent repeatedly with a key.
 type keyed struct {
 	name   string
 	status int

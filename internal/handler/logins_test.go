@@ -21,7 +21,6 @@ import (
 
 const operatorPhone = "13900000002"
 
-// app is the authenticator app of a user.
 type app struct {
 	e   *environment
 	key *otp.Key
@@ -235,7 +234,6 @@ func behindProxy(s *setup) {
 	s.change = func(c *handler.Config) { c.TrustedProxies = []string{"127.0.0.1"} }
 }
 
-// at returns the client at an address.
 func (c client) at(address string) client { return c.with("X-Forwarded-For", address) }
 
 // person is a client at an address that stores cookies and login ids like a page, or like an app without cookies.

@@ -55,7 +55,6 @@ func (e *environment) overdue(o orderView) {
 	e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", past, o.ID)
 }
 
-// close closes overdue orders and returns their number.
 func (e *environment) close() int {
 	e.t.Helper()
 	closer := &service.Closer{Store: e.store, Returns: e.returns}
@@ -70,7 +69,6 @@ type attempt struct {
 	do   func(t *testing.T, c client, p paidView, allowed bool)
 }
 
-// userAttempt returns an attempt by a request of the order's owner.
 func userAttempt(action string) attempt {
 	return attempt{action, func(_ *testing.T, c client, p paidView, allowed bool) {
 		wantAllowed(c.post(p.Order.path()+"/"+action, nil), allowed)
@@ -168,7 +166,6 @@ func TestEveryMove(t *testing.T) {
 	})
 }
 
-// life returns the rows about the life of orders as text.
 func (e *environment) life() string {
 	e.t.Helper()
 	return e.dumpOf("voucher_orders", "payments", "seckill_vouchers", "stock_changes", "audit_log")
@@ -243,7 +240,6 @@ func TestEveryNotice(t *testing.T) {
 	})
 }
 
-// notifyAndCheck sends a notice and checks its effects.
 func (e *environment) notifyAndCheck(t *testing.T, c client, p paidView, n notice, want effect) {
 	t.Helper()
 	before := e.life()

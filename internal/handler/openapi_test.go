@@ -62,7 +62,6 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 
 var tableRoute = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| ")
 
-// hmdpRoutes returns the routes in the table of docs/hmdp.md.
 func hmdpRoutes(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/hmdp.md")
@@ -298,7 +297,6 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 	}
 }
 
-// testNames returns the names of the tests of this package.
 func testNames(t *testing.T) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob("*_test.go")
@@ -352,7 +350,6 @@ func TestDocumentHasExamples(t *testing.T) {
 	}
 }
 
-// codesIn returns the codes that a problem's schema allows.
 func codesIn(s *openapi3.Schema) []string {
 	var all []string
 	for _, one := range slices.Concat(s.OneOf, s.AnyOf) {

@@ -228,7 +228,6 @@ type reconcileView struct {
 	LeftOut int64 `json:"left_out"`
 }
 
-// gateKey returns a Redis key of the voucher's gate.
 func (v voucherView) gateKey(t testing.TB, name string) string {
 	return strings.TrimSuffix(admission.Streams()[v.number()%16], "orders") + v.ID + ":" + name
 }
@@ -272,7 +271,6 @@ func TestReconcileRoutes(t *testing.T) {
 	assert.Equal(t, rows(before, "voucher_orders"), rows(e.dump(), "voucher_orders"), "the database is unchanged")
 }
 
-// rows returns the lines of one table.
 func rows(dump, table string) (kept []string) {
 	for line := range strings.Lines(dump) {
 		if strings.HasPrefix(line, table+" ") {

@@ -16,7 +16,6 @@ import (
 	"seckill/internal/service"
 )
 
-// place buys one unit and returns the order.
 func (c client) place(v voucherView) orderView {
 	c.t.Helper()
 	return decode[orderView](c.post(v.orders(), nil).want(http.StatusCreated))
@@ -139,7 +138,6 @@ func TestOrdersBelongToTheirOwner(t *testing.T) {
 	}
 }
 
-// with returns a change of a voucher's body.
 func with(field string, value any) func(map[string]any) {
 	return func(b map[string]any) { b[field] = value }
 }
@@ -243,7 +241,6 @@ func TestPayTimeoutOfQueuedOrder(t *testing.T) {
 	assert.Equal(t, "2026-11-11T12:01:00Z", decode[orderView](e.buyer(2).get(orderPath(later)).want(http.StatusOK)).ExpiresAt)
 }
 
-// boughtView is what an order says that it is for.
 type boughtView struct {
 	Title    string
 	SubTitle string `json:"sub_title"`
@@ -255,7 +252,6 @@ type boughtView struct {
 	ValidUntil string `json:"valid_until"`
 }
 
-// describedOrder is an order with what it is for.
 type describedOrder struct {
 	ID string
 	boughtView

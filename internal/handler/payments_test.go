@@ -58,7 +58,6 @@ func (b *bank) Refund(_ context.Context, p domain.Payment) error {
 	return nil
 }
 
-// notice is a notice of the bank about a payment.
 type notice map[string]any
 
 func (e *environment) noticeOf(p paymentView, o orderView, status string) notice {
@@ -95,13 +94,11 @@ type paidView struct {
 	Payment paymentView `json:"payment"`
 }
 
-// pay starts the payment of an order.
 func (c client) pay(o orderView) paidView {
 	c.t.Helper()
 	return decode[paidView](c.post(o.path()+"/pay", nil).want(http.StatusOK))
 }
 
-// paid buys a unit and pays for it.
 func (c client) paid(v voucherView) paidView {
 	c.t.Helper()
 	p := c.pay(c.place(v))
@@ -109,7 +106,6 @@ func (c client) paid(v voucherView) paidView {
 	return p
 }
 
-// payments returns the statuses of an order's payments.
 func (c client) payments(o orderView) []string {
 	c.t.Helper()
 	var list []string
@@ -460,7 +456,6 @@ func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
 	assert.Equal(t, "refunded", buyer.status(last))
 }
 
-// dueNow makes all refunds due.
 func (e *environment) dueNow() {
 	e.t.Helper()
 	e.exec("UPDATE payments SET next_try_at = created_at WHERE next_try_at IS NOT NULL")

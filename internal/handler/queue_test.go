@@ -76,7 +76,6 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	return q
 }
 
-// waiting returns the entries of all streams.
 func (q *queueEnv) waiting() []domain.StreamEntry {
 	q.t.Helper()
 	var all []domain.StreamEntry
@@ -92,7 +91,6 @@ func (q *queueEnv) waiting() []domain.StreamEntry {
 	return all
 }
 
-// work commits all waiting entries.
 func (q *queueEnv) work() {
 	q.t.Helper()
 	for _, p := range q.waiting() {
@@ -100,7 +98,6 @@ func (q *queueEnv) work() {
 	}
 }
 
-// workOne commits the oldest waiting entry.
 func (q *queueEnv) workOne() {
 	q.t.Helper()
 	q.commit(q.waiting()[0])
@@ -119,7 +116,6 @@ func (q *queueEnv) commit(p domain.StreamEntry) {
 	q.settle(p, domain.End{})
 }
 
-// deadLetter dead-letters all waiting entries.
 func (q *queueEnv) deadLetter(reason string) {
 	q.t.Helper()
 	for _, p := range q.waiting() {
@@ -128,7 +124,6 @@ func (q *queueEnv) deadLetter(reason string) {
 	}
 }
 
-// settle settles all reservations of an entry with the same outcome.
 func (q *queueEnv) settle(p domain.StreamEntry, end domain.End) {
 	q.t.Helper()
 	p.Ends = slices.Repeat([]domain.End{end}, len(p.Admissions))
@@ -140,7 +135,6 @@ type queuedView struct {
 	Status  string
 }
 
-// queue reserves one unit and returns the order's id.
 func (c client) queue(v voucherView) string {
 	c.t.Helper()
 	return decode[queuedView](c.post(v.orders(), nil).want(http.StatusAccepted)).OrderID

@@ -21,7 +21,6 @@ import (
 	"seckill/internal/sale/entry"
 )
 
-// securityEvents returns how often an event was counted.
 func (e *environment) securityEvents(event string) int {
 	e.t.Helper()
 	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
@@ -37,7 +36,6 @@ func (e *environment) securityEvents(event string) int {
 	return 0
 }
 
-// securityLines returns the log lines of an event.
 func (e *environment) securityLines(event string) (lines []map[string]any) {
 	for _, l := range e.logs.of("INFO") {
 		if l["msg"] == "security" && l["event"] == event {

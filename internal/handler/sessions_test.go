@@ -22,7 +22,6 @@ const (
 // browser returns a client in cookie mode, like the storefront.
 func (e *environment) browser() client { return e.guest().with("X-Refresh-Token", "cookie") }
 
-// withCookie returns the client with these cookies instead of others.
 func (c client) withCookie(cookies ...*http.Cookie) client {
 	var pairs []string
 	for _, cookie := range cookies {
@@ -31,7 +30,6 @@ func (c client) withCookie(cookies ...*http.Cookie) client {
 	return c.with("Cookie", strings.Join(pairs, "; "))
 }
 
-// cookie returns the refresh cookie that the answer sets.
 func (a answer) cookie() *http.Cookie { a.t.Helper(); return a.cookieNamed(refreshCookie) }
 
 // cookieNamed returns the cookie with this name, or with its __Host- form, that the answer sets once in one form.
@@ -50,7 +48,6 @@ func (a answer) cookieNamed(name string) *http.Cookie {
 	return set[name]
 }
 
-// loginBrowser logs the phone in, in cookie mode.
 func (e *environment) loginBrowser() answer {
 	e.t.Helper()
 	return e.browser().post("/api/v1/auth/login", e.credentials(phone)).want(http.StatusOK)
@@ -176,7 +173,6 @@ func TestCookiesOverTLS(t *testing.T) {
 	}
 }
 
-// goodClaims returns the claims of a valid token.
 func (e *environment) goodClaims(userID string) jwt.MapClaims {
 	return jwt.MapClaims{
 		"iss": "seckill", "aud": "seckill", "sub": userID, "sid": "00112233445566778899aabbccddeeff", "role": "admin",

@@ -76,7 +76,6 @@ func TestRolesAsDocumented(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// requestView is a request in the audit log.
 type requestView struct {
 	ID, ActorID, Role, Method, Route, Target, Network string
 	Actor                                             string
@@ -176,7 +175,6 @@ func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 	require.Empty(t, list)
 }
 
-// brokenAudit is an audit log that cannot be written.
 type brokenAudit struct{ handler.Store }
 
 func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
@@ -368,7 +366,6 @@ func (p *manyPayments) ListPayments(_ context.Context, page domain.Page) ([]doma
 	return make([]domain.SalePayment, page.Limit), nil
 }
 
-// from replaces the payments of an environment.
 func (p *manyPayments) from(cfg *handler.Config) {
 	p.Store = cfg.Store
 	cfg.Store = p

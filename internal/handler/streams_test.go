@@ -21,7 +21,6 @@ import (
 	"seckill/internal/kit/loop"
 )
 
-// stream is an open event stream.
 type stream struct {
 	t     *testing.T
 	lines *bufio.Scanner
@@ -29,7 +28,6 @@ type stream struct {
 	retry string // the pause that the server gave, in milliseconds
 }
 
-// event is one event of a stream.
 type event struct {
 	Kind, ID string
 	Data     []byte
@@ -42,7 +40,6 @@ func (c client) watch(t *testing.T, o orderView, last string) (*stream, *http.Re
 	return c.follow(t, o.path()+"/events", last)
 }
 
-// follow opens the stream at path.
 func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -232,7 +229,6 @@ func TestMovesIncreaseProgress(t *testing.T) {
 	}
 }
 
-// runRooms runs the waiting rooms until the end of the test.
 func (e *environment) runRooms() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -270,7 +266,6 @@ func newStreamRig(t *testing.T) *streamRig {
 	return r
 }
 
-// open opens the streams with a token and reads their first events.
 func (r *streamRig) open(e *environment, token string) map[string]*stream {
 	r.t.Helper()
 	streams := r.connect(e, token)
@@ -282,7 +277,6 @@ func (r *streamRig) open(e *environment, token string) map[string]*stream {
 	return streams
 }
 
-// connect opens the streams of the order, the room and the sale with a token.
 func (r *streamRig) connect(e *environment, token string) map[string]*stream {
 	r.t.Helper()
 	c, streams := e.as(token), map[string]*stream{}
@@ -296,7 +290,6 @@ func (r *streamRig) connect(e *environment, token string) map[string]*stream {
 	return streams
 }
 
-// tokenFor returns an access token of a session of the user, which expires after ttl.
 func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 	r.t.Helper()
 	tokens, err := auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now)

@@ -99,7 +99,6 @@ func order(id string) rush.Order {
 	return rush.Order{ID: id, VoucherID: "7", Status: "pending_payment"}
 }
 
-// honest sells to a and b, and answers c with sold_out.
 func honest() *fakeServer {
 	return &fakeServer{
 		held: map[string][]rush.Order{"a": {order("1")}, "b": {order("2")}},

@@ -19,10 +19,8 @@ import (
 	"seckill/test/env"
 )
 
-// anyCode accepts every code.
 func anyCode(*auth.LoginRequest) bool { return true }
 
-// noFactor confirms logins without a second factor.
 func noFactor(domain.User, *auth.SecondFactor) (bool, error) { return false, nil }
 
 // sendCode stores a login request for a phone and returns a guess at its code.
@@ -297,7 +295,6 @@ func TestSessionUser(t *testing.T) {
 	})
 }
 
-// login opens a session for a phone at a time.
 func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.User {
 	t.Helper()
 	g := sendCode(t, s, phone)

@@ -89,7 +89,6 @@ func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 	})
 }
 
-// passOrder returns an order with the pass of a round, of a sale in which a user may have that many orders.
 func passOrder(round uint32, id, user, voucher int64, limit int) domain.NewOrder {
 	return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Round: round}
 }
@@ -149,7 +148,6 @@ type passRace struct {
 	purchase, other domain.NewOrder
 }
 
-// newPassRace places the earlier orders of a user in a new sale of 20 units.
 func newPassRace(t *testing.T, s *Store) *passRace {
 	v := newSale(t, s, 20, 3)
 	at := v.ID * 10
@@ -173,7 +171,6 @@ func (r *passRace) end(o domain.NewOrder) {
 	env.Must(cancel(r.t.Context(), r.s, o.UserID, o.ID, now))(r.t)
 }
 
-// usePass buys with the pass of the purchase.
 func (r *passRace) usePass() {
 	r.end(r.earlier[0])
 	placed := r.place(r.other)

@@ -18,7 +18,6 @@ import (
 	"seckill/test/env"
 )
 
-// endLifetime sets the end of the lifetime of a key to d ago.
 func (s *Store) endLifetime(t *testing.T, key string, d time.Duration) {
 	t.Helper()
 	update := "UPDATE idempotency_keys SET expires_at = " + fmt.Sprintf(s.db.Syntax().InMillis, -d.Milliseconds()) + " WHERE idem_key = ?"
@@ -267,7 +266,6 @@ func TestMaxKeysPerUser(t *testing.T) {
 	})
 }
 
-// addKeys stores n answered keys.
 func addKeys(t *testing.T, s *Store, n int, key func(i int) keyRow) {
 	t.Helper()
 	k := s.db.Syntax()
@@ -294,13 +292,11 @@ func newClaim(user int64, key, body string) *domain.Claim {
 	return c
 }
 
-// endLease moves the end of the lease of a key into the past.
 func (s *Store) endLease(t *testing.T, key string) {
 	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET locked_until = created_at WHERE idem_key = ?", []byte(key)).Error)
 }
 
-// vouchersTitled returns the ids of the vouchers with a title.
 func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
 	t.Helper()
 	require.NoError(t, s.db.Reader(t.Context()).Table("vouchers").Where("title = ?", title).Pluck("id", &ids).Error)

@@ -15,7 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// manyOrders is the size of a large sale.
 const manyOrders = 1_000_000
 
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders
@@ -116,7 +115,6 @@ func sellAll(t *testing.T, dsn string, sale int64) {
 	)
 }
 
-// orderIndexes returns the indexes of the orders with their columns.
 func orderIndexes(t *testing.T, s *Store) (indexes []string) {
 	t.Helper()
 	require.NoError(t, s.db.Reader(t.Context()).Raw(`SELECT CONCAT_WS(' ', index_name, seq_in_index, column_name) FROM information_schema.statistics
@@ -124,7 +122,6 @@ func orderIndexes(t *testing.T, s *Store) (indexes []string) {
 	return indexes
 }
 
-// checksum returns the number of orders of a sale and the sum of their contents.
 func checksum(t *testing.T, s *Store, sale int64) (sums [2]int64) {
 	t.Helper()
 	require.NoError(t, s.db.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
@@ -134,7 +131,6 @@ func checksum(t *testing.T, s *Store, sale int64) (sums [2]int64) {
 	return sums
 }
 
-// buyers count what buyers do.
 type buyers struct{ placed, read, refused atomic.Int64 }
 
 // run places and reads orders until ctx ends. ErrUnavailable is the only error that a buyer may get.

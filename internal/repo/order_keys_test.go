@@ -218,7 +218,6 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 	})
 }
 
-// rowReads returns how many rows and index entries the server reads during fn.
 func (s *Store) rowReads(t *testing.T, fn func(tx *gorm.DB)) (n int) {
 	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Transaction(func(tx *gorm.DB) error {

@@ -102,7 +102,6 @@ func TestCountOrdersHasNoIOTimeout(t *testing.T) {
 	})
 }
 
-// manyRows is the number of rows of each list in TestPagesAtDepth.
 const manyRows = 100_000
 
 // A page of a list costs as many rows at its end as at its beginning, with and without the filters of the console.

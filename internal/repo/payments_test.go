@@ -286,7 +286,6 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 	})
 }
 
-// refundOf returns a refund at the buyer's request.
 func refundOf(o domain.Order, at time.Time) domain.OrderMove {
 	return domain.OrderMove{OrderID: o.ID, By: domain.Actor{Kind: domain.ActorBuyer, ID: o.UserID}, At: at}
 }

@@ -15,7 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// outcomes describes the results of a batch, with one string per order.
 func outcomes(placed []domain.Placed) []string {
 	words := make([]string, len(placed))
 	for i, p := range placed {
@@ -237,7 +236,6 @@ func TestConcurrentBatchesOfSeveralSales(t *testing.T) {
 	})
 }
 
-// poison makes the database refuse all orders of a user.
 func poison(t *testing.T, s *Store, user int64) {
 	t.Helper()
 	text := map[string]string{

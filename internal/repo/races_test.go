@@ -47,13 +47,11 @@ func overdueOrder(id, user, voucher int64) domain.Order {
 	return o
 }
 
-// place places one order that must succeed.
 func place(t *testing.T, s *Store, o domain.Order) {
 	t.Helper()
 	env.Must(placeOrder(t.Context(), s, o, 1))(t)
 }
 
-// begin begins the payment of an order.
 func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Payment, error) {
 	_, p, err := s.BeginPayment(ctx, nil, o.UserID, domain.Payment{
 		OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
@@ -61,12 +59,10 @@ func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Pa
 	return p, err
 }
 
-// notice returns the notice of a successful payment of an order.
 func notice(o domain.Order, ref string) domain.PaymentNotice {
 	return domain.PaymentNotice{Ref: ref, OrderID: o.ID, Amount: o.Amount, Result: domain.PaymentSucceeded}
 }
 
-// pay pays for a pending order.
 func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 	t.Helper()
 	env.Must(begin(t.Context(), s, o, ref))(t)
@@ -75,7 +71,6 @@ func pay(t *testing.T, s *Store, o domain.Order, ref string) domain.Payment {
 	return settled.Payment
 }
 
-// auditTrail returns the actors and actions in the audit log of an order, the oldest first.
 func auditTrail(t *testing.T, s *Store, order int64) []string {
 	t.Helper()
 	entries := env.Must(s.AuditLog(t.Context(), domain.AuditFilter{OrderID: order, Page: domain.Page{Limit: 99}}))(t)
@@ -86,7 +81,6 @@ func auditTrail(t *testing.T, s *Store, order int64) []string {
 	return actions
 }
 
-// finishDueRefunds finishes all due refunds and returns the orders that became refunded.
 func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 	t.Helper()
 	for {

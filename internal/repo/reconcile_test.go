@@ -11,7 +11,6 @@ import (
 	"seckill/test/env"
 )
 
-// noneOverdue are the times at which no order is overdue.
 var noneOverdue = domain.OverdueSince{}
 
 func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.SaleFacts {
@@ -26,7 +25,6 @@ func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {
 	}
 }
 
-// damage changes rows directly in the database.
 func damage(t *testing.T, s *Store, query string, args ...any) {
 	t.Helper()
 	env.Must(s.Pools()["write"].ExecContext(t.Context(), query, args...))(t)

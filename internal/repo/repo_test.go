@@ -16,7 +16,6 @@ import (
 
 func TestMain(m *testing.M) { env.Main(m) }
 
-// onEach runs a test on every database.
 func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
@@ -26,7 +25,6 @@ func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
-// openStore opens the database of a server.
 func openStore(t *testing.T, dsn string) *Store {
 	t.Helper()
 	s := env.Must(OpenMySQL(dsn))(t)
@@ -57,7 +55,6 @@ func newOrder(id, user, voucher int64) domain.Order {
 	}
 }
 
-// offered returns orders of what the voucher says now.
 func offered(t *testing.T, s *Store, v *domain.Voucher, orders ...domain.Order) []domain.Order {
 	t.Helper()
 	offer := domain.NewOffer(v, "a shop")
@@ -68,17 +65,14 @@ func offered(t *testing.T, s *Store, v *domain.Voucher, orders ...domain.Order) 
 	return orders
 }
 
-// admin is the actor of voucher changes in the tests.
 var admin = domain.Actor{Kind: domain.ActorAdmin, ID: 1}
 
-// cancel cancels an order for its user.
 func cancel(ctx context.Context, s *Store, user, id int64, at time.Time) (domain.Order, error) {
 	return s.MoveOrder(ctx, domain.OrderMove{
 		Move: domain.MoveCancel, OrderID: id, By: domain.Actor{Kind: domain.ActorBuyer, ID: user}, At: at,
 	})
 }
 
-// withLimit returns the orders as new orders with a limit per user.
 func withLimit(limit int, orders []domain.Order) []domain.NewOrder {
 	all := make([]domain.NewOrder, len(orders))
 	for i, o := range orders {
@@ -87,7 +81,6 @@ func withLimit(limit int, orders []domain.Order) []domain.NewOrder {
 	return all
 }
 
-// placeOrder places one order.
 func placeOrder(ctx context.Context, s *Store, o domain.Order, limit int) (domain.Order, error) {
 	placed := s.PlaceOrders(ctx, withLimit(limit, []domain.Order{o}))[0]
 	return placed.Order, placed.Err

@@ -23,14 +23,12 @@ func onEachWithSale(t *testing.T, fn func(t *testing.T, s *Store)) {
 	})
 }
 
-// endSale stores the sale of a voucher that ends at a time.
 func endSale(t *testing.T, s *Store, voucherID int64, at time.Time) {
 	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, "+
 		"created_at, updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, at, now, now).Error)
 }
 
-// room reads the room of voucher 1.
 func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
 	t.Helper()
 	rooms, now, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
@@ -305,19 +303,16 @@ func TestPostponedRoomDoesNotStart(t *testing.T) {
 	})
 }
 
-// leave gives up places.
 func leave(t *testing.T, s *Store, places ...domain.RoomPlace) {
 	t.Helper()
 	require.NoError(t, s.LeaveRoom(t.Context(), 1, places))
 }
 
-// join returns the number of a user's place.
 func join(t *testing.T, s *Store, user, lost int64) uint32 {
 	t.Helper()
 	return env.Must(s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: user, Lost: lost}}))(t)[0]
 }
 
-// takePlace stores a cancelled order of a user.
 func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
 	t.Helper()
 	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders "+

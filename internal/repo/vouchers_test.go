@@ -14,7 +14,6 @@ import (
 	"seckill/test/env"
 )
 
-// change changes a voucher as an admin.
 func change(t *testing.T, s *Store, id int64, change func(v *domain.Voucher)) domain.Voucher {
 	t.Helper()
 	return env.Must(s.ChangeVoucher(t.Context(), id, admin, func(v *domain.Voucher) (string, error) {

@@ -14,7 +14,6 @@ import (
 	"seckill/test/env"
 )
 
-// voucherDB is a database of vouchers that counts its reads.
 type voucherDB struct {
 	VoucherStore
 	vouchers   []domain.Voucher

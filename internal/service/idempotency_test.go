@@ -99,14 +99,12 @@ func (m *memKeys) NoteResource(ctx context.Context, c *domain.Claim, id int64, _
 
 func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.fault(ctx) }
 
-// set changes the store with the mutex held.
 func (m *memKeys) set(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change()
 }
 
-// keyOutcomes records the observed outcomes.
 type keyOutcomes struct {
 	mu   sync.Mutex
 	seen []string
@@ -127,7 +125,6 @@ var (
 	retryAnswer = domain.Answer{Status: http.StatusServiceUnavailable, RetryAfter: "1", Transient: true}
 )
 
-// answerWith returns a run that counts its calls and returns a.
 func answerWith(a domain.Answer, runs *atomic.Int64) func(context.Context, *domain.Claim) domain.Answer {
 	return func(context.Context, *domain.Claim) domain.Answer { runs.Add(1); return a }
 }

@@ -38,7 +38,6 @@ var (
 	earlier = domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
 )
 
-// requireReplay requires that a repeated request returns an order that was placed before.
 func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
 	t.Helper()
 	o, replayed, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
@@ -346,7 +345,6 @@ func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
 }
 
-// ticketQueue is a Queue with tickets of one user.
 type ticketQueue struct {
 	ReservationStore
 	store

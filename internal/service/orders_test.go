@@ -33,7 +33,6 @@ func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) 
 
 func (s *store) Holders(context.Context, int64, int) ([]int64, error) { return s.users() }
 
-// laneFunc is a Lane that calls a function.
 type laneFunc func(ctx context.Context, p domain.Purchase) (domain.Order, error)
 
 func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
@@ -41,12 +40,10 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 	return o, false, err
 }
 
-// newOrders returns a service with one voucher. It allows maxInFlight concurrent purchases.
 func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
 	return newOrdersOf(t, func() (domain.Voucher, error) { return v, nil }, maxInFlight, lane, change...)
 }
 
-// newOrdersOf is newOrders with a voucher that is read by a function.
 func newOrdersOf(t *testing.T, load func() (domain.Voucher, error), maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
 	cfg := OrdersConfig{
 		Unpaid: noLimits{},
@@ -110,7 +107,6 @@ func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 	})
 }
 
-// noLimits does not limit unpaid orders.
 type noLimits struct{}
 
 func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }
@@ -167,7 +163,6 @@ func TestListDuringCommit(t *testing.T) {
 	}
 }
 
-// failingOrderStore is a store whose reads fail with err.
 type failingOrderStore struct {
 	noOffers
 	err   error
@@ -179,7 +174,6 @@ func (s *failingOrderStore) Order(context.Context, int64, int64) (domain.Order, 
 	return domain.Order{}, s.err
 }
 
-// queueWithTickets is a Queue with a ticket of every order.
 type queueWithTickets struct{ ReservationStore }
 
 func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (domain.Ticket, error) {

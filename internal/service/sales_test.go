@@ -17,7 +17,6 @@ import (
 	"seckill/test/env"
 )
 
-// loader is a SaleLoader that counts its reads.
 type loader struct {
 	reads atomic.Int64
 	load  func(ctx context.Context) (domain.Voucher, error)
@@ -189,7 +188,6 @@ func TestSalesPublishesOwnChanges(t *testing.T) {
 	require.Equal(t, []int64{2}, published, "a change by another process is not published again")
 }
 
-// soldOutOrders returns a service whose snapshot shows no stock.
 func soldOutOrders(t *testing.T, st *store) *Orders {
 	none := func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }
 	return newOrders(t, openSale(0), 1, none, func(c *OrdersConfig) { c.Store = st })

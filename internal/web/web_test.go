@@ -292,7 +292,6 @@ func TestPagesLoadOneScript(t *testing.T) {
 	}
 }
 
-// chineseText matches a line of the Chinese texts of a module.
 var chineseText = regexp.MustCompile(`(?m)^  "?([\w.]+)"?: "(.*)",$`)
 
 // TestChineseTextsAreChinese finds texts that were left in English. A text may consist of signs, values and names.

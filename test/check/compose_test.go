@@ -36,7 +36,6 @@ func read(t *testing.T, path ...string) string {
 // compose loads docker-compose.yml with all profiles and the output of env.sh for a demo as .env, like `docker compose`.
 func compose(t *testing.T) *types.Project { t.Helper(); return composeWith(t, "demo") }
 
-// composeWith is compose with these arguments of env.sh.
 func composeWith(t *testing.T, args ...string) *types.Project {
 	t.Helper()
 	dotenv, err := exec.Command("sh", append([]string{filepath.Join(root, "deploy/env.sh")}, args...)...).Output()
@@ -310,7 +309,6 @@ func TestChartHasAllSettings(t *testing.T) {
 	}
 }
 
-// configured returns the variables of the program's settings.
 func configured(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}

@@ -36,7 +36,6 @@ func (r *receiver) post(_ context.Context, body []byte) error {
 	return nil
 }
 
-// types returns the types and keys of the posts, and forgets them.
 func (r *receiver) types() []string {
 	var all []string
 	for _, m := range r.posts {

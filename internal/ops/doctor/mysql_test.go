@@ -34,7 +34,6 @@ func examine(t *testing.T, groups ...Group) map[string]Finding {
 	return examineWithin(t, longDeadline, groups...)
 }
 
-// examineWithin is examine with the given deadline for each check.
 func examineWithin(t *testing.T, limit time.Duration, groups ...Group) map[string]Finding {
 	t.Helper()
 	found := map[string]Finding{}
@@ -64,7 +63,6 @@ func want(t *testing.T, found map[string]Finding, statuses map[string]Status) {
 	}
 }
 
-// allGood requires that all checks are OK.
 func allGood(t *testing.T, found map[string]Finding) {
 	t.Helper()
 	for name, f := range found {

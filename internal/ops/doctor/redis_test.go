@@ -212,7 +212,6 @@ func literalKeys(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) e
 
 var literalKey = regexp.MustCompile(`redis\.call\('\w+', KEYS\[`)
 
-// refusal is an error reply.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

@@ -54,7 +54,6 @@ func newFakeSale(t *testing.T) *fakeSale {
 	return w
 }
 
-// build rebuilds the gate from the facts and the stream.
 func (w *fakeSale) build() {
 	v := domain.GateView{Queue: w.view.Queue, Letters: w.view.Letters}
 	v.Buyers = slices.Clone(w.facts.Holders)
@@ -217,7 +216,6 @@ var gateDamage = map[string]struct {
 	"unreadable": {KindGateBroken, nil, 0, func(w *fakeSale) { w.view.Unreadable = 2 }},
 }
 
-// admit adds an order to the gate.
 func (w *fakeSale) admit(h domain.Holder) {
 	w.view.Buyers = append(w.view.Buyers, h)
 	w.view.Level.Stock--
@@ -233,5 +231,4 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
-// held returns an active order of a user.
 func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }

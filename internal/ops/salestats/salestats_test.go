@@ -56,7 +56,6 @@ func (s *monitorStore) CountSale(ctx context.Context, _ int64) (SaleCount, error
 	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure(ctx)
 }
 
-// noHistory is a history without Redis.
 type noHistory struct{}
 
 func (noHistory) add(context.Context, map[int64]*report, time.Time) error {

@@ -149,7 +149,6 @@ func TestUnmarshalFaults(t *testing.T) {
 	}
 }
 
-// provide starts a provider that answers every call with a status and a body.
 func provide(t *testing.T, status int, answer string) *HTTP {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +162,6 @@ func provide(t *testing.T, status int, answer string) *HTTP {
 	return h
 }
 
-// answerWith returns the answer of a provider about aPayment, with a status and more fields.
 func answerWith(status, more string) string {
 	return fmt.Sprintf(`{"provider_ref":"pay_A","order_id":"3368803458027454465","amount":8000,"currency":"CNY","status":%q%s}`, status, more)
 }

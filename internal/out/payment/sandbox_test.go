@@ -33,7 +33,6 @@ type shop struct {
 	answer func(n int, r *http.Request) (int, error) // answer to the n-th call; nil means 200
 }
 
-// call is one call of the webhook.
 type call struct {
 	after     time.Duration // time since the start of the test
 	notice    domain.PaymentNotice
@@ -42,7 +41,6 @@ type call struct {
 	body      string
 }
 
-// RoundTrip implements http.RoundTripper.
 func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.busy.Add(1)
 	defer s.busy.Add(-1)
@@ -68,14 +66,12 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Status: http.StatusText(status), Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
 
-// received returns the calls so far.
 func (s *shop) received() []call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// times returns the times of the calls.
 func (s *shop) times() (all []time.Duration) {
 	for _, c := range s.received() {
 		all = append(all, c.after)

@@ -140,7 +140,6 @@ func TestMigrationsHaveNoIOTimeout(t *testing.T) {
 	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()))(t)
 }
 
-// upStatements returns the statements of a migration.
 func upStatements(t *testing.T, file string) (all []string) {
 	text := env.Must(fs.ReadFile(migrations.FS, file))(t)
 	up, _, _ := strings.Cut(string(text), "-- +goose Down")
@@ -216,10 +215,8 @@ func TestMigrationsAreReversible(t *testing.T) {
 	})
 }
 
-// filledRows is the number of rows that fill gives each table.
 const filledRows = 12
 
-// columnInfo describes a column of a table.
 type columnInfo struct {
 	Table, Name, Type   string
 	Nullable, Generated bool

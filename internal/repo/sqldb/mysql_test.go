@@ -18,7 +18,6 @@ import (
 	"seckill/test/env"
 )
 
-// open opens the database of a server.
 func open(t *testing.T, dsn string) sqldb.Access {
 	t.Helper()
 	db := env.Must(sqldb.OpenMySQL(dsn))(t)
