@@ -55,49 +55,51 @@ func withFactors(s *setup) { s.factors = true }
 
 // TestLoginWithSecondFactor: packages auth and repo have the passwords that are valid, and that each is used once.
 func TestLoginWithSecondFactor(t *testing.T) {
-	e := start(t, withFactors)
-	app := e.enroll(operatorPhone, domain.RoleOperator)
-	e.sendCode(operatorPhone).want(http.StatusOK)
-	assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
-	wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
-	assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
-	l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
+	eachEnv(t, func(t *testing.T, e *environment) {
+		app := e.enroll(operatorPhone, domain.RoleOperator)
+		e.sendCode(operatorPhone).want(http.StatusOK)
+		assert.Equal(t, "The second factor is required", e.tryTOTP(operatorPhone, "").problem(http.StatusUnauthorized, "totp_required").Title)
+		wrong := e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+		assert.Equal(t, "The second factor is wrong or used up", wrong.Title)
+		l := decode[loginView](e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)) // the code is still valid
 
-	for range 2 { // the session keeps its second factor
-		assert.Equal(t, "operator", l.User.Role)
-		operator := e.as(l.AccessToken)
-		operator.get("/api/v1/admin/orders").want(http.StatusOK)
-		assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
-		l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
-	}
+		for range 2 { // the session keeps its second factor
+			assert.Equal(t, "operator", l.User.Role)
+			operator := e.as(l.AccessToken)
+			operator.get("/api/v1/admin/orders").want(http.StatusOK)
+			assert.Equal(t, "operator", decode[userView](operator.get("/api/v1/me").want(http.StatusOK)).Role)
+			l = decode[loginView](e.refresh(l.RefreshToken).want(http.StatusOK))
+		}
 
-	e.sendCode(operatorPhone).want(http.StatusOK)
-	e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
-	e.login(phone)                                                                              // buyers need none
+		e.sendCode(operatorPhone).want(http.StatusOK)
+		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "totp_required") // used
+		e.login(phone)                                                                              // buyers need none
+	}, withFactors)
 }
 
 // TestWrongSecondFactorIsAGuess: five wrong passwords of the app use up the login code. Refusals without one are recorded once a minute.
 func TestWrongSecondFactorIsAGuess(t *testing.T) {
-	e := start(t, withFactors)
-	app := e.enroll(operatorPhone, domain.RoleOperator)
-	e.sendCode(operatorPhone).want(http.StatusOK)
-	for range 5 {
-		e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
-		e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
-	}
-	e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
-	e.clock.advance(time.Second) // the newer of two codes counts
-	e.sendCode(operatorPhone).want(http.StatusOK)
-	e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
+	eachEnv(t, func(t *testing.T, e *environment) {
+		app := e.enroll(operatorPhone, domain.RoleOperator)
+		e.sendCode(operatorPhone).want(http.StatusOK)
+		for range 5 {
+			e.tryTOTP(operatorPhone, otherCode(app.password(0))).problem(http.StatusUnauthorized, "totp_required")
+			e.tryTOTP(operatorPhone, "").want(http.StatusUnauthorized)
+		}
+		e.tryTOTP(operatorPhone, app.password(0)).problem(http.StatusUnauthorized, "unauthenticated")
+		e.clock.advance(time.Second) // the newer of two codes counts
+		e.sendCode(operatorPhone).want(http.StatusOK)
+		e.tryTOTP(operatorPhone, app.password(0)).want(http.StatusOK)
 
-	var recorded []string
-	list, err := e.store.AdminRequests(t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
-	require.NoError(t, err)
-	for _, r := range list {
-		recorded = append(recorded, fmt.Sprintf("%s %s %d", r.Role, r.Route, r.Status))
-	}
-	refused := "buyer /api/v1/auth/login 401"
-	require.Equal(t, append([]string{"operator /api/v1/auth/login 200"}, slices.Repeat([]string{refused}, 5+1)...), recorded)
+		var recorded []string
+		list, err := e.store.AdminRequests(t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}})
+		require.NoError(t, err)
+		for _, r := range list {
+			recorded = append(recorded, fmt.Sprintf("%s %s %d", r.Role, r.Route, r.Status))
+		}
+		refused := "buyer /api/v1/auth/login 401"
+		require.Equal(t, append([]string{"operator /api/v1/auth/login 200"}, slices.Repeat([]string{refused}, 5+1)...), recorded)
+	}, withFactors)
 }
 
 // TestRoleWithoutSecondFactor: outside demo mode, roles above viewer are not in effect before the enrolment, in sessions

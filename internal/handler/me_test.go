@@ -180,7 +180,7 @@ func TestDeletedAccount(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		two := newEnv(t, func(s *setup) { s.store = e.store })
 		v, second := e.sale(10), e.sale(10)
-		c := e.login(phone)
+		c, other := e.login(phone), e.buyer(2)
 		elsewhere := e.login(phone)
 		paid := decode[orderView](c.get(c.with("Idempotency-Key", "the-key").paid(v).Order.path()).want(http.StatusOK))
 		unpaid := decode[orderView](c.post(second.orders(), nil).want(http.StatusCreated))
@@ -198,7 +198,8 @@ func TestDeletedAccount(t *testing.T) {
 			e.refresh(old.login.RefreshToken).problem(http.StatusUnauthorized, "unauthenticated")
 		}
 		require.NoError(t, two.revoked.Load(t.Context())) // as the poller does twice per second
-		two.as(elsewhere.token).get("/api/v1/me").problem(http.StatusUnauthorized, "unauthenticated")
+		two.as(elsewhere.token).get("/api/v1/orders").problem(http.StatusUnauthorized, "unauthenticated")
+		e.refresh(other.login.RefreshToken).want(http.StatusOK)
 		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
 
 		dump := e.dump()

@@ -303,35 +303,6 @@ func login(t *testing.T, s *Store, phone, session string, at time.Time) domain.U
 	return env.Must(s.OpenSession(t.Context(), g, domain.User{Phone: phone, NickName: "n", Role: domain.RoleBuyer, CreatedAt: at}, sess, anyCode, noFactor))(t)
 }
 
-func TestEraseUser(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		u, other := login(t, s, "138", "a", now), login(t, s, "139", "b", now)
-		login(t, s, "138", "c", now)
-		unused := sendCode(t, s, "138")
-		e := auth.Erasure{UserID: u.ID, Now: now, KeepUntil: now.Add(time.Hour)}
-		sessions := env.Must(s.EraseUser(t.Context(), e))(t)
-		require.ElementsMatch(t, []string{"a", "c"}, sessions)
-		env.Fails(s.User(t.Context(), u.ID))(t, domain.ErrNotFound)
-		phones := env.Must(s.Phones(t.Context(), []int64{u.ID, other.ID}))(t)
-		require.Equal(t, map[int64]string{other.ID: "139"}, phones)
-		for _, id := range sessions {
-			require.ErrorIs(t, rotate(s, id, 1, now, 0), domain.ErrUnauthenticated)
-			_, _, err := s.SessionUser(t.Context(), id)
-			require.ErrorIs(t, err, domain.ErrUnauthenticated)
-		}
-		require.Len(t, revoked(t, s), 2)
-		env.Fails(s.OpenSession(t.Context(), unused, domain.User{Phone: "138", CreatedAt: now}, newSession("d"), anyCode, noFactor))(t, domain.ErrWrongCode, "the login code is gone")
-
-		sessions, err := s.EraseUser(t.Context(), e)
-		require.NoError(t, err, "erasing twice is no error")
-		require.Empty(t, sessions)
-		require.NotEqual(t, u.ID, login(t, s, "138", "e", now).ID, "the phone creates a new account")
-		purged := env.Must(s.PurgeSessions(t.Context(), now.Add(time.Millisecond)))(t)
-		require.Equal(t, 2, purged, "the sessions of the erased user are purged")
-		require.NoError(t, rotate(s, "b", 1, now, 0), "other users are not affected")
-	})
-}
-
 // A login that runs beside the erasure of its user opens a session of the erased account only if it came first, and
 // that session ends with the others.
 func TestEraseUserBesideLogins(t *testing.T) {

@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -104,57 +103,6 @@ func TestLoginRequestsArePurgedAfterOneDay(t *testing.T) {
 
 // sealed stands for an encrypted secret.
 func sealed(userID int64) []byte { return []byte("for user " + strconv.FormatInt(userID, 10)) }
-
-// rightCode is the check of a login with the right code, as package auth makes it.
-func rightCode(lc *auth.LoginRequest) bool {
-	if len(lc.Hash) == 0 {
-		return false
-	}
-	lc.Attempts++
-	lc.Hash = nil
-	return true
-}
-
-func TestSecondFactorIsUsedOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		operator := domain.User{Phone: "1", NickName: "n", Role: domain.RoleOperator, CreatedAt: now}
-		enrolled := env.Must(s.Enroll(ctx, operator, sealed, now, now.Add(time.Hour)))(t)
-		require.Equal(t, domain.RoleOperator, enrolled.Role)
-		newcomer := operator
-		newcomer.Role = domain.RoleBuyer
-		var g auth.Guess
-		logIn := func(session string, step int64, refusal error) error {
-			_, err := s.OpenSession(ctx, g, newcomer, newSession(session), rightCode, func(u domain.User, f *auth.SecondFactor) (bool, error) {
-				require.Equal(t, enrolled, u)
-				require.Equal(t, sealed(u.ID), f.Secret)
-				f.LastStep = step
-				return refusal == nil, refusal
-			})
-			return err
-		}
-		attempts := func() (n int) {
-			require.NoError(t, s.db.Reader(ctx).Model(&loginRequestRow{}).Where("login_id = ?", g.LoginID).Pluck("attempts", &n).Error)
-			return n
-		}
-
-		g = sendCode(t, s, "1")
-		require.ErrorIs(t, logIn("a", 7, domain.ErrTOTPRequired), domain.ErrTOTPRequired)
-		require.Zero(t, attempts())
-		require.ErrorIs(t, logIn("a", 7, domain.ErrWrongTOTP), domain.ErrWrongTOTP)
-		require.Equal(t, 1, attempts(), "a wrong password counts as a guess")
-		failure := errors.New("no key")
-		require.ErrorIs(t, logIn("a", 7, failure), failure)
-		require.NoError(t, logIn("a", 7, nil), "the code was not used up")
-		_, secondFactor, err := s.RotateSession(ctx, auth.Rotation{SessionID: "a", Generation: 1, Now: now, Expires: now.Add(time.Hour)})
-		require.NoError(t, err)
-		require.True(t, secondFactor)
-
-		g = sendCode(t, s, "1")
-		require.ErrorIs(t, logIn("b", 7, nil), domain.ErrWrongTOTP, "the step was used")
-		require.NoError(t, logIn("b", 8, nil))
-	})
-}
 
 func TestEnrollAndRemove(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
