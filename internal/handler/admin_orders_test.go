@@ -198,46 +198,6 @@ func TestRedeemPreview(t *testing.T) {
 	require.NotContains(t, strings.ToUpper(log), o.RedeemCode)
 }
 
-// TestAdminReadsOrderWithoutRedeemCode checks that an admin gets the payments, the buyer's masked phone and the
-// possible moves, but not the redeem code, which proves ownership.
-func TestAdminReadsOrderWithoutRedeemCode(t *testing.T) {
-	e := start(t)
-	paid, admin := e.buyer(1).paid(e.sale(9)).Order, e.admin()
-	shown := decode[adminOrderView](admin.get("/api/v1/admin/orders/" + paid.ID).want(http.StatusOK))
-	assert.Equal(t, []string{"paid", "138****0001", ""}, []string{shown.Status, shown.Phone, shown.RedeemCode})
-	assert.Equal(t, []string{"redeem", "refund"}, shown.Moves)
-	require.Len(t, shown.Payments, 1)
-	assert.Equal(t, "succeeded", shown.Payments[0].Status)
-
-	shown.Payments = nil // in the answer about one order only
-	assert.Equal(t, []adminOrderView{shown}, decode[listView[adminOrderView]](admin.get("/api/v1/admin/orders?id="+paid.ID).want(http.StatusOK)).Items)
-}
-
-// TestAdminMovesAreAudited also checks that the unit is returned once and that the stream of the order is notified.
-func TestAdminMovesAreAudited(t *testing.T) {
-	e := start(t)
-	v := e.sale(9)
-	unpaid, paid := e.buyer(1).place(v), e.buyer(2).paid(v).Order
-	admin := e.admin()
-	sub, err := e.subscribers.Subscribe(mustID(t, unpaid.UserID), mustID(t, unpaid.ID))
-	require.NoError(t, err)
-	cancel := admin.with("Idempotency-Key", "cancel it")
-	for range 2 { // the second answer is a replay
-		assert.Equal(t, "cancelled", decode[orderView](cancel.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).want(http.StatusOK)).Status)
-	}
-	<-sub.Changed
-	e.subscribers.Unsubscribe(sub)
-	admin.post("/api/v1/admin/orders/"+unpaid.ID+"/cancel", nil).problem(http.StatusConflict, "invalid_state")
-	admin.post("/api/v1/admin/orders/"+paid.ID+"/refund", nil).want(http.StatusOK)
-	require.NoError(t, e.payments.RefundDue(t.Context()))
-	require.EqualValues(t, 9, e.stock(v.ID))
-	e.checkInvariants()
-	for want, o := range map[string]orderView{"cancel": unpaid, "refund": paid} {
-		log := admin.audit("actor_id=" + admin.login.User.ID + "&order_id=" + o.ID)
-		assert.Equal(t, []auditEntry{{Actor: "admin", Action: want, ActorID: admin.login.User.ID, VoucherID: v.ID}}, log)
-	}
-}
-
 // TestQueuedOrdersAreFoundByUserOnly: Redis stores the tickets by user.
 func TestQueuedOrdersAreFoundByUserOnly(t *testing.T) {
 	q := startQueue(t)

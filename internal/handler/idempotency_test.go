@@ -215,28 +215,6 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 	})
 }
 
-// TestKeyedOrderIsReplayedAfterChanges: a repeated purchase returns the first answer, whatever has happened to the sale and the order.
-func TestKeyedOrderIsReplayedAfterChanges(t *testing.T) {
-	e := start(t)
-	v := e.sale(3, with("limit_per_user", 2))
-	mine := e.buyer(1)
-	first := mine.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	for what, change := range []func(){
-		func() { mine.place(v) },
-		func() { e.buyer(2).place(v); e.buyer(3).post(v.orders(), nil).problem(http.StatusConflict, "sold_out") },
-		func() { mine.post(decode[orderView](first).path()+"/cancel", nil).want(http.StatusOK) },
-		func() { e.admin().patch(v.adminPath(), map[string]any{"end_at": e.clock.now()}).want(http.StatusOK) },
-		func() { e.buyer(3).post(v.orders(), nil).problem(http.StatusConflict, "sale_ended") },
-		func() { e.admin().patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK) },
-	} {
-		change()
-		orders := e.count("voucher_orders")
-		mine.key("k").post(v.orders(), nil).same(first)
-		assert.Equal(t, orders, e.count("voucher_orders"), what)
-		e.checkInvariants()
-	}
-}
-
 // TestKeyRemainsUsableAfterFailure: after a failure of the database or the locks, the key can be used again.
 func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	e := start(t)

@@ -75,13 +75,17 @@ func userAttempt(action string) attempt {
 	}}
 }
 
-// adminAttempt returns an attempt by a request of an admin. It also checks the moves that the order lists.
+// adminAttempt returns an attempt by a request of an admin. It also checks the moves that the order lists, and the audit log.
 func adminAttempt(action string) attempt {
 	return attempt{action + " by an admin", func(t *testing.T, c client, p paidView, allowed bool) {
-		path := "/api/v1/admin/orders/" + p.Order.ID
-		shown := decode[adminOrderView](c.env.admin().get(path).want(http.StatusOK))
+		admin, path := c.env.admin(), "/api/v1/admin/orders/"+p.Order.ID
+		shown := decode[adminOrderView](admin.get(path).want(http.StatusOK))
 		assert.Equal(t, allowed, slices.Contains(shown.Moves, action), shown)
-		wantAllowed(c.env.admin().post(path+"/"+action, nil), allowed)
+		wantAllowed(admin.post(path+"/"+action, nil), allowed)
+		if allowed {
+			logged := admin.audit("order_id=" + p.Order.ID)[0]
+			assert.Equal(t, []string{"admin", action, admin.login.User.ID}, []string{logged.Actor, logged.Action, logged.ActorID})
+		}
 	}}
 }
 

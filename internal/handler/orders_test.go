@@ -69,23 +69,6 @@ func TestOrderWithoutLock(t *testing.T) {
 	buyer.place(v)
 }
 
-func TestSoldOut(t *testing.T) {
-	e := start(t)
-	v, owner := e.sale(1), e.buyer(1)
-	o := owner.place(v)
-	for i := range 3 { // from the database first, then from the cached sale
-		e.buyer(2+i).post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-		p := owner.post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order")
-		assert.Equal(t, o.ID, p.OrderID, "a buyer with an order gets duplicate_order instead of sold_out")
-	}
-	assert.Equal(t, "sold_out", decode[voucherView](e.guest().get(v.path()).want(http.StatusOK)).State)
-
-	owner.post(o.path()+"/cancel", nil).want(http.StatusOK)
-	e.buyer(9).place(v) // the unit is for sale again at once
-	owner.post(v.orders(), nil).problem(http.StatusConflict, "sold_out")
-	e.checkInvariants()
-}
-
 // slowLane announces each purchase on entered and blocks it until leave is readable.
 type slowLane struct {
 	service.Lane
@@ -176,27 +159,6 @@ func TestUnpaidLimit(t *testing.T) {
 	buyer.key("k").post(v.orders(), nil).same(first)
 	e.buyer(2).withPass(v).queue(v)
 	assert.EqualValues(t, 9, e.stock(v.ID))
-	e.checkInvariants()
-}
-
-// After a cancellation of an unpaid order, its user waits for the next pass and the next order of the sale. Package domain has
-// the durations.
-func TestPauseAfterCancellation(t *testing.T) {
-	e := start(t)
-	v, other := e.passSale(9), e.passSale(9)
-	buyer := e.buyer(1).withPass(v)
-	first := buyer.key("k").post(v.orders(), nil).want(http.StatusCreated)
-	buyer.post(decode[orderView](first).path()+"/cancel", nil).want(http.StatusOK)
-	e.clock.advance(9 * time.Second)
-	for _, path := range []string{v.orders(), v.path() + "/entry"} {
-		a := buyer.post(path, nil)
-		a.problem(http.StatusTooManyRequests, "rate_limited")
-		assert.Equal(t, 1, a.retryAfter())
-	}
-	buyer.key("k").post(v.orders(), nil).same(first)
-	e.buyer(1).withPass(other).place(other)
-	e.clock.advance(time.Second)
-	buyer.place(v)
 	e.checkInvariants()
 }
 

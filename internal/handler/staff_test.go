@@ -181,19 +181,23 @@ func (brokenAudit) RecordRequest(context.Context, *domain.AdminRequest) error {
 	return domain.ErrUnavailable
 }
 
-// TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number.
+// TestAdminAnswersMaskPhones searches the answers of all admin routes, and the audit log, for a buyer's phone number and for the
+// redeem code, which proves ownership.
 func TestAdminAnswersMaskPhones(t *testing.T) {
 	e := start(t)
 	v := e.sale(9)
 	o, paid := e.buyer(1).place(v), e.buyer(1).paid(e.sale(9)).Order
 	admin := e.admin()
 	const full = "13800000001"
+	code := domain.NewRedeemCodes(keys).Of(mustID(t, paid.ID))
 	admin.get("/api/v1/admin/orders/" + o.ID + "/phone").want(http.StatusOK)
 	for _, a := range []answer{
 		admin.get("/api/v1/admin/orders?phone=" + full),
 		admin.post("/api/v1/admin/orders/search", map[string]string{"phone": full}),
 		admin.post("/api/v1/admin/orders/search?status=paid", map[string]string{"phone": full}),
 		admin.get("/api/v1/admin/orders/" + o.ID),
+		admin.get("/api/v1/admin/orders/" + paid.ID),
+		admin.get("/api/v1/admin/orders?id=" + paid.ID),
 		admin.post("/api/v1/admin/orders/"+o.ID+"/cancel", nil),
 		admin.post("/api/v1/admin/orders/"+paid.ID+"/redeem", nil),
 		admin.get(v.adminPath() + "/stats"),
@@ -205,6 +209,7 @@ func TestAdminAnswersMaskPhones(t *testing.T) {
 			assert.Regexp(t, `138\*\*\*\*0001|"status":"(cancelled|redeemed)"`, string(a.body), a.what)
 		}
 		assert.NotContains(t, string(a.body), full, a.what)
+		assert.NotContains(t, string(a.body), code, a.what)
 	}
 	stored := e.dumpOf("admin_requests", "audit_log")
 	assert.Contains(t, stored, "/admin/orders/search")

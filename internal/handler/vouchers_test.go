@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/service"
 )
 
 const vouchersPath = "/api/v1/vouchers"
@@ -69,8 +68,7 @@ func TestCreateVoucher(t *testing.T) {
 	})
 }
 
-// TestListVouchers has one voucher for every state. Package repo has the filters, and TestCatalogAndDatabaseFilterAlike those of
-// the answers from memory.
+// TestListVouchers has one voucher for every state. The filters are those of TestListVouchers in package repo, in memory and in SQL.
 func TestListVouchers(t *testing.T) {
 	e := start(t)
 	admin, now := e.admin(), e.clock.now()
@@ -250,49 +248,6 @@ func TestVouchersAreCompressed(t *testing.T) {
 		require.Equal(t, zipped, large.header.Get("Content-Encoding") == "gzip", accept)
 		require.Equal(t, fmt.Sprint(len(large.body)), large.header.Get("Content-Length"))
 	}
-}
-
-func TestCatalogAndDatabaseFilterAlike(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *environment) {
-		now := e.clock.now()
-		for _, window := range [][2]time.Duration{{-time.Hour, time.Hour}, {time.Minute, time.Hour}, {-time.Hour, 0}, {0, time.Hour}} {
-			for stock := range 2 {
-				for _, status := range []string{"on", "off", "expired"} {
-					v := e.sale(stock, with("begin_at", now.Add(window[0])), with("end_at", now.Add(window[1])), with("shop_id", 1+stock))
-					e.admin().patch(v.adminPath(), map[string]string{"status": status}).want(http.StatusOK)
-				}
-			}
-		}
-		e.normal()
-		sales := service.NewSales(service.SalesConfig{Loader: e.store})
-		t.Cleanup(sales.Close)
-		vouchers := service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Now: e.clock.now})
-		catalog, err := vouchers.Catalog(t.Context())
-		require.NoError(t, err)
-		for _, shop := range []int64{0, 1, 2} {
-			for _, status := range []domain.VoucherStatus{0, 1, 2, 3} {
-				for _, state := range []domain.SaleState{"", "upcoming", "on_sale", "sold_out", "ended"} {
-					for _, before := range []int64{0, 12} {
-						if status != 0 && state != "" {
-							continue // the API permits only one of them
-						}
-						f := domain.VoucherFilter{
-							ShopID: shop, Status: status, State: state, Lasts: state == "" && status == 0,
-							Page: domain.Page{Before: before, Limit: 7},
-						}
-						want, err := vouchers.Older(t.Context(), f, now)
-						require.NoError(t, err)
-						got, ok := catalog.List(f, now)
-						require.True(t, ok)
-						require.Len(t, got, len(want), "%+v", f)
-						for i := range want {
-							require.Equal(t, asJSON(t, want[i]), asJSON(t, got[i]), "%+v", f)
-						}
-					}
-				}
-			}
-		}
-	})
 }
 
 // TestExcessReadsAreRefused: while maxReads reads are blocked in the database, further reads are refused at once and

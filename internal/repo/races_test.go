@@ -170,48 +170,6 @@ func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 	return rows
 }
 
-// A redeemed order is not refunded, and a refunded order is not redeemed.
-func TestRefundRacesRedemption(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(100)
-		v := newSale(t, s, int64(n), 1)
-		redeemed := 0
-		for round := range n {
-			o := newOrder(int64(1+round), int64(1+round), v.ID)
-			place(t, s, o)
-			paid := pay(t, s, o, fmt.Sprint("ref-", round))
-			var refundErr, redeemErr error
-			runTogether(round,
-				func() { _, refundErr = s.BeginRefund(t.Context(), refundOf(o, now)) },
-				func() {
-					_, redeemErr = s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveRedeem, OrderID: o.ID, By: admin, At: now})
-				})
-			if redeemErr == nil {
-				redeemed++
-				require.ErrorIs(t, refundErr, domain.ErrInvalidState)
-				require.Equal(t, []string{"provider pay", "admin redeem"}, auditTrail(t, s, o.ID))
-				continue
-			}
-			require.ErrorIs(t, redeemErr, domain.ErrInvalidState)
-			require.NoError(t, refundErr)
-
-			// The provider accepts the refund for several callers.
-			var reported atomic.Int64
-			allAtOnce(t, 3, func(int) error {
-				done, err := s.FinishRefund(t.Context(), paid.ID, now)
-				if done != nil {
-					reported.Add(1)
-				}
-				return err
-			})
-			require.EqualValues(t, 1, reported.Load(), "the unit is returned to the gate once")
-			require.Equal(t, []string{"provider pay", "buyer refund", "provider refunded"}, auditTrail(t, s, o.ID))
-		}
-		t.Logf("redeemed %d of %d", redeemed, n)
-		requireTotals(t, s, v.ID, int64(n-redeemed), int64(redeemed))
-	})
-}
-
 // Money that went back at the provider returns the unit once, whatever happens to the order meanwhile; a redeemed order
 // keeps it.
 func TestReversalRacesMoves(t *testing.T) {

@@ -22,26 +22,6 @@ func change(t *testing.T, s *Store, id int64, change func(v *domain.Voucher)) do
 	}))(t)
 }
 
-func TestVoucher(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		v := newSale(t, s, 5, 2)
-		stored := env.Must(s.Voucher(ctx, v.ID))(t)
-		require.Equal(t, v, stored)
-
-		normal := domain.Voucher{
-			ShopID: 1, Title: "n", PayValue: 1, ActualValue: 2, Type: domain.VoucherNormal, Status: domain.VoucherOn,
-			CreatedAt: now, UpdatedAt: now,
-		}
-		require.NoError(t, s.CreateVoucher(ctx, nil, &normal, admin))
-		stored = env.Must(s.Voucher(ctx, normal.ID))(t)
-		require.Equal(t, normal, stored)
-		require.Nil(t, stored.Sale)
-
-		env.Fails(s.Voucher(ctx, 999))(t, domain.ErrNotFound)
-	})
-}
-
 // A sale that was inserted without the columns of migrations 00019 to 00027, by an earlier version or by another
 // program, is open and has the defaults. Its entry can be changed, and a change keeps the epoch.
 func TestEntryOfSale(t *testing.T) {

@@ -49,11 +49,14 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 	t.Cleanup(sales.Close)
 	synctest.Test(t, func(t *testing.T) {
 		start, due := time.Now(), &dueOrders{left: 2*closeBatch + 1}
-		closer := &Closer{Store: due, Returns: UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}}}
+		moved := 0
+		returns := UnitReleaser{Sales: sales, Queue: &hangingQueue{calls: map[int64]error{}}, Moved: func(int64) { moved++ }}
+		closer := &Closer{Store: due, Returns: returns}
 		n := env.Must(closer.CloseDue(t.Context()))(t)
 		require.Equal(t, 2*closeBatch+1, n)
 		require.LessOrEqual(t, time.Since(start), 5*time.Second, "expired orders are closed within 5 s")
 		require.Len(t, changed, n)
+		require.Equal(t, n, moved, "the streams of the orders are notified")
 	})
 }
 
