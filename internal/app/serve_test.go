@@ -117,8 +117,7 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	all := env.Must(store.Migrations(t.Context()))(t)
 	require.NotZero(t, all[len(all)-1].Applied)
 
-	foreign, err := OpenStore(Config{MySQLDSN: db.DSN(t)})
-	require.NoError(t, err)
+	foreign := env.Must(OpenStore(Config{MySQLDSN: db.DSN(t)}))(t)
 	t.Cleanup(func() { require.NoError(t, foreign.Close()) })
 	env.Must(foreign.Pools()["write"].ExecContext(t.Context(), "CREATE TABLE users (id INT)"))(t)
 	require.ErrorContains(t, prepareDatabase(e, foreign), "users")
@@ -135,8 +134,7 @@ func TestDrainServesAndClosesConnections(t *testing.T) {
 		trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
 		req := env.Must(http.NewRequestWithContext(trace, http.MethodGet, server.URL, nil))(t)
 		res := env.Must(server.Client().Do(req))(t)
-		_, err := io.Copy(io.Discard, res.Body) // otherwise the client does not reuse the connection
-		require.NoError(t, err)
+		env.Must(io.Copy(io.Discard, res.Body))(t) // otherwise the client does not reuse the connection
 		require.NoError(t, res.Body.Close())
 		return reused, res.Close
 	}

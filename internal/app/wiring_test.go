@@ -28,14 +28,12 @@ func TestUserLocksCloseTheirNodes(t *testing.T) {
 	rdb := openEmbedded(RedisInfo{Addr: env.StartMiniredis(t).Addr()})
 	defer rdb.Close()
 
-	locks, err := openUserLocks(Config{LockNodes: []string{env.StartMiniredis(t).Addr()}}, rdb)
-	require.NoError(t, err)
+	locks := env.Must(openUserLocks(Config{LockNodes: []string{env.StartMiniredis(t).Addr()}}, rdb))(t)
 	require.NoError(t, locks.ping(t.Context()))
 	locks.close()
 	require.ErrorIs(t, locks.ping(t.Context()), redis.ErrClosed)
 
-	locks, err = openUserLocks(Config{}, rdb)
-	require.NoError(t, err)
+	locks = env.Must(openUserLocks(Config{}, rdb))(t)
 	locks.close()
 	require.NoError(t, locks.ping(t.Context()))
 }
@@ -43,8 +41,7 @@ func TestUserLocksCloseTheirNodes(t *testing.T) {
 // TestEndedSessionIsRefusedFromTheStart: a new server knows the sessions that ended before it answers its first request.
 func TestEndedSessionIsRefusedFromTheStart(t *testing.T) {
 	t.Parallel()
-	store, err := repo.OpenSQLite(env.SQLiteFile(t))
-	require.NoError(t, err)
+	store := env.Must(repo.OpenSQLite(env.SQLiteFile(t)))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 	now := domain.Moment(time.Now())
 	require.NoError(t, store.RevokeSession(t.Context(), "ended", now, now.Add(time.Hour)))
@@ -56,8 +53,7 @@ func TestEndedSessionIsRefusedFromTheStart(t *testing.T) {
 		log:      slog.New(slog.DiscardHandler),
 		now:      time.Now,
 	}
-	p, err := w.newPeople()
-	require.NoError(t, err)
+	p := env.Must(w.newPeople())(t)
 	require.True(t, p.revoked.Has("ended"))
 	require.False(t, p.revoked.Has("another"))
 }

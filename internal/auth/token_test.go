@@ -30,8 +30,7 @@ func tokensAt(t *testing.T, clock *time.Time, secrets ...string) *Tokens {
 	if len(secrets) > 0 {
 		keys = domain.ParseKeyring(strings.Join(secrets, ","))
 	}
-	tokens, err := NewTokens(keys, func() time.Time { return *clock })
-	require.NoError(t, err)
+	tokens := env.Must(NewTokens(keys, func() time.Time { return *clock }))(t)
 	return tokens
 }
 
@@ -105,8 +104,7 @@ func TestCachedTokenStillExpires(t *testing.T) {
 func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
 	sign := func(ahead time.Duration) string {
 		clock := testNow.Add(ahead)
-		token, err := tokensAt(t, &clock).Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
-		require.NoError(t, err)
+		token := env.Must(tokensAt(t, &clock).Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t)
 		return token
 	}
 	tokens := tokensAt(t, &testNow)
@@ -121,8 +119,7 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	id := env.Must(tokens.parsePageToken(good))(t)
 	require.Equal(t, "s", id)
 
-	access, err := tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL)
-	require.NoError(t, err)
+	access := env.Must(tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL))(t)
 	last := good[len(good)-1]
 	sameBits := good[:len(good)-1] + string(last^1) // the base64 encoding of 32 bytes ends in two unused bits
 	for _, bad := range []string{
@@ -133,7 +130,7 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	env.Fails(tokens.Verify(good))(t, domain.ErrUnauthenticated)
 	// The second token differs from a refresh token only by its key.
 	for _, bad := range []string{good, tokens.pageToken("s.1")} {
-		_, _, err = tokens.parseRefresh(bad)
+		_, _, err := tokens.parseRefresh(bad)
 		require.ErrorIs(t, err, domain.ErrUnauthenticated)
 	}
 }
@@ -175,11 +172,9 @@ func TestChangeOfSecretKeepsTokens(t *testing.T) {
 
 // TestDemoTokens: no token of a demo is valid outside it.
 func TestDemoTokens(t *testing.T) {
-	demo, err := NewDemoTokens(testSecret, func() time.Time { return testNow })
-	require.NoError(t, err)
+	demo := env.Must(NewDemoTokens(testSecret, func() time.Time { return testNow }))(t)
 	server := tokensAt(t, &testNow)
-	access, err := demo.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL)
-	require.NoError(t, err)
+	access := env.Must(demo.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t)
 	verify := func(tokens *Tokens) []error {
 		_, errAccess := tokens.Verify(access)
 		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))

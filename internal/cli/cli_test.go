@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/ops/doctor"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -153,8 +154,7 @@ func TestInvalidVariableIsNamed(t *testing.T) {
 
 // TestUnusablePortChangesNothing starts a server on a port in use. It must not create the data directory.
 func TestUnusablePortChangesNothing(t *testing.T) {
-	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	other := env.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer other.Close()
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, flag := range []string{"--addr", "--ops-addr"} {
@@ -195,8 +195,7 @@ func TestDemoModeDefaultsToEmbeddedDatabase(t *testing.T) {
 	require.False(t, app.Config{MySQLDSN: "x"}.IsDemo())
 	require.True(t, app.Config{MySQLDSN: "x", Demo: &yes}.IsDemo())
 	require.False(t, app.Config{Demo: &no}.IsDemo())
-	cfg, err := app.Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, Demo: &no}.Finish()
-	require.NoError(t, err)
+	cfg := env.Must(app.Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, Demo: &no}.Finish())(t)
 	require.Empty(t, cfg.AdminPhones, "outside demo mode there is no default admin")
 }
 
@@ -204,12 +203,10 @@ func TestDrainDefaultsToFiveSecondsOutsideTheEmbeddedDatabase(t *testing.T) {
 	second := time.Second
 	for dsn, want := range map[string]time.Duration{"": 0, "user:password@tcp(host:3306)/db": 5 * time.Second} {
 		cfg := app.Config{MySQLDSN: dsn, DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1}
-		finished, err := cfg.Finish()
-		require.NoError(t, err)
+		finished := env.Must(cfg.Finish())(t)
 		require.Equal(t, want, *finished.Drain)
 		cfg.Drain = &second
-		finished, err = cfg.Finish()
-		require.NoError(t, err)
+		finished = env.Must(cfg.Finish())(t)
 		require.Equal(t, second, *finished.Drain)
 	}
 }
@@ -232,10 +229,8 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 	parse := func(args ...string) app.Config {
 		var c cli
-		parser, err := kong.New(&c, kong.Resolvers(kong.ResolverFunc(secretFile)))
-		require.NoError(t, err)
-		_, err = parser.Parse(args)
-		require.NoError(t, err)
+		parser := env.Must(kong.New(&c, kong.Resolvers(kong.ResolverFunc(secretFile))))(t)
+		env.Must(parser.Parse(args))(t)
 		return c.Config
 	}
 	c := parse("serve")
@@ -312,8 +307,7 @@ func TestDoctorChecksAreDocumented(t *testing.T) {
 		}
 		x.close()
 	}
-	text, err := os.ReadFile("../../docs/checks.md")
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../docs/checks.md"))(t)
 	var documented []string
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z]+\\.[a-z_]+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		documented = append(documented, m[1])

@@ -93,10 +93,8 @@ func form(t testing.TB, files ...string) (body, kind string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	for i, file := range files {
-		part, err := w.CreateFormFile([]string{"image", "second"}[i], "picture.png")
-		require.NoError(t, err)
-		_, err = part.Write([]byte(file))
-		require.NoError(t, err)
+		part := env.Must(w.CreateFormFile([]string{"image", "second"}[i], "picture.png"))(t)
+		env.Must(part.Write([]byte(file)))(t)
 	}
 	require.NoError(t, w.Close())
 	return b.String(), w.FormDataContentType()
@@ -127,8 +125,7 @@ func TestPictureOfVoucher(t *testing.T) {
 	for range 2 { // the second one from memory
 		shown := e.guest().get(stored.URL).want(http.StatusOK)
 		require.Equal(t, "image/jpeg", shown.header.Get("Content-Type"))
-		size, err := jpeg.DecodeConfig(bytes.NewReader(shown.body))
-		require.NoError(t, err)
+		size := env.Must(jpeg.DecodeConfig(bytes.NewReader(shown.body)))(t)
 		require.Equal(t, 30, size.Width)
 	}
 	e.guest().bad().get("/api/v1/images/x").problem(http.StatusNotFound, "not_found")

@@ -22,6 +22,8 @@ import (
 	"github.com/getkin/kin-openapi/routers/legacy"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -93,8 +95,7 @@ func (c client) request(url, method, path string, body any) *http.Request {
 		assert.NoError(c.t, err)
 		payload = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(context.Background(), method, url+path, payload)
-	require.NoError(c.t, err)
+	req := env.Must(http.NewRequestWithContext(context.Background(), method, url+path, payload))(c.t)
 	for name, values := range c.header {
 		req.Header[name] = values
 	}
@@ -160,8 +161,7 @@ func (c client) check(req *http.Request, a answer) {
 	t := a.t
 	t.Helper()
 	checkEveryAnswer(t, a)
-	k, err := theContract()
-	require.NoError(t, err)
+	k := env.Must(theContract())(t)
 	if a.status == http.StatusMethodNotAllowed { // of a method that the document does not have
 		assert.NotContains(t, a.header.Get("Allow"), req.Method, a.what)
 		checkProblem(t, k, "MethodProblem", a)
@@ -290,8 +290,7 @@ func decode[T any](a answer) T {
 
 func mustID(t testing.TB, id string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(id, 10, 64)
-	require.NoError(t, err)
+	n := env.Must(strconv.ParseInt(id, 10, 64))(t)
 	return n
 }
 

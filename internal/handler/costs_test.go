@@ -187,8 +187,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 		for range 3 { // a new server has new local limits
 			cfg := e.config
 			cfg.Metrics = prometheus.NewRegistry()
-			server, err := handler.New(cfg)
-			require.NoError(t, err)
+			server := env.Must(handler.New(cfg))(t)
 			for range 30 {
 				if buyer.serve(server, buyer.request("", http.MethodPost, "/api/v1/orders/1/pay", nil)).status != http.StatusTooManyRequests {
 					allowed++

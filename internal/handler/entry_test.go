@@ -144,8 +144,7 @@ func TestEntryWithChallenge(t *testing.T) {
 
 	a := enter(nil)
 	demanded(a, "the request has no solution")
-	text, err := env.SolveChallenge(decode[struct{ Challenge json.RawMessage }](a).Challenge)
-	require.NoError(t, err)
+	text := env.Must(env.SolveChallenge(decode[struct{ Challenge json.RawMessage }](a).Challenge))(t)
 	solution := map[string]any{"solution": text}
 	enter(solution).problem(http.StatusConflict, "sale_not_started")
 	e.clock.advance(time.Minute)

@@ -168,14 +168,11 @@ func newEnv(t testing.TB, options ...option) *environment {
 		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
-	tokens, err := auth.NewTokens(s.keys, e.clock.now)
-	require.NoError(t, err)
-	numbers, err := auth.NewPhones(append(s.countries, "CN"))
-	require.NoError(t, err)
+	tokens := env.Must(auth.NewTokens(s.keys, e.clock.now))(t)
+	numbers := env.Must(auth.NewPhones(append(s.countries, "CN")))(t)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now)
 	require.NoError(t, e.revoked.Load(t.Context()))
-	factors, err := auth.NewSecondFactors(s.keys.Derive("second factors"))
-	require.NoError(t, err)
+	factors := env.Must(auth.NewSecondFactors(s.keys.Derive("second factors")))(t)
 	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
 	if !s.factors {
 		factors = nil
@@ -236,8 +233,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	s.change(&cfg)
 	e.auth = cfg.Auth
 	e.config = cfg
-	h, err := handler.New(cfg)
-	require.NoError(t, err)
+	h := env.Must(handler.New(cfg))(t)
 	e.engine, e.handler = handler.Router(h), h
 	t.Cleanup(func() { require.Empty(t, e.leaks(), "log or metrics have secrets") })
 	srv := httptest.NewServer(h)
@@ -265,8 +261,7 @@ func (e *environment) leaks() (found []string) {
 		known = append(known, phone, code)
 	}
 	found = env.Leaks(e.logs.String(), known...)
-	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
-	require.NoError(e.t, err)
+	families := env.Must(e.config.Metrics.(prometheus.Gatherer).Gather())(e.t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
@@ -348,8 +343,7 @@ func (e *environment) normal() voucherView {
 func (e *environment) stock(voucherID string) int64 {
 	e.t.Helper()
 	id := mustID(e.t, voucherID)
-	v, err := e.store.Voucher(context.Background(), id)
-	require.NoError(e.t, err)
+	v := env.Must(e.store.Voucher(context.Background(), id))(e.t)
 	return v.Sale.Stock
 }
 
@@ -363,14 +357,12 @@ func (e *environment) seen(v voucherView) {
 // exec runs a statement on the database, as an operator does by hand.
 func (e *environment) exec(statement string, args ...any) {
 	e.t.Helper()
-	_, err := e.store.Pools()["write"].ExecContext(context.Background(), statement, args...)
-	require.NoError(e.t, err)
+	env.Must(e.store.Pools()["write"].ExecContext(context.Background(), statement, args...))(e.t)
 }
 
 func (e *environment) checkInvariants() {
 	e.t.Helper()
-	totals, err := e.store.SaleTotals(context.Background())
-	require.NoError(e.t, err)
+	totals := env.Must(e.store.SaleTotals(context.Background()))(e.t)
 	for _, b := range totals {
 		require.Empty(e.t, b.Check(), "voucher %d", b.VoucherID)
 	}
@@ -387,8 +379,7 @@ func (e *environment) dumpOf(tables ...string) string {
 	e.t.Helper()
 	var b strings.Builder
 	for _, table := range tables {
-		rows, err := e.store.Pools()["write"].QueryContext(context.Background(), "SELECT * FROM "+table+" ORDER BY 1")
-		require.NoError(e.t, err)
+		rows := env.Must(e.store.Pools()["write"].QueryContext(context.Background(), "SELECT * FROM "+table+" ORDER BY 1"))(e.t)
 		writeRows(e.t, &b, table, rows)
 	}
 	return b.String()
@@ -397,8 +388,7 @@ func (e *environment) dumpOf(tables ...string) string {
 func writeRows(t testing.TB, b *strings.Builder, table string, rows *sql.Rows) {
 	t.Helper()
 	defer func() { require.NoError(t, rows.Close()) }()
-	columns, err := rows.Columns()
-	require.NoError(t, err)
+	columns := env.Must(rows.Columns())(t)
 	for rows.Next() {
 		values, into := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {

@@ -20,6 +20,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/out/payment"
 	"seckill/internal/out/webhook"
+	"seckill/test/env"
 )
 
 // overHTTP makes the bank a provider over HTTP.
@@ -29,11 +30,9 @@ func overHTTP(s *setup) { s.provider = payment.HTTPName }
 // request and answer must fit the document.
 func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 	t.Helper()
-	doc, err := openapi3.NewLoader().LoadFromFile("../../docs/payment-provider.json")
-	require.NoError(t, err)
+	doc := env.Must(openapi3.NewLoader().LoadFromFile("../../docs/payment-provider.json"))(t)
 	require.NoError(t, doc.Validate(t.Context()))
-	router, err := legacy.NewRouter(doc)
-	require.NoError(t, err)
+	router := env.Must(legacy.NewRouter(doc))(t)
 	secrets := domain.NewKeyring(paymentSecret)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // invalidBodies are refused by every route with a body. The values are the fields that the answer names.
@@ -214,8 +215,7 @@ func TestCursorsAreAuthentic(t *testing.T) {
 	e.store.fail(func() error { return domain.ErrUnavailable })
 	c.get("/api/v1/orders?cursor=" + cursors["/api/v1/orders"]).want(http.StatusServiceUnavailable)
 
-	raw, err := base64.RawURLEncoding.DecodeString(cursors["/api/v1/orders"])
-	require.NoError(t, err)
+	raw := env.Must(base64.RawURLEncoding.DecodeString(cursors["/api/v1/orders"]))(t)
 	text := base64.RawURLEncoding.EncodeToString
 	tag, position := raw[:10:10], raw[10:]
 	refused := []string{

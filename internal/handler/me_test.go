@@ -76,8 +76,7 @@ func TestExportKnowsAllTables(t *testing.T) {
 	require.NoError(t, rows.Err())
 	assert.Empty(t, known, "tables that do not exist, or are listed twice")
 
-	text, err := os.ReadFile("../../docs/security.md")
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../docs/security.md"))(t)
 	_, section, _ := strings.Cut(string(text), "## Personal data")
 	columns, rest, _ := strings.Cut(section, "**Export.**")
 	paragraph, _, _ := strings.Cut(rest, "**Deletion.**")
@@ -103,8 +102,7 @@ func TestExportHasAllDataOfTheUserAndNoSecrets(t *testing.T) {
 		foreign := other.paid(v).Order
 		roomID, userID := mustID(t, room.ID), mustID(t, c.login.User.ID)
 		for _, user := range []int64{mustID(t, other.login.User.ID), userID} {
-			_, err := e.store.JoinRoom(t.Context(), roomID, []domain.PlaceRequest{{UserID: user, Lost: -1}})
-			require.NoError(t, err)
+			env.Must(e.store.JoinRoom(t.Context(), roomID, []domain.PlaceRequest{{UserID: user, Lost: -1}}))(t)
 		}
 
 		a := c.get("/api/v1/me/export").want(http.StatusOK)

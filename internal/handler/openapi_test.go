@@ -24,13 +24,13 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/sale/entry"
+	"seckill/test/env"
 )
 
 // TestDocumentIsValid also validates the examples against their schemas.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
-	_, err := theContract()
-	require.NoError(t, err)
+	env.Must(theContract())(t)
 	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	assert.Equal(t, "3.0.3", decode[struct{ OpenAPI string }](a).OpenAPI)
 	// Parsers of JSON in Go keep the last of two equal keys, and Swagger UI shows nothing.
@@ -38,10 +38,8 @@ func TestDocumentIsValid(t *testing.T) {
 
 	zipped := newEnv(t).guest().with("Accept-Encoding", "gzip").raw("GET", "/api/v1/openapi.json", nil)
 	assert.Equal(t, "gzip", zipped.header.Get("Content-Encoding"))
-	r, err := gzip.NewReader(bytes.NewReader(zipped.body))
-	require.NoError(t, err)
-	unzipped, err := io.ReadAll(r)
-	require.NoError(t, err)
+	r := env.Must(gzip.NewReader(bytes.NewReader(zipped.body)))(t)
+	unzipped := env.Must(io.ReadAll(r))(t)
 	assert.Equal(t, string(a.body), string(unzipped))
 }
 
@@ -64,8 +62,7 @@ var tableRoute = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| ")
 
 func hmdpRoutes(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/hmdp.md")
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../docs/hmdp.md"))(t)
 	var list []string
 	for _, m := range tableRoute.FindAllStringSubmatch(string(text), -1) {
 		list = append(list, m[1]+" "+m[2], m[1]+" /api"+m[2])
@@ -106,8 +103,7 @@ type operation struct {
 
 func operations(t *testing.T) []operation {
 	t.Helper()
-	k, err := theContract()
-	require.NoError(t, err)
+	k := env.Must(theContract())(t)
 	var all []operation
 	for path, item := range k.doc.Paths.Map() {
 		for method, op := range item.Operations() {
@@ -122,8 +118,7 @@ func operations(t *testing.T) []operation {
 			if op.RequestBody != nil {
 				o.body = "a form" // of a multipart body, which the document cannot show
 				if kind := op.RequestBody.Value.Content["application/json"]; kind != nil {
-					text, err := json.Marshal(exampleOf(kind))
-					require.NoError(t, err)
+					text := env.Must(json.Marshal(exampleOf(kind)))(t)
 					o.body = string(text)
 				}
 			}
@@ -264,8 +259,7 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 		assert.NotContains(t, p.returned, name, "no other test is needed")
 		p.returned[name] = true
 	}
-	pages, err := handler.Problems()
-	require.NoError(t, err)
+	pages := env.Must(handler.Problems())(t)
 	documented := map[string]bool{}
 	for _, page := range pages {
 		for _, route := range page.Routes {
@@ -299,11 +293,9 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 
 func testNames(t *testing.T) (names []string) {
 	t.Helper()
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
+	files := env.Must(filepath.Glob("*_test.go"))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
+		text := env.Must(os.ReadFile(file))(t)
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
 			names = append(names, m[1])
 		}
@@ -318,8 +310,7 @@ var otherTitles = []any{"The login code is wrong, used up or expired", "Only in 
 // the server.
 func TestDocumentHasExamples(t *testing.T) {
 	t.Parallel()
-	pages, err := handler.Problems()
-	require.NoError(t, err)
+	pages := env.Must(handler.Problems())(t)
 	titles := map[any]string{}
 	for _, p := range pages {
 		titles[p.Code] = p.Title

@@ -25,6 +25,7 @@ import (
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/out/webhook"
 	"seckill/internal/sale/admission"
+	"seckill/test/env"
 )
 
 type deadLetterView struct {
@@ -89,8 +90,7 @@ func TestReplayDeadLetter(t *testing.T) {
 func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
 	e := startQueue(t)
 	stream := admission.Streams()[3]
-	entryID, err := e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result()
-	require.NoError(t, err)
+	entryID := env.Must(e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result())(t)
 	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
 	letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
 	assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
@@ -283,10 +283,8 @@ func rows(dump, table string) (kept []string) {
 // TestEveryFindingIsDocumented: the API document and docs/checks.md have every kind of finding.
 func TestEveryFindingIsDocumented(t *testing.T) {
 	t.Parallel()
-	k, err := theContract()
-	require.NoError(t, err)
-	page, err := os.ReadFile("../../docs/checks.md")
-	require.NoError(t, err)
+	k := env.Must(theContract())(t)
+	page := env.Must(os.ReadFile("../../docs/checks.md"))(t)
 	var words []any
 	for _, kind := range reconcile.Kinds() {
 		words = append(words, string(kind))

@@ -14,6 +14,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/service"
+	"seckill/test/env"
 )
 
 func (c client) place(v voucherView) orderView {
@@ -130,15 +131,13 @@ func with(field string, value any) func(map[string]any) {
 func (e *environment) letExpire(o orderView) {
 	e.t.Helper()
 	id := mustID(e.t, o.ID)
-	stored, err := e.store.Order(e.t.Context(), 0, id)
-	require.NoError(e.t, err)
+	stored := env.Must(e.store.Order(e.t.Context(), 0, id))(e.t)
 	closed, err := e.store.MoveOrder(e.t.Context(), domain.OrderMove{
 		Move: domain.MoveExpire, OrderID: id, By: domain.Actor{Kind: domain.ActorSystem}, At: stored.ExpiresAt,
 	})
 	require.NoError(e.t, err)
 	e.returns.Release(e.t.Context(), closed)
-	_, err = e.returns.Sales.Fresh(e.t.Context(), closed.VoucherID)
-	require.NoError(e.t, err)
+	env.Must(e.returns.Sales.Fresh(e.t.Context(), closed.VoucherID))(e.t)
 }
 
 // After an order has expired, its user gets neither a pass nor another order of the sale, and in lane queue no unit. A repeated request

@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/out/payment"
+	"seckill/test/env"
 )
 
 var paymentSecret = []byte("a secret of provider and shop")
@@ -74,8 +75,7 @@ func signature(body string, at time.Time) string {
 // notify sends a notice to the webhook, signed now.
 func (e *environment) notify(n notice) answer {
 	e.t.Helper()
-	body, err := json.Marshal(n)
-	require.NoError(e.t, err)
+	body := env.Must(json.Marshal(n))(e.t)
 	return e.guest().with("X-Seckill-Signature", signature(string(body), e.clock.now())).post("/api/v1/payments/webhook/"+e.provider, string(body))
 }
 
@@ -226,8 +226,7 @@ func TestReturnOutside(t *testing.T) {
 		e.notify(stray).want(http.StatusOK)
 
 		failing := func() int {
-			failing, err := e.store.FailingRefunds(t.Context(), 20)
-			require.NoError(t, err)
+			failing := env.Must(e.store.FailingRefunds(t.Context(), 20))(t)
 			return len(failing)
 		}
 		e.bank.down = true
@@ -294,8 +293,7 @@ func TestWebhookRefusals(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	require.NoError(t, err)
+	text := env.Must(json.Marshal(v))(t)
 	return string(text)
 }
 
@@ -399,8 +397,7 @@ func TestUnreadNotices(t *testing.T) {
 		require.Len(t, list("?state=open"), 2)
 		require.Len(t, list(""), 3)
 		require.Contains(t, string(operator.get("/api/v1/admin/audit?order_id="+p.Order.ID).want(http.StatusOK).body), "a discount, booked by hand")
-		open, err := e.store.OpenNotices(t.Context())
-		require.NoError(t, err)
+		open := env.Must(e.store.OpenNotices(t.Context()))(t)
 		require.EqualValues(t, 2, open)
 		require.NoError(t, e.store.PurgeNotices(t.Context(), e.clock.now().Add(time.Second)))
 		require.Len(t, list(""), 2, "those that are open")

@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/handler/hmdp"
+	"seckill/test/env"
 )
 
 // TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
 func TestEveryCodeHasAPage(t *testing.T) {
 	t.Parallel()
-	pages, err := Problems()
-	require.NoError(t, err)
+	pages := env.Must(Problems())(t)
 	paged := map[string]int{}
 	for _, p := range pages {
 		assert.NotContains(t, paged, p.Code, "two pages for one code")
@@ -37,8 +37,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		assert.Equal(t, m[1], m[2], "an example's type is the page of its code")
 		documented[m[1]] = true
 	}
-	routes, err := routesByCode(openAPI)
-	require.NoError(t, err)
+	routes := env.Must(routesByCode(openAPI))(t)
 	for code := range routes {
 		documented[code] = true
 	}
@@ -53,8 +52,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 // TestProblemPagesAreComplete: every page has its texts in both languages and at least one route.
 func TestProblemPagesAreComplete(t *testing.T) {
 	t.Parallel()
-	pages, err := Problems()
-	require.NoError(t, err)
+	pages := env.Must(Problems())(t)
 	for _, p := range pages {
 		if p.Code != "method_not_allowed" { // of methods that no operation has
 			assert.NotEmpty(t, p.Routes, p.Code)

@@ -80,11 +80,9 @@ func (q *queueEnv) waiting() []domain.StreamEntry {
 	q.t.Helper()
 	var all []domain.StreamEntry
 	for _, stream := range admission.Streams() {
-		messages, err := q.rdb.XRange(context.Background(), stream, "-", "+").Result()
-		require.NoError(q.t, err)
+		messages := env.Must(q.rdb.XRange(context.Background(), stream, "-", "+").Result())(q.t)
 		for _, m := range messages {
-			p, err := q.gate.Parse(stream, m.ID, m.Values)
-			require.NoError(q.t, err)
+			p := env.Must(q.gate.Parse(stream, m.ID, m.Values))(q.t)
 			all = append(all, p)
 		}
 	}
@@ -106,8 +104,7 @@ func (q *queueEnv) workOne() {
 // commit commits an entry as a worker does that has asked the gate, which may have been loaded since the admission.
 func (q *queueEnv) commit(p domain.StreamEntry) {
 	q.t.Helper()
-	generation, err := q.gate.Confirm(context.Background(), p)
-	require.NoError(q.t, err)
+	generation := env.Must(q.gate.Confirm(context.Background(), p))(q.t)
 	for i := range p.Admissions {
 		p.Admissions[i].Generation = generation
 	}

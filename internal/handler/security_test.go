@@ -19,12 +19,12 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/sale/entry"
+	"seckill/test/env"
 )
 
 func (e *environment) securityEvents(event string) int {
 	e.t.Helper()
-	families, err := e.config.Metrics.(prometheus.Gatherer).Gather()
-	require.NoError(e.t, err)
+	families := env.Must(e.config.Metrics.(prometheus.Gatherer).Gather())(e.t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "seckill_security_events_total" && m.GetLabel()[0].GetValue() == event {

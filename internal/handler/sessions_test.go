@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/handler"
+	"seckill/test/env"
 )
 
 const (
@@ -187,8 +188,7 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims, he
 	for _, header := range headers {
 		maps.Copy(token.Header, header)
 	}
-	text, err := token.SignedString(key)
-	require.NoError(t, err)
+	text := env.Must(token.SignedString(key))(t)
 	return text
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // TestFileForSpreadsheets: records end with CRLF (RFC 4180), and cells that begin like a formula become texts.
@@ -67,8 +68,7 @@ func TestSheetTexts(t *testing.T) {
 	t.Parallel()
 	pages := map[string][]string{} // by key: in English and in Chinese
 	for _, file := range []string{"console", "lib"} {
-		text, err := os.ReadFile("../web/static/" + file + "/texts.js")
-		require.NoError(t, err)
+		text := env.Must(os.ReadFile("../web/static/" + file + "/texts.js"))(t)
 		for _, m := range regexp.MustCompile(`"((?:status|payment)\.\w+)": "([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
 			if len(pages[m[1]]) < 2 { // the console's come first
 				pages[m[1]] = append(pages[m[1]], m[2])

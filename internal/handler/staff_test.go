@@ -20,6 +20,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/test/env"
 )
 
 var staffRoles = []domain.Role{domain.RoleViewer, domain.RoleRedeemer, domain.RoleOperator, domain.RoleAdmin}
@@ -34,8 +35,7 @@ var (
 // in docs/api.md.
 func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/api.md")
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../docs/api.md"))(t)
 	want := map[string][]domain.Role{}
 	for _, m := range permissionRow.FindAllStringSubmatch(string(text), -1) {
 		var roles []domain.Role
@@ -170,8 +170,7 @@ func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 	admin.get("/api/v1/admin/orders/77/phone").problem(http.StatusServiceUnavailable, "unavailable")
 	admin.get("/api/v1/admin/orders").want(http.StatusOK)
 	require.NotEmpty(t, e.logs.of("WARN"), "the read is in the log instead")
-	list, err := e.store.NewestVouchers(t.Context(), 10)
-	require.NoError(t, err)
+	list := env.Must(e.store.NewestVouchers(t.Context(), 10))(t)
 	require.Empty(t, list)
 }
 
@@ -224,8 +223,7 @@ func (a answer) file() (rows []map[string]string) {
 	require.Equal(a.t, "text/csv; charset=utf-8; header=present", a.header.Get("Content-Type"))
 	text, marked := strings.CutPrefix(string(a.body), "\uFEFF")
 	require.True(a.t, marked, "a byte order mark")
-	records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	require.NoError(a.t, err)
+	records := env.Must(csv.NewReader(strings.NewReader(text)).ReadAll())(a.t)
 	for _, record := range records[1:] {
 		row := map[string]string{}
 		for i, name := range records[0] {
@@ -295,8 +293,7 @@ func TestExportForRegion(t *testing.T) {
 		require.Equal(t, `attachment; filename="`+name+`-2026-11-12.csv"`, a.header.Get("Content-Disposition"))
 		file := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.body), "\uFEFF")))
 		file.Comma = ';'
-		records, err := file.ReadAll()
-		require.NoError(t, err)
+		records := env.Must(file.ReadAll())(t)
 		row := map[string]string{}
 		for i, column := range records[0] {
 			row[column] = records[1][i]
@@ -342,9 +339,8 @@ func TestUnfinishedExport(t *testing.T) {
 	}
 	for calls := int64(1); ; calls++ {
 		e.store.failFrom(calls)
-		res, err := e.http.Do(viewer.request(e.url, http.MethodGet, "/api/v1/admin/orders.csv", nil))
-		require.NoError(t, err)
-		_, err = io.ReadAll(res.Body)
+		res := env.Must(e.http.Do(viewer.request(e.url, http.MethodGet, "/api/v1/admin/orders.csv", nil)))(t)
+		_, err := io.ReadAll(res.Body)
 		require.NoError(t, res.Body.Close())
 		if res.StatusCode == http.StatusOK {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF, fmt.Sprint(calls))

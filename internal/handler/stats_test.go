@@ -34,13 +34,11 @@ func (s *stream) nextStats() (statsView, int64) {
 	require.Equal(s.t, "stats", e.Kind)
 	var value any
 	require.NoError(s.t, json.Unmarshal(e.Data, &value))
-	k, err := theContract()
-	require.NoError(s.t, err)
+	k := env.Must(theContract())(s.t)
 	require.NoError(s.t, k.doc.Components.Schemas["SaleStats"].Value.VisitJSON(value, openapi3.MultiErrors()), string(e.Data))
 	var v statsView
 	require.NoError(s.t, json.Unmarshal(e.Data, &v))
-	id, err := strconv.ParseInt(e.ID, 10, 64)
-	require.NoError(s.t, err)
+	id := env.Must(strconv.ParseInt(e.ID, 10, 64))(s.t)
 	return v, id
 }
 
@@ -197,11 +195,9 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	env.Full(t)
 	e := start(t)
 	v, admin := e.sale(5), e.admin()
-	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://"))
-	require.NoError(t, err)
+	conn := env.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")))(t)
 	defer func() { _ = conn.Close() }()
-	_, err = conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n"))
-	require.NoError(t, err)
+	env.Must(conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n")))(t)
 	require.Eventually(t, func() bool { return e.saleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
 		e.saleSubscribers.NotifyAll() // thousands of events

@@ -19,6 +19,7 @@ import (
 	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
+	"seckill/test/env"
 )
 
 type stream struct {
@@ -47,8 +48,7 @@ func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response
 	if last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}
-	res, err := c.env.http.Do(req)
-	require.NoError(t, err)
+	res := env.Must(c.env.http.Do(req))(t)
 	s := &stream{t: t, lines: bufio.NewScanner(res.Body), close: func() { cancel(); _ = res.Body.Close() }}
 	s.lines.Buffer(nil, 1<<20)
 	t.Cleanup(s.close)
@@ -151,8 +151,7 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	e.subscribers.Close() // as when the process stops
 	assert.Zero(t, e.subscribers.Count())
 	assert.Nil(t, s.next())
-	retry, err := strconv.Atoi(s.retry)
-	require.NoError(t, err)
+	retry := env.Must(strconv.Atoi(s.retry))(t)
 	assert.True(t, 500 <= retry && retry < 4500, "retry after %d ms", retry)
 	_, res := buyer.watch(t, o, "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
@@ -292,11 +291,9 @@ func (r *streamRig) connect(e *environment, token string) map[string]*stream {
 
 func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 	r.t.Helper()
-	tokens, err := auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now)
-	require.NoError(r.t, err)
+	tokens := env.Must(auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now))(r.t)
 	id := mustID(r.t, r.userID)
-	token, err := tokens.Access(auth.Identity{UserID: id, SessionID: session, Role: domain.RoleAdmin}, ttl)
-	require.NoError(r.t, err)
+	token := env.Must(tokens.Access(auth.Identity{UserID: id, SessionID: session, Role: domain.RoleAdmin}, ttl))(r.t)
 	return token
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/ops/rush"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -76,16 +77,14 @@ func (f *fakeServer) run(t *testing.T, edits ...func(*rush.Buyers)) (*rush.Repor
 	f.tries = map[string]int{}
 	srv := httptest.NewServer(f)
 	defer srv.Close()
-	client, err := rush.NewClient(srv.URL, 4)
-	require.NoError(t, err)
+	client := env.Must(rush.NewClient(srv.URL, 4))(t)
 	defer client.Close()
 	c := &rush.Buyers{Clients: []*rush.Client{client}, VoucherID: "7", Stock: 2, Tokens: []string{"a", "b", "c"}, Parallel: 3}
 	for _, edit := range edits {
 		edit(c)
 	}
 	r := c.Run(t.Context())
-	verdicts, err := c.Check(t.Context(), r)
-	require.NoError(t, err)
+	verdicts := env.Must(c.Check(t.Context(), r))(t)
 	var broken []string
 	for _, v := range verdicts {
 		if v.Broken() {
@@ -242,11 +241,10 @@ func TestProxyErrorIsAProblem(t *testing.T) {
 		_, _ = w.Write([]byte("<html>"))
 	}))
 	defer srv.Close()
-	client, err := rush.NewClient(srv.URL, 1)
-	require.NoError(t, err)
+	client := env.Must(rush.NewClient(srv.URL, 1))(t)
 	defer client.Close()
 	client.UserAgent = "seckill/1.2.3"
-	_, err = client.Place(t.Context(), "t", "1", "", "")
+	_, err := client.Place(t.Context(), "t", "1", "", "")
 	var p *rush.Problem
 	require.ErrorAs(t, err, &p)
 	require.Equal(t, "http_502", p.Code)

@@ -51,8 +51,7 @@ func TestMovesAreRecorded(t *testing.T) {
 			env.Must(s.MoveOrder(ctx, domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
 		}
 		move(domain.MovePay, 2)
-		_, err := s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}) // without a payment there is nothing to wait for
-		require.NoError(t, err)
+		env.Must(s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}))(t) // without a payment there is nothing to wait for
 		env.Must(s.CloseExpired(ctx, 10))(t)
 		require.Equal(t, []string{
 			"1 created pending_payment", "2 created pending_payment", "3 created pending_payment", "1 cancelled cancelled", "2 paid paid",
@@ -77,8 +76,7 @@ func TestEventWaitsForItsOrder(t *testing.T) {
 		e := newEventRow(created.ID, domain.EventCreated, now)
 		e.Status, e.NextTryAt = domain.EventPending, &due
 		require.NoError(t, s.db.Writer(t.Context()).Create(&e).Error)
-		claimed, err := s.ClaimEvents(t.Context(), 9, 0) // the lease ends at once
-		require.NoError(t, err)
+		claimed := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t) // the lease ends at once
 		require.Empty(t, claimed)
 		place(t, s, created)
 		claimed = env.Must(s.ClaimEvents(t.Context(), 9, time.Hour))(t)
@@ -150,8 +148,7 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		v := newSale(t, s, 1, 1)
 		env.Must(placeOrder(ctx, s, newOrder(1, 1, v.ID), 1))(t)
 		claim := func() domain.OrderEvent {
-			claimed, err := s.ClaimEvents(ctx, 9, 0) // the lease ends at once
-			require.NoError(t, err)
+			claimed := env.Must(s.ClaimEvents(ctx, 9, 0))(t) // the lease ends at once
 			require.Len(t, claimed, 1)
 			return claimed[0]
 		}

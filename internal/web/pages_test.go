@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 var someProblems = []Problem{
@@ -51,12 +52,10 @@ func TestProblemPages(t *testing.T) {
 // TestPagesHaveDecimalsOfCurrencies: pages and files show the same amounts, in every browser (Automattic/jetpack#48967).
 func TestPagesHaveDecimalsOfCurrencies(t *testing.T) {
 	t.Parallel()
-	script, err := embedded.ReadFile("static/lib/currency.js")
-	require.NoError(t, err)
+	script := env.Must(embedded.ReadFile("static/lib/currency.js"))(t)
 	pages := map[string]int{}
 	for _, m := range regexp.MustCompile(`([A-Z]{3}): (\d)`).FindAllStringSubmatch(string(script), -1) {
-		pages[m[1]], err = strconv.Atoi(m[2])
-		require.NoError(t, err)
+		pages[m[1]] = env.Must(strconv.Atoi(m[2]))(t)
 	}
 
 	letters := "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

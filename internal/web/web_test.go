@@ -22,6 +22,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,8 +53,7 @@ func get(t *testing.T, url string, header ...string) *http.Response {
 // request sends a request for a path or, as the router passes it on, for a URL with its scheme. Without one it is http.
 func request(t *testing.T, method, url string, header ...string) *http.Response {
 	t.Helper()
-	routes, err := routesOnce()
-	require.NoError(t, err)
+	routes := env.Must(routesOnce())(t)
 	req := httptest.NewRequest(method, url, http.NoBody)
 	req.URL.Scheme = cmp.Or(req.URL.Scheme, "http")
 	pattern := req.URL.Path
@@ -75,12 +76,10 @@ func body(t *testing.T, r *http.Response) string {
 	t.Helper()
 	var in io.Reader = r.Body
 	if r.Header.Get("Content-Encoding") == "gzip" {
-		z, err := gzip.NewReader(r.Body)
-		require.NoError(t, err)
+		z := env.Must(gzip.NewReader(r.Body))(t)
 		in = z
 	}
-	text, err := io.ReadAll(in)
-	require.NoError(t, err)
+	text := env.Must(io.ReadAll(in))(t)
 	return string(text)
 }
 
@@ -106,8 +105,7 @@ func TestPageAndItsAssetsAreServed(t *testing.T) {
 
 // TestPolicyAllowsOwnResourcesOnly also covers frames and elements created from text.
 func TestPolicyAllowsOwnResourcesOnly(t *testing.T) {
-	s, err := newSite(Config{})
-	require.NoError(t, err)
+	s := env.Must(newSite(Config{}))(t)
 	for path, worker := range map[string]string{"/": "proof", "/console": "'none'", "/assets/" + s.version + "/shop/main.js": "'none'"} {
 		policy := get(t, path).Header.Get("Content-Security-Policy")
 		for _, rule := range []string{
@@ -216,8 +214,7 @@ func TestVendoredFilesAreAsReleased(t *testing.T) {
 			hashes[name] = fmt.Sprintf("%x", sha256.Sum256(text))
 			return err
 		}))
-		manifest, err := fs.ReadFile(files, "MANIFEST")
-		require.NoError(t, err)
+		manifest := env.Must(fs.ReadFile(files, "MANIFEST"))(t)
 		released := map[string]string{}
 		for _, line := range regexp.MustCompile(`(?m)^([0-9a-f]{64})  (\S+)$`).FindAllStringSubmatch(string(manifest), -1) {
 			released[line[2]] = line[1]
@@ -232,8 +229,7 @@ func TestHeadReturnsTheHeadersOfGet(t *testing.T) {
 		whole, head := get(t, "/", "Accept-Encoding", accept), request(t, http.MethodHead, "/", "Accept-Encoding", accept)
 		assert.Equal(t, http.StatusOK, head.StatusCode)
 		assert.Equal(t, whole.Header, head.Header)
-		b, err := io.ReadAll(head.Body)
-		require.NoError(t, err)
+		b := env.Must(io.ReadAll(head.Body))(t)
 		assert.Empty(t, b)
 	}
 }
@@ -262,8 +258,7 @@ func TestFirstVisitSize(t *testing.T) {
 
 // TestProofIsLoadedOnDemand: only sales that demand a proof of work load its worker, which is small.
 func TestProofIsLoadedOnDemand(t *testing.T) {
-	s, err := newSite(Config{})
-	require.NoError(t, err)
+	s := env.Must(newSite(Config{}))(t)
 	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
 	assert.NotContains(t, string(s.assets["shop/main.bundle.js"].plain()), "deriveBits")
 	named := regexp.MustCompile(`new URL\("([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain()))
@@ -276,8 +271,7 @@ func TestProofIsLoadedOnDemand(t *testing.T) {
 // TestPagesLoadOneScript: a page whose modules are loaded one by one takes seconds longer on a slow network. A bundle
 // contains the modules of its page only.
 func TestPagesLoadOneScript(t *testing.T) {
-	s, err := newSite(Config{})
-	require.NoError(t, err)
+	s := env.Must(newSite(Config{}))(t)
 	for pattern, main := range map[string]string{"/": "shop/main.bundle.js", "/console": "console/main.bundle.js"} {
 		var scripts []string
 		for _, n := range refers.FindAllStringSubmatch(body(t, get(t, pattern)), -1) {
@@ -299,8 +293,7 @@ func TestChineseTextsAreChinese(t *testing.T) {
 	names := regexp.MustCompile(`\{\w+\}|Redis|ID\b|p\d\d|https?`)
 	count := 0
 	for _, module := range []string{"lib", "shop", "console"} {
-		text, err := fs.ReadFile(embedded, "static/"+module+"/texts.js")
-		require.NoError(t, err)
+		text := env.Must(fs.ReadFile(embedded, "static/"+module+"/texts.js"))(t)
 		_, chinese, ok := strings.Cut(string(text), "\nconst zh = {\n")
 		require.True(t, ok, module)
 		for _, m := range chineseText.FindAllStringSubmatch(chinese, -1) {

@@ -223,8 +223,7 @@ func queries(t *testing.T) map[string]string {
 // TestTranslationsHaveTheSameCommands: a document and its Chinese translation have the same blocks of code, and link to each
 // other. Those of the tour name things in the reader's language; TestTour runs both.
 func TestTranslationsHaveTheSameCommands(t *testing.T) {
-	translated, err := filepath.Glob(filepath.Join(root, "docs/*.zh-CN.md"))
-	require.NoError(t, err)
+	translated := env.Must(filepath.Glob(filepath.Join(root, "docs/*.zh-CN.md")))(t)
 	require.NotEmpty(t, translated)
 	block := regexp.MustCompile("(?ms)^```.*?^```$")
 

@@ -28,8 +28,7 @@ func TestSystemdKnowsUnit(t *testing.T) {
 	env.Full(t)
 
 	// The program must exist.
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := env.Must(os.Executable())(t)
 	file := filepath.Join(t.TempDir(), "seckill.service")
 	require.NoError(t, os.WriteFile(file, []byte(strings.Replace(read(t, unitFile), "/usr/local/bin/seckill", self, 1)), 0o600))
 

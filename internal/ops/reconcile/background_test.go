@@ -14,6 +14,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
+	"seckill/test/env"
 )
 
 // rounds runs rounds of the background loop without its ticker.
@@ -30,8 +31,7 @@ func newRounds(t *testing.T) *rounds {
 
 func (l *rounds) round() Round {
 	l.t.Helper()
-	round, err := l.r.round(l.t.Context(), l.states)
-	require.NoError(l.t, err)
+	round := env.Must(l.r.round(l.t.Context(), l.states))(l.t)
 	require.True(l.t, round.OK)
 	return round
 }

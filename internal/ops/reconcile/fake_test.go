@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // fakeSale implements Gate and Store in memory for one sale. An order id is the age of the order at testNow in seconds.
@@ -161,8 +162,7 @@ func (w *fakeSale) reconciler(change ...func(*Config)) *Reconciler {
 
 func (w *fakeSale) report(r *Reconciler, apply bool) Report {
 	w.t.Helper()
-	all, err := r.Reconcile(w.t.Context(), testVoucher, apply)
-	require.NoError(w.t, err)
+	all := env.Must(r.Reconcile(w.t.Context(), testVoucher, apply))(w.t)
 	require.Len(w.t, all.Reports, 1)
 	return all.Reports[0]
 }

@@ -131,8 +131,7 @@ func TestStockIsShownWhileRedisHangs(t *testing.T) {
 		c.Lag = func(ctx context.Context) (QueueLag, error) { return QueueLag{}, hang(ctx) }
 	}
 	onMonitor(t, hanging, func(t *testing.T, m *Monitor, _ *monitorStore) {
-		_, err := m.Stats(t.Context(), 7, time.Time{})
-		require.NoError(t, err)
+		env.Must(m.Stats(t.Context(), 7, time.Time{}))(t)
 		for range 20 {
 			s := env.Must(m.Stats(t.Context(), 7, time.Now()))(t)
 			require.Nil(t, s.Stock.Gate)
@@ -303,9 +302,7 @@ func secondsAddUp(t *testing.T, rdb *redis.Client) {
 	want := map[string]int64{"ok": workers * each / 2, "sold_out": workers * each / 2}
 	var r reading
 	require.Eventually(t, func() bool { // the last second is not over yet
-		var err error
-		r, err = processes[0].read(t.Context(), 7, time.Time{}, time.Now())
-		require.NoError(t, err)
+		r = env.Must(processes[0].read(t.Context(), 7, time.Time{}, time.Now()))(t)
 		sum := map[string]int64{}
 		for _, s := range r.seconds {
 			for name, n := range s.Answers {
@@ -331,8 +328,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	one := &report{counts: newCounts(), level: Level{Stock: &left}}
 	one.counts.Answers["ok"] = 1
 
-	r, err := h.read(ctx, 7, time.Time{}, now)
-	require.NoError(t, err)
+	r := env.Must(h.read(ctx, 7, time.Time{}, now))(t)
 	require.Empty(t, r.seconds)
 	require.Equal(t, domain.Moment(now).UTC(), r.total.Since)
 
@@ -344,8 +340,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	}
 	require.NoError(t, rdb.HSet(ctx, secondKey(7, at.Unix()), "of another version", 1, "latency:100000", 1, "batches", "x").Err())
 
-	r, err = h.read(ctx, 7, time.Time{}, now)
-	require.NoError(t, err)
+	r = env.Must(h.read(ctx, 7, time.Time{}, now))(t)
 	require.Len(t, r.seconds, historySeconds-1)
 	for i, s := range r.seconds[1:] {
 		require.Equal(t, r.seconds[i].At.Add(time.Second), s.At)
@@ -399,8 +394,7 @@ func instances(t *testing.T, rdb *redis.Client) {
 	a, b := &RedisHistory{Redis: rdb, Instance: "a"}, &RedisHistory{Redis: rdb, Instance: "b"}
 	now := time.Now()
 	count := func(now time.Time) int {
-		r, err := a.read(t.Context(), 8, time.Time{}, now)
-		require.NoError(t, err)
+		r := env.Must(a.read(t.Context(), 8, time.Time{}, now))(t)
 		return r.instances
 	}
 	require.NoError(t, a.add(t.Context(), nil, now))

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 var (
@@ -106,8 +107,7 @@ func TestParseNotice(t *testing.T) {
 		want.Body = []byte(text)
 		require.Equal(t, want, got, text)
 	}
-	_, err := parse([]byte(with("provider_ref", `"`+strings.Repeat("~", maxRef)+`"`)))
-	require.NoError(t, err)
+	env.Must(parse([]byte(with("provider_ref", `"`+strings.Repeat("~", maxRef)+`"`))))(t)
 }
 
 // FuzzNotice requires that every body is either rejected with *domain.InvalidError or valid for the database.
@@ -208,8 +208,7 @@ func TestHTTPQuery(t *testing.T) {
 		"DISPUTED":  {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentDisputed},
 		"pending":   nil, "refunding": nil, "": nil,
 	} {
-		got, err := provide(t, http.StatusOK, answerWith(status, `,"checkout_url":"https://pay.example/A"`)).Query(t.Context(), aPayment)
-		require.NoError(t, err)
+		got := env.Must(provide(t, http.StatusOK, answerWith(status, `,"checkout_url":"https://pay.example/A"`)).Query(t.Context(), aPayment))(t)
 		if want != nil {
 			require.Contains(t, string(got.Body), status)
 			want.Body = got.Body
@@ -220,8 +219,7 @@ func TestHTTPQuery(t *testing.T) {
 	marked, err := provide(t, http.StatusOK, "\ufeff"+answerWith("succeeded", "")).Query(t.Context(), aPayment)
 	require.NoError(t, err, "a byte order mark")
 	require.Equal(t, domain.PaymentSucceeded, marked.Result)
-	got, err := provide(t, http.StatusNotFound, "").Query(t.Context(), aPayment)
-	require.NoError(t, err)
+	got := env.Must(provide(t, http.StatusNotFound, "").Query(t.Context(), aPayment))(t)
 	require.Nil(t, got, "the creation failed")
 	got, err = provide(t, http.StatusInternalServerError, answerWith("succeeded", "")).Query(t.Context(), aPayment)
 	require.Error(t, err)

@@ -20,6 +20,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
 	"seckill/internal/out/webhook"
+	"seckill/test/env"
 )
 
 func newClient(t *testing.T, receive http.HandlerFunc) webhook.Client {
@@ -40,13 +41,11 @@ func TestPostIsSigned(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "taken")
 	})
-	answer, err := c.Post(t.Context(), body)
-	require.NoError(t, err)
+	answer := env.Must(c.Post(t.Context(), body))(t)
 	require.Equal(t, webhook.Answer{Status: http.StatusOK, Body: []byte("taken")}, answer)
 	require.NoError(t, answer.Err())
 	c.Secret = []byte("another secret")
-	answer, err = c.Post(t.Context(), body)
-	require.NoError(t, err)
+	answer = env.Must(c.Post(t.Context(), body))(t)
 	require.ErrorContains(t, answer.Err(), "401")
 }
 
@@ -59,8 +58,7 @@ func TestPostFollowsNoRedirect(t *testing.T) {
 		w.WriteHeader(http.StatusTemporaryRedirect)
 		_, _ = io.WriteString(w, strings.Repeat("x", 2*maxAnswer))
 	})
-	answer, err := c.Post(t.Context(), body)
-	require.NoError(t, err)
+	answer := env.Must(c.Post(t.Context(), body))(t)
 	require.ErrorContains(t, answer.Err(), "307")
 	require.Len(t, answer.Body, maxAnswer)
 	require.Equal(t, 1, calls)
