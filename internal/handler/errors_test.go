@@ -2,9 +2,13 @@ package handler_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +19,7 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/sale/entry"
+	"seckill/test/env"
 )
 
 // TestUnknownRoutes: TestHeadAndMethods has the methods of known routes.
@@ -239,4 +244,219 @@ func TestHeadAndMethods(t *testing.T) {
 		}
 	}
 	require.Equal(t, http.StatusMethodNotAllowed, send(http.MethodHead, "/api/v1/auth/login", admin).status)
+}
+
+// invalidBodies are refused by every route with a body. The values are the fields that the answer names.
+var invalidBodies = map[string]string{
+	"": "body", " \n\t": "body", `{"title":"t"`: "body", `title=t`: "body", `{'title':'t'}`: "body", `{"title":"t",}`: "body",
+	`{/**/}`: "body", "\ufeff{}": "body", `null`: "body", `[]`: "body", `[{"title":"t"}]`: "body", `"title"`: "body", `7`: "body",
+	`true`: "body", `{}{}`: "body", `{} x`: "body", "{\"title\":\"\xff\xfe\"}": "body", `{"color":"red"}`: "color",
+	`{"co\"lor":"red"}`: `co"lor`, strings.Repeat(`{"a":`, 10001): "body", `{}` + strings.Repeat(" ", 64<<10): "body",
+	`{"title":"` + strings.Repeat("x", 64<<10) + `"}`: "body",
+}
+
+// TestInvalidBodies sends the invalid bodies to every kind of route with a body.
+func TestInvalidBodies(t *testing.T) {
+	e := start(t)
+	e.sale(1)
+	admin := e.admin()
+	for path, method := range map[string]string{
+		"/api/v1/auth/code": "POST", "/api/v1/auth/login": "POST", "/api/v1/auth/refresh": "POST",
+		"/api/v1/admin/vouchers": "POST", "/api/v1/admin/vouchers/1": "PATCH",
+	} {
+		admin.refused(method, path, invalidBodies)
+	}
+}
+
+// refused sends each body, which must be answered 400 with exactly these fields, separated by spaces. Nothing may change.
+func (c client) refused(method, path string, bodies map[string]string) {
+	c.t.Helper()
+	before := c.env.dump()
+	for body, fields := range bodies {
+		c.refusedRequest(method, path, body, strings.Fields(fields)...)
+	}
+	assert.Equal(c.t, before, c.env.dump(), "the database is unchanged")
+}
+
+func (c client) refusedRequest(method, path string, body any, fields ...string) {
+	c.t.Helper()
+	a := c.bad().do(method, path, body)
+	if assert.Equal(c.t, http.StatusBadRequest, a.status, "%s: %.80v: %s", a.what, body, a.body) {
+		p := a.problem(http.StatusBadRequest, "invalid_request")
+		assert.ElementsMatch(c.t, fields, p.fields(), "%s: %.80v: %s", a.what, body, p.Detail)
+	}
+}
+
+// withField returns the body with one field set to value, which is JSON, or removed if value is empty.
+func withField(body map[string]any, field, value string) string {
+	b := maps.Clone(body)
+	if b[field] = json.RawMessage(value); value == "" {
+		delete(b, field)
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// invalidFields are values of voucher fields that are refused: values of the wrong type or form, and for each field one beyond
+// its bounds, which are tested in package domain.
+var invalidFields = map[string][]string{
+	"shop_id": {
+		`0`, `1.5`, `1e3`, `""`, `"x"`, `"0"`, `"-1"`, `"+1"`, `"007"`, `" 1"`, `9223372036854775808`, `"9223372036854775808"`, `true`, `["1"]`,
+	},
+	"title":          {`""`, `7`, `true`, `["t"]`, quoted("券", 256)},
+	"sub_title":      {`7`, quoted("\u200b", 3)},
+	"rules":          {`7`, quoted("x", 1025)},
+	"pay_value":      {`-1`, `1.5`, `1e3`, `1e400`, `"100"`, `true`, `9223372036854775808`},
+	"actual_value":   {`-9223372036854775809`, `100000000001`, `"1"`},
+	"limit_per_user": {`0`, `1.5`, `"1"`, `9223372036854775808`},
+	"stock":          {`-1`, `1.5`, `"5"`, `9223372036854775808`},
+	"begin_at": {
+		`"2026-11-11T20:00:00"`, `"2026-11-11 20:00:00Z"`, `"2026-11-11"`, `""`, `"now"`, `1794398400`, `true`, `"2026-02-30T00:00:00Z"`,
+		`"2026-11-11T24:00:00Z"`, `"2026-11-11T20:00:00+25:00"`, `"1999-12-31T23:59:59Z"`, `"-001-01-01T00:00:00Z"`, `"10000-01-01T00:00:00Z"`,
+	},
+	"valid_from":  {`"2026-11-11"`, `1794398400000`, `"1999-12-31T23:59:59Z"`, `{}`},
+	"valid_until": {`""`, `"2026-11-11T20:00:00"`, `"10000-01-01T00:00:00Z"`},
+	"end_at":      {`"2026-11-11T20:00:00"`, `"9999-01-01T00:00:00.001Z"`, `1794398400000`},
+}
+
+func quoted(s string, n int) string { return `"` + strings.Repeat(s, n) + `"` }
+
+func TestInvalidVoucherFields(t *testing.T) {
+	e := start(t)
+	body := e.saleBody(5)
+	bodies := map[string]string{
+		withField(body, "end_at", `"2026-11-11T11:00:00.0009Z"`):          "end_at", // less than a millisecond after its begin
+		withField(body, "end_at", `"2026-11-11T18:30:00+08:00"`):          "end_at", // before its begin, by zone
+		withField(body, "id", `"1"`):                                      "id",
+		withField(body, "status", `"off"`):                                "status",
+		`{"title":"","pay_value":-1,"actual_value":2,"limit_per_user":0}`: "shop_id title pay_value limit_per_user stock begin_at end_at",
+		`{}`: "shop_id title pay_value actual_value",
+	}
+	for field, values := range invalidFields {
+		for _, v := range values {
+			bodies[withField(body, field, v)] = field
+		}
+	}
+	for _, field := range []string{"shop_id", "title", "pay_value", "actual_value", "stock", "begin_at", "end_at"} {
+		bodies[withField(body, field, "")], bodies[withField(body, field, "null")] = field, field
+	}
+	e.admin().refused("POST", "/api/v1/admin/vouchers", bodies)
+}
+
+// TestInvalidVoucherPatches: TestInvalidVoucherFields has the values of the fields, which are those of a new voucher.
+func TestInvalidVoucherPatches(t *testing.T) {
+	e := start(t)
+	v, admin := e.sale(5), e.admin()
+	admin.refused("PATCH", v.adminPath(), map[string]string{
+		`{"stock":7}`: "stock", `{"id":"7"}`: "id", `{"status":"gone"}`: "status", `{"status":"OFF"}`: "status", `{"status":2}`: "status",
+		`{"end_at":"2026-11-11T10:00:00Z"}`: "end_at", `{"begin_at":"2026-11-11T14:00:00Z"}`: "end_at", `{"begin_at":"now"}`: "begin_at",
+		`{"title":"new","pay_value":-1}`: "pay_value", `{"limit_per_user":"1"}`: "limit_per_user", `{"valid_until":""}`: "valid_until",
+	})
+	admin.refused("PATCH", e.normal().adminPath(), map[string]string{
+		`{"begin_at":"2026-11-11T14:00:00Z"}`: "begin_at", `{"end_at":"2026-11-11T14:00:00Z"}`: "end_at", `{"limit_per_user":2}`: "limit_per_user",
+	})
+}
+
+func TestInvalidLogins(t *testing.T) {
+	e := start(t)
+	codes := map[string]string{`{"phone":"13800000001","code":"1"}`: "code"}
+	logins := map[string]string{
+		`{"phone":"13800000001"}`: "code", `{"phone":"13800000001","code":""}`: "code", `{"phone":"13800000001","code":123456}`: "code",
+	}
+	for _, p := range []string{ // package auth has more
+		`""`, `"1380000000"`, `"13800000001\u0000"`, `"+8612345"`, `"x"`, `"+4915112345678"`, `13800000001`, `null`, `true`, `{}`,
+	} {
+		codes[`{"phone":`+p+`}`], logins[`{"phone":`+p+`,"code":"123456"}`] = "phone", "phone"
+	}
+	e.guest().refused("POST", "/api/v1/auth/code", codes)
+	e.guest().refused("POST", "/api/v1/auth/login", logins)
+	e.guest().refused("POST", "/api/v1/auth/refresh", map[string]string{
+		`{}`: "refresh_token", `{"refresh_token":""}`: "refresh_token", `{"refresh_token":null}`: "refresh_token", `{"refresh_token":1}`: "refresh_token",
+	})
+}
+
+var invalidIDs = []string{
+	"0", "-1", "+1", "01", "007", "1.0", "1e3", "x", "0x10", "1_000", "９", "%20", "1%20", "%00", "null", "undefined",
+	"9223372036854775808", "18446744073709551617", strings.Repeat("9", 1000),
+}
+
+func TestInvalidIDs(t *testing.T) {
+	e := start(t)
+	admin, before := e.admin(), e.dump()
+	for _, r := range []struct{ method, path string }{
+		{"GET", "/api/v1/vouchers/%s"}, {"POST", "/api/v1/vouchers/%s/orders"}, {"GET", "/api/v1/orders/%s"},
+		{"POST", "/api/v1/orders/%s/cancel"}, {"PATCH", "/api/v1/admin/vouchers/%s"},
+	} {
+		for _, id := range invalidIDs {
+			admin.refusedRequest(r.method, fmt.Sprintf(r.path, id), nil, "id")
+		}
+	}
+	assert.Equal(t, rows(before, "vouchers"), rows(e.dump(), "vouchers"))
+}
+
+func TestInvalidQueries(t *testing.T) {
+	e := start(t)
+	buyer := e.buyer(1)
+	for field, values := range map[string][]string{
+		"cursor": {"0", "-1", "01", "x", "1.5", "9223372036854775808"},
+		"limit":  {"0", "-1", "101", "x", "1.5", "1e1", "9223372036854775808"},
+		"status": {"On", "sold", "1", "paid,on"},
+	} {
+		for _, v := range values {
+			query := "?" + field + "=" + url.QueryEscape(v)
+			buyer.refusedRequest("GET", "/api/v1/vouchers"+query, nil, field)
+			buyer.refusedRequest("GET", "/api/v1/orders"+query, nil, field)
+		}
+	}
+	for _, id := range []string{"0", "-1", "01", "x", "9223372036854775808"} {
+		buyer.refusedRequest("GET", "/api/v1/vouchers?shop_id="+id, nil, "shop_id")
+	}
+}
+
+// TestUnusualBodiesAreAccepted sends a body of exactly the maximum size, and \u002b for "+", which .NET writes.
+func TestUnusualBodiesAreAccepted(t *testing.T) {
+	e := start(t)
+	admin, long := e.admin(), withField(e.saleBody(1), "rules", quoted("r", 1024))
+	admin.post("/api/v1/admin/vouchers", long+strings.Repeat(" ", 64<<10-len(long))).want(http.StatusCreated)
+	escaped := withField(e.saleBody(1), "end_at", `"2026-11-12T00:00:00\u002b08:00"`)
+	admin.post("/api/v1/admin/vouchers", escaped).want(http.StatusCreated)
+}
+
+// TestCursorsAreAuthentic: altered and made-up cursors, and those of other lists, are refused without a query.
+func TestCursorsAreAuthentic(t *testing.T) {
+	e := start(t)
+	c := e.admin() // places orders, too
+	for range 2 {
+		c.place(e.sale(1))
+	}
+	lists := []string{"/api/v1/vouchers", "/api/v1/orders", "/api/v1/admin/orders", "/api/v1/admin/audit"}
+	cursors := map[string]string{}
+	for _, path := range lists {
+		l := decode[listView[any]](c.get(path + "?limit=1").want(http.StatusOK))
+		require.NotNil(t, l.NextCursor, path)
+		cursors[path] = *l.NextCursor
+		c.get(path + "?cursor=" + cursors[path]).want(http.StatusOK)
+	}
+	e.store.fail(func() error { return domain.ErrUnavailable })
+	c.get("/api/v1/orders?cursor=" + cursors["/api/v1/orders"]).want(http.StatusServiceUnavailable)
+
+	raw := env.Must(base64.RawURLEncoding.DecodeString(cursors["/api/v1/orders"]))(t)
+	text := base64.RawURLEncoding.EncodeToString
+	tag, position := raw[:10:10], raw[10:]
+	refused := []string{
+		string(position), text(position), text(append(make([]byte, 10), position...)), text(append(tag, append(position, '0')...)), text(tag),
+		cursors["/api/v1/orders"] + "AA", strings.Repeat("A", 8000),
+	}
+	for _, path := range lists {
+		for _, cursor := range append(slices.Collect(maps.Values(cursors)), refused...) {
+			if cursor == cursors[path] {
+				continue
+			}
+			p := c.bad().get(path+"?cursor="+cursor).problem(http.StatusBadRequest, "invalid_request")
+			assert.Equal(t, "cursor: must be a next_cursor of this list", p.Detail, "%s, %s", path, cursor)
+		}
+	}
 }

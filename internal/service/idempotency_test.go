@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // memKeys is a KeyStore in memory with injected faults.
@@ -305,4 +308,345 @@ func (l *lateKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyStat
 		return domain.KeyState{Err: domain.ErrUnavailable}
 	}
 	return state
+}
+
+// orderKeyStore is a store with one result for all keys. It counts the lookups by key.
+type orderKeyStore struct {
+	store
+	found   domain.Placed
+	err     error
+	lookups atomic.Int64
+}
+
+func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []domain.KeyedPurchase) ([]domain.Placed, error) {
+	s.lookups.Add(1)
+	found := make([]domain.Placed, len(ps))
+	for i := range found {
+		found[i] = s.found
+	}
+	return found, s.err
+}
+
+var (
+	// testKey is the key of most requests, and earlier the order that it has placed.
+	testKey = domain.NewRequestKey("k", [32]byte{1})
+	earlier = domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
+)
+
+func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
+	t.Helper()
+	o, replayed, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
+	require.NoError(t, err)
+	require.True(t, replayed)
+	require.Equal(t, id, o.ID)
+	return o
+}
+
+// In-flight duplicates share one run and its result. All but the first are replays.
+func TestInFlightDuplicatesShareRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		orders := newOrders(t, openSale(1), 100, func(context.Context, domain.Purchase) (domain.Order, error) {
+			runs.Add(1)
+			time.Sleep(time.Second)
+			return domain.Order{ID: 5}, nil
+		})
+		var fresh, replays atomic.Int64
+		place := func(ctx context.Context, user int64, key *domain.RequestKey) {
+			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key, "")
+			require.NoError(t, err)
+			require.Equal(t, int64(5), o.ID)
+			if replayed {
+				replays.Add(1)
+			} else {
+				fresh.Add(1)
+			}
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		go place(gone, 7, testKey)
+		synctest.Wait()
+		cancel() // the first caller leaves; its run continues for the others
+		for range 10 {
+			go place(t.Context(), 7, testKey)
+		}
+		go place(t.Context(), 8, testKey)
+		go place(t.Context(), 7, domain.NewRequestKey("k", [32]byte{2}))
+		go place(t.Context(), 7, domain.NewRequestKey("l", [32]byte{1}))
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 4, runs.Load())
+		require.EqualValues(t, 4, fresh.Load())
+		require.EqualValues(t, 10, replays.Load())
+	})
+}
+
+// An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no
+// order is searched.
+func TestReplayAfterEndIsMovedBack(t *testing.T) {
+	v := openSale(1)
+	v.UpdatedAt = testNow
+	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*domain.KeyLife), testNow.Add(-2*domain.KeyLife)
+	orders := newOrders(t, v, 1, nil)
+	orders.cfg.Store = &orderKeyStore{found: earlier}
+	now := testNow.Add(domain.KeyLife - time.Second)
+	orders.cfg.Now = func() time.Time { return now }
+	requireReplay(t, orders, 7, 5)
+	now = testNow.Add(domain.KeyLife)
+	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
+	require.ErrorIs(t, err, domain.ErrSaleEnded)
+}
+
+// A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in
+// the store: that of a recent buyer, and one of a sold-out sale without a list.
+func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
+	for name, tc := range map[string]struct {
+		found            domain.Placed
+		lookupErr        error
+		active           int
+		activeErr        error
+		recent, soldOut  error // nil: an order
+		recentID, soldID int64
+	}{
+		"placed before":          {found: earlier, recentID: 5, soldID: 5},
+		"mismatch":               {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, recent: domain.ErrIdempotencyMismatch, soldOut: domain.ErrIdempotencyMismatch},
+		"new, at limit":          {found: domain.Placed{Err: domain.ErrNotFound}, active: 1, recent: &domain.DuplicateOrderError{OrderID: 99}, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
+		"new, allowed":           {found: domain.Placed{Err: domain.ErrNotFound}, recentID: 9, soldOut: domain.ErrSoldOut},
+		"no key lookup":          {lookupErr: domain.ErrUnavailable, active: 1, recentID: 9, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
+		"no order count":         {found: domain.Placed{Err: domain.ErrNotFound}, activeErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
+		"no key lookup, allowed": {lookupErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := &orderKeyStore{found: tc.found, err: tc.lookupErr, store: store{
+				users:  func() ([]int64, error) { return nil, ErrTooMany },
+				active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
+			}}
+			check := func(orders *Orders, wantID int64, want error) {
+				t.Helper()
+				orders.cfg.Store = st
+				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
+				require.Equal(t, want, err)
+				require.Equal(t, wantID, o.ID)
+				require.Equal(t, wantID == 5, replayed)
+				require.Empty(t, orders.lookups)
+			}
+			recent := newOrders(t, openSale(100), 1, func(context.Context, domain.Purchase) (domain.Order, error) { return domain.Order{ID: 9}, nil })
+			recent.recent.add(7, 1)
+			check(recent, tc.recentID, tc.recent)
+			check(soldOutOrders(t, &store{}), tc.soldID, tc.soldOut)
+		})
+	}
+}
+
+// Another process sells a returned unit, and the message about it is lost. The buyer's repeated request finds its order
+// in time.
+func TestReplayAfterLostMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		buyers := []int64{1, 2}
+		orders := newOrders(t, openSale(0), 1, nil)
+		orders.cfg.Store = &orderKeyStore{
+			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: earlier,
+		}
+		_, err := orders.Place(t.Context(), 7, 1, 0) // reads the list
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+		buyers = append(buyers, 3)
+		time.Sleep(buyersMaxAge)
+		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
+		synctest.Wait()
+		requireReplay(t, orders, 3, 5)
+	})
+}
+
+// Another process sells a returned unit between two reads of the sale, and the message about it is lost. The buyer's
+// repeated request finds its order although the list of buyers is young.
+func TestReplayAfterUnitSoldUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changed := testNow
+		orders := newOrdersOf(t, func() (domain.Voucher, error) {
+			v := openSale(0)
+			v.Sale.ChangedAt = changed
+			return v, nil
+		}, 1, nil)
+		st := &orderKeyStore{
+			store: store{
+				users:  func() ([]int64, error) { return []int64{1, 2}, nil },
+				active: func() (int, int64, error) { return 1, 5, nil },
+			},
+			found: earlier,
+		}
+		orders.cfg.Store = st
+		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, testKey, "") // reads the list
+		require.ErrorIs(t, err, domain.ErrSoldOut)
+
+		changed = changed.Add(time.Millisecond)
+		time.Sleep(buyersMaxAge / 2)
+		requireReplay(t, orders, 3, 5)
+	})
+}
+
+// While the sale cannot be read, nobody knows whether a unit has returned and was sold again. A user outside the list
+// of buyers is therefore not refused as sold out.
+func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var down error
+		orders := newOrdersOf(t, func() (domain.Voucher, error) { return openSale(0), down }, 1, nil)
+		st := &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}, store: store{
+			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
+			active: func() (int, int64, error) { return 0, 0, down },
+		}}
+		orders.cfg.Store = st
+		place := func(user int64) error {
+			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
+			return err
+		}
+		require.ErrorIs(t, place(3), domain.ErrSoldOut)
+
+		down, st.err = domain.ErrUnavailable, domain.ErrUnavailable
+		time.Sleep(2 * time.Second)
+		for user := range int64(2 * staleLookupsPerSecond) {
+			require.ErrorIs(t, place(3+user), domain.ErrUnavailable, "user %d", 3+user)
+		}
+	})
+}
+
+// While too many lookups are running, which a slow database causes, a repeated request still has the answer of the
+// first one: outside lane queue by its key, in lane queue from the gate.
+func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
+	noList := store{users: func() ([]int64, error) { return nil, ErrTooMany }}
+	occupied := func(orders *Orders) *Orders {
+		for range maxLookups {
+			orders.lookups <- struct{}{}
+		}
+		return orders
+	}
+	t.Run("batch", func(t *testing.T) {
+		orders := occupied(soldOutOrders(t, &store{}))
+		orders.cfg.Store = &orderKeyStore{store: noList, found: earlier}
+		requireReplay(t, orders, 7, 5)
+	})
+	t.Run("queue", func(t *testing.T) {
+		orders := occupied(soldOutOrders(t, &store{}))
+		orders.cfg.Queue = &ticketQueue{store: noList}
+		orders.cfg.Lane = laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+			return domain.Order{}, &domain.DuplicateOrderError{OrderID: 5}
+		})
+		for _, key := range []*domain.RequestKey{testKey, nil} {
+			_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
+		}
+	})
+}
+
+// In lane queue, only the gate knows all orders, and whether Redis may have lost one. It therefore decides wherever the
+// list of buyers does not, even in a sale that may not sell a unit which the snapshot does not show.
+func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
+	errLane := errors.New("of the lane")
+	for name, users := range map[string]func() ([]int64, error){
+		"no list":   func() ([]int64, error) { return nil, ErrTooMany },
+		"cold":      func() ([]int64, error) { return nil, domain.ErrGateCold },
+		"lost":      func() ([]int64, error) { return nil, domain.ErrGateLacking },
+		"on a list": func() ([]int64, error) { return []int64{7}, nil },
+	} {
+		for _, limit := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, limit %d", name, limit), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					v := openSale(0)
+					v.Sale.UnpaidLimit = &limit
+					orders := newOrders(t, v, 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+						require.Equal(t, limit > 0, p.SoldOut)
+						require.Equal(t, 1, p.Limit)
+						return domain.Order{}, errLane
+					})
+					orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
+					orders.cfg.Queue = &ticketQueue{store: store{users: users}}
+					for _, key := range []*domain.RequestKey{testKey, nil} {
+						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
+						require.Equal(t, errLane, err)
+					}
+					if name == "on a list" {
+						env.Fails(orders.Place(t.Context(), 8, 1, 0))(t, domain.ErrSoldOut)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Soon after the last unit is sold, a sold-out sale is answered from memory: without the lane and without a search for
+// the keys of buyers that have no order.
+func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
+	for _, lane := range []string{"batch", "queue"} {
+		t.Run(lane, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stock := int64(1)
+				changed := testNow
+				calls := 0
+				load := func() (domain.Voucher, error) {
+					v := openSale(stock)
+					v.Sale.ChangedAt = changed
+					return v, nil
+				}
+				orders := newOrdersOf(t, load, 1, func(context.Context, domain.Purchase) (domain.Order, error) {
+					calls++
+					if stock == 0 {
+						return domain.Order{}, domain.ErrSoldOut
+					}
+					stock = 0
+					changed = changed.Add(time.Millisecond)
+					return domain.Order{ID: 5}, nil
+				})
+				buyers := store{
+					users: func() ([]int64, error) {
+						time.Sleep(20 * time.Millisecond)
+						return []int64{1}, nil
+					},
+					active: func() (int, int64, error) { return 0, 0, nil },
+				}
+				st := &orderKeyStore{store: buyers, found: domain.Placed{Err: domain.ErrNotFound}}
+				orders.cfg.Store = st
+				if lane == "queue" {
+					orders.cfg.Queue = &ticketQueue{store: buyers}
+				}
+
+				place := func(user int64) error {
+					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
+					return err
+				}
+				require.NoError(t, place(1))
+				for user := range int64(3000) {
+					if user == 500 {
+						calls = 0
+						st.lookups.Store(0)
+					}
+					require.ErrorIs(t, place(100+user), domain.ErrSoldOut)
+					time.Sleep(time.Millisecond)
+				}
+				require.Zero(t, calls, "calls of the lane")
+				require.Zero(t, st.lookups.Load(), "searches for keys")
+			})
+		})
+	}
+}
+
+// A repeated request whose order is still queued returns that order even if the sale has ended.
+func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
+	queued := domain.Ticket{Admission: domain.Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &domain.RequestKey{Hash: testKey.Hash, Request: testKey.Request}}}
+	failed := queued
+	failed.OrderID, failed.Failed = 5, domain.ReasonInternal
+	orders := newOrders(t, openSale(1), 1, nil)
+	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
+	orders.cfg.Queue = &ticketQueue{tickets: []domain.Ticket{failed, queued}}
+	orders.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt }
+	require.Equal(t, domain.OrderQueued, requireReplay(t, orders, 7, 6).Status)
+	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
+	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
+}
+
+type ticketQueue struct {
+	ReservationStore
+	store
+	tickets []domain.Ticket
+}
+
+func (q *ticketQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) { return q.tickets, nil }
+func (q *ticketQueue) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
+	return q.store.Holders(ctx, voucherID, most)
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -247,5 +250,231 @@ func TestSandboxStops(t *testing.T) {
 				require.Equal(t, maxConcurrentPosts, calls)
 			}
 		})
+	}
+}
+
+var (
+	secrets = domain.NewKeyring([]byte("a secret of provider and shop"))
+	body    = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
+)
+
+func TestParseNotice(t *testing.T) {
+	const id = 3368803458027454465 // above 2^53
+	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Result: domain.PaymentSucceeded}
+	with := func(field, value string) string {
+		fields := map[string]string{
+			"provider_ref": `"pay_1"`, "order_id": `"3368803458027454465"`, "amount": "8000", "status": `"succeeded"`,
+		}
+		fields[field] = value
+		var parts []string
+		for k, v := range fields {
+			if v != "" {
+				parts = append(parts, strconv.Quote(k)+":"+v)
+			}
+		}
+		return "{" + strings.Join(parts, ",") + "}"
+	}
+	minus := func(text string) string { return strings.Replace(text, "8000", "-8000", 1) }
+	failed := good
+	failed.Result = domain.PaymentFailed
+	refunded := good
+	refunded.Result = domain.PaymentRefunded
+	disputed := good
+	disputed.Result = domain.PaymentDisputed
+	inYen := good
+	inYen.Currency = "JPY"
+	for text, want := range map[string]domain.PaymentNotice{
+		with("order_id", "3368803458027454465"): good, // from a provider with 64-bit numbers
+		with("status", `"failed"`):              failed,
+		with("status", `"refunded"`):            refunded,
+		with("status", `"Disputed"`):            disputed,
+		with("currency", `"JPY"`):               inYen,
+		// As banks write them: 202-ecommerce/stripe_official#2, nevermined-io/payments-py#270.
+		with("currency", `"jpy"`):                               inYen,
+		with("currency", `" Jpy "`):                             inYen,
+		with("amount", `"8000"`):                                good,
+		with("amount", `8000.0`):                                good,
+		with("amount", `"8000.00"`):                             good,
+		with("amount", `8.0E3`):                                 good, // as Java writes 1.0E7
+		with("amount", `8e+3`):                                  good,
+		with("status", `"SUCCEEDED"`):                           good,
+		minus(with("status", `"refunded"`)):                     refunded, // the money goes back
+		minus(with("status", `"disputed"`)):                     disputed,
+		with("amount", `"+8000"`):                               good,
+		with("amount", `" 8000 "`):                              good,
+		with("provider_ref", `"pay_1 "`):                        good,
+		with("currency", "null"):                                good,
+		"\ufeff" + with("x", "1"):                               good,
+		"\r\n" + with("x", "1") + "\r\n":                        good,
+		with("more", `{"a":[1]}`):                               good,
+		with("timestamp", "null"):                               good,
+		with("x", "1")[:1] + `"amount":1,` + with("x", "1")[1:]: good, // the last of equal fields counts
+		string(body):                                            good,
+	} {
+		got, err := parse([]byte(text))
+		require.NoError(t, err, text)
+		want.Body = []byte(text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		"", "null", "[]", "{}", "8", `"x"`, `{"a":`, string(body) + "{}", with("provider_ref", ""), with("provider_ref", `""`),
+		with("provider_ref", "7"), with("provider_ref", `"`+strings.Repeat("x", maxRef+1)+`"`), with("provider_ref", `"a b"`),
+		with("provider_ref", `"a\nb"`), with("provider_ref", `"\u0000"`), with("provider_ref", `"支付"`), with("provider_ref", "\"\xff\""),
+		with("order_id", ""), with("order_id", "0"), with("order_id", "-1"), with("order_id", `"1.0"`), with("order_id", "1e3"),
+		with("order_id", "null"), with("order_id", `"9223372036854775808"`), with("order_id", `[1]`),
+		with("amount", ""), with("amount", "null"), with("amount", `"8,000"`), with("amount", `""`), with("amount", "8000.5"), with("amount", "8.0005e3"), with("amount", "1e999999999"), with("amount", "8000e-1"), with("amount", "8/1"), with("amount", "true"),
+		with("amount", "[8000]"), with("amount", "1e30"),
+		with("amount", "9223372036854775808"), with("status", ""), with("status", `"pending"`),
+		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
+	} {
+		_, err := parse([]byte(text))
+		require.ErrorAs(t, err, new(*domain.InvalidError), text)
+	}
+	for text, want := range map[string]domain.PaymentNotice{ // an operator needs what can be read
+		with("status", `"perhaps"`): {Ref: "pay_1", OrderID: id},
+		with("amount", `"8,000"`):   {Ref: "pay_1", OrderID: id},
+		with("order_id", "0"):       {Ref: "pay_1"},
+		with("provider_ref", "7"):   {OrderID: id},
+		with("currency", "156"):     {Ref: "pay_1", OrderID: id}, // the number of CNY in ISO 4217
+		with("status", "1"):         {Ref: "pay_1", OrderID: id},
+	} {
+		got, err := parse([]byte(text))
+		require.Error(t, err)
+		want.Body = []byte(text)
+		require.Equal(t, want, got, text)
+	}
+	env.Must(parse([]byte(with("provider_ref", `"`+strings.Repeat("~", maxRef)+`"`))))(t)
+}
+
+// FuzzNotice requires that every body is either rejected with *domain.InvalidError or valid for the database.
+func FuzzNotice(f *testing.F) {
+	f.Add(body)
+	f.Add([]byte(`{"provider_ref":"x","order_id":7,"amount":-1,"status":"failed"}`))
+	f.Add([]byte(`{"order_id":"\u0037"}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		n, err := parse(text)
+		switch {
+		case err != nil && !errors.As(err, new(*domain.InvalidError)):
+			t.Errorf("%q: %v", text, err)
+		case err == nil && (n.OrderID <= 0 || !isRef(n.Ref) || decode(text, new(any)) != nil):
+			t.Errorf("%q: %+v", text, n)
+		}
+	})
+}
+
+func TestUnmarshalFaults(t *testing.T) {
+	for text, want := range map[string]Faults{
+		"":                                   {},
+		"fail":                               {Fail: true},
+		"delay=3s":                           {Delay: 3 * time.Second},
+		"delay=1m , repeat=2,lose=1":         {Delay: time.Minute, Repeat: 2, Lose: 1},
+		"refuse-refunds=2,fail":              {RefuseRefunds: 2, Fail: true},
+		"repeat=0,lose=0":                    {},
+		"lose=1,lose=3":                      {Lose: 3},
+		"delay=0s,repeat=1,refuse-refunds=0": {Repeat: 1},
+	} {
+		got := Faults{Fail: true} // must be overwritten
+		require.NoError(t, got.UnmarshalText([]byte(text)), text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{
+		",", "fail,", "x", "delay", "delay=", "delay=3", "delay=-1s", "repeat", "repeat=-1", "repeat=a", "lose=1.5", "lose=-2",
+		"refuse-refunds=-1", "fail=no", "FAIL", "repeat=99999999999999999999",
+	} {
+		require.Error(t, new(Faults).UnmarshalText([]byte(text)), text)
+	}
+}
+
+func provide(t *testing.T, status int, answer string) *HTTP {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(server.Close)
+	h := NewHTTP(HTTPConfig{URL: server.URL, Secrets: secrets, Now: time.Now})
+	t.Cleanup(h.client.CloseIdleConnections)
+	return h
+}
+
+func answerWith(status, more string) string {
+	return fmt.Sprintf(`{"provider_ref":"pay_A","order_id":"3368803458027454465","amount":8000,"currency":"CNY","status":%q%s}`, status, more)
+}
+
+func TestHTTPCreate(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"https://pay.example/A": true, "http://127.0.0.1:9/A": true, "": true, "javascript:alert(1)": false, "//pay.example": false, "https:": false, "/A": false,
+	} {
+		p := aPayment
+		err := provide(t, http.StatusOK, answerWith("pending", fmt.Sprintf(`,"checkout_url":%q`, url))).Create(t.Context(), &p)
+		if ok {
+			require.NoError(t, err, url)
+			require.Equal(t, url, p.CheckoutURL)
+		} else {
+			require.ErrorContains(t, err, "checkout_url", url)
+			require.Empty(t, p.CheckoutURL)
+		}
+	}
+	for what, h := range map[string]*HTTP{
+		"another payment": provide(t, http.StatusOK, `{"provider_ref":"pay_B","status":"pending"}`), "no JSON": provide(t, http.StatusOK, "ok"),
+		"an outage": provide(t, http.StatusBadGateway, ""), "a redirect": provide(t, http.StatusFound, answerWith("pending", "")),
+		"unknown": provide(t, http.StatusNotFound, ""), "a number for a page": provide(t, http.StatusOK, answerWith("pending", `,"checkout_url":7`)),
+	} {
+		p := aPayment
+		require.Error(t, h.Create(t.Context(), &p), what)
+	}
+}
+
+// A refund is done when the provider says so, and requested again otherwise.
+func TestHTTPRefund(t *testing.T) {
+	require.NoError(t, provide(t, http.StatusOK, answerWith("refunded", "")).Refund(t.Context(), aPayment))
+	for _, status := range []string{"refunding", "succeeded", "pending", ""} {
+		require.Error(t, provide(t, http.StatusOK, answerWith(status, "")).Refund(t.Context(), aPayment), status)
+	}
+	require.Error(t, provide(t, http.StatusAccepted, "{}").Refund(t.Context(), aPayment))
+	require.Error(t, provide(t, http.StatusNotFound, "").Refund(t.Context(), aPayment))
+}
+
+func TestHTTPQuery(t *testing.T) {
+	for status, want := range map[string]*domain.PaymentNotice{
+		"succeeded": {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentSucceeded},
+		"failed":    {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentFailed},
+		"refunded":  {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentRefunded},
+		"DISPUTED":  {Ref: "pay_A", OrderID: aPayment.OrderID, Amount: 8000, Currency: "CNY", Result: domain.PaymentDisputed},
+		"pending":   nil, "refunding": nil, "": nil,
+	} {
+		got := env.Must(provide(t, http.StatusOK, answerWith(status, `,"checkout_url":"https://pay.example/A"`)).Query(t.Context(), aPayment))(t)
+		if want != nil {
+			require.Contains(t, string(got.Body), status)
+			want.Body = got.Body
+			want.Queried = true
+		}
+		require.Equal(t, want, got, status)
+	}
+	marked, err := provide(t, http.StatusOK, "\ufeff"+answerWith("succeeded", "")).Query(t.Context(), aPayment)
+	require.NoError(t, err, "a byte order mark")
+	require.Equal(t, domain.PaymentSucceeded, marked.Result)
+	got := env.Must(provide(t, http.StatusNotFound, "").Query(t.Context(), aPayment))(t)
+	require.Nil(t, got, "the creation failed")
+	got, err = provide(t, http.StatusInternalServerError, answerWith("succeeded", "")).Query(t.Context(), aPayment)
+	require.Error(t, err)
+	require.Nil(t, got)
+	for _, unreadable := range []string{
+		`{"provider_ref":"pay_A","status":"succeeded"}`, `{"provider_ref":"pay_A ","status":2}`, `{"provider_ref":"pay_A","status":"paid"}`,
+		`{"provider_ref":"pay_A","status":"pending","checkout_url":7}`,
+	} {
+		got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
+		require.Error(t, err)
+		require.Equal(t, &domain.PaymentNotice{Ref: "pay_A", Body: []byte(unreadable), Queried: true}, got, "for an operator")
+	}
+}
+
+func TestInquiryPause(t *testing.T) {
+	require.Greater(t, minInquiryPause, callTimeout, "the lease must outlast the query")
+	for age, want := range map[time.Duration]time.Duration{
+		0: 10 * time.Second, -time.Minute: 10 * time.Second, time.Minute: time.Minute, time.Hour: 10 * time.Minute, inquiryEnd - 1: 10 * time.Minute, inquiryEnd: 0,
+	} {
+		require.Equal(t, want, inquiryPause(age), age)
 	}
 }

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,177 @@ import (
 	"seckill/internal/domain"
 	"seckill/test/env"
 )
+
+// placeOverdue stores n overdue orders, spread over the sales. Their ids and user ids begin at first.
+func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
+	tb.Helper()
+	for done := 0; done < n; {
+		batch := make([]domain.Order, min(1000, n-done))
+		for i := range batch {
+			id := first + int64(done+i)
+			batch[i] = overdueOrder(id, id, sales[int(id)%len(sales)])
+		}
+		for _, p := range s.PlaceOrders(tb.Context(), withLimit(1, batch)) {
+			require.NoError(tb, p.Err)
+		}
+		done += len(batch)
+	}
+}
+
+func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 10, 1)
+		at := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
+		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
+			o := newOrder(id, id, v.ID)
+			o.ExpiresAt = expires
+			place(t, s, o)
+		}
+		paid := overdueOrder(4, 4, v.ID)
+		place(t, s, paid)
+		pay(t, s, paid, "ref")
+		b := env.Must(s.Backlog(t.Context()))(t)
+		require.EqualValues(t, 2, b.Orders)
+		require.InDelta(t, time.Hour, b.OldestOrder, float64(10*time.Minute))
+		closed := env.Must(s.CloseExpired(t.Context(), 1))(t)
+		require.Equal(t, []int64{1}, orderIDs(closed), "the oldest first")
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
+		require.Equal(t, []int64{2}, orderIDs(closed))
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
+		require.Empty(t, closed)
+		requireTotals(t, s, v.ID, 8, 2)
+		stored := env.Must(s.Order(t.Context(), 1, 1))(t)
+		require.Equal(t, domain.OrderCancelled, stored.Status)
+		require.Zero(t, stored.Slot)
+		require.WithinDuration(t, at, *stored.CancelledAt, time.Minute)
+	})
+}
+
+func orderIDs(orders []domain.Order) (ids []int64) {
+	for _, o := range orders {
+		ids = append(ids, o.ID)
+	}
+	return ids
+}
+
+// A transaction that has locked one order, here a payment, does not delay the closing of the others. The units return to their
+// sales.
+func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		v, other := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
+		placeOverdue(t, s, 1, 4, v.ID, other.ID)
+		payer := s.db.Writer(t.Context()).Begin()
+		env.Must(lockOrder(payer, 0, 2))(t)
+		closed := env.Must(s.CloseExpired(t.Context(), 10))(t)
+		require.ElementsMatch(t, []int64{1, 3, 4}, orderIDs(closed))
+		requireTotals(t, s, v.ID, 9, 1)
+		requireTotals(t, s, other.ID, 10, 0)
+		require.NoError(t, payer.Rollback().Error)
+		closed = env.Must(s.CloseExpired(t.Context(), 10))(t)
+		require.Equal(t, []int64{2}, orderIDs(closed))
+	})
+}
+
+// BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales on a disk, in batches of the size that the closer uses:
+// go test -run NONE -bench CloseExpired -benchtime 100000x ./internal/repo
+func BenchmarkCloseExpired(b *testing.B) {
+	const batch = 500
+	for name, open := range map[string]func() (*Store, error){
+		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
+		"mysql":  func() (*Store, error) { return OpenMySQL(env.OneKind(b).DSN(b)) },
+	} {
+		for _, n := range []int{1, 100} {
+			b.Run(fmt.Sprintf("sales=%d/%s", n, name), func(b *testing.B) {
+				s := env.Must(open())(b)
+				b.Cleanup(func() { require.NoError(b, s.Close()) })
+				env.Must(s.MigrateUp(b.Context()))(b)
+				sales := make([]int64, n)
+				for i := range sales {
+					sales[i] = newSale(b, s, 1e9, 1).ID
+				}
+				placeOverdue(b, s, 1, b.N, sales...)
+
+				closed := 0
+				b.ResetTimer()
+				for {
+					orders := env.Must(s.CloseExpired(b.Context(), batch))(b)
+					closed += len(orders)
+					if len(orders) == 0 {
+						break
+					}
+				}
+				require.Equal(b, b.N, closed)
+				b.ReportMetric(float64(closed)/b.Elapsed().Seconds(), "orders/s")
+			})
+		}
+	}
+}
+
+// The orders of two users in two sales, one for each way in which an order can end.
+func TestUnpaidRecords(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		limit := 1
+		create := func() domain.Voucher {
+			v := newSale(t, s, 20, 100)
+			change(t, s, v.ID, func(v *domain.Voucher) { v.Sale.UnpaidLimit = &limit })
+			return v
+		}
+		v, other, open := create(), create(), newSale(t, s, 20, 100)
+		place := func(id, user, voucher int64, expires time.Time) {
+			o := newOrder(id, user, voucher)
+			o.ExpiresAt = expires
+			env.Must(placeOrder(ctx, s, o, 100))(t)
+		}
+		end := func(id int64, at time.Time) {
+			env.Must(cancel(ctx, s, 0, id, at))(t)
+		}
+		ended := func() (ids []int64) {
+			found := env.Must(s.Vouchers(ctx, []int64{v.ID, other.ID, open.ID, 999}))(t)
+			require.Len(t, found, 3)
+			for _, v := range found {
+				if v.Sale.EndedUnpaid {
+					ids = append(ids, v.ID)
+				}
+			}
+			return ids
+		}
+		deadline := time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC)
+		for id := int64(1); id <= 6; id++ {
+			place(id, 10, v.ID, deadline)
+		}
+		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET status = 6, slot = NULL WHERE id = 1").Error)
+		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET status = 2 WHERE id = 2").Error)
+		require.Empty(t, ended(), "a refunded order was paid")
+
+		end(3, now.Add(time.Second))
+		end(4, deadline.Add(-time.Millisecond))
+		end(5, deadline) // by its owner, before the closer
+		require.Equal(t, []int64{v.ID}, ended())
+		place(7, 10, v.ID, time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+		place(8, 10, other.ID, time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC))
+		place(9, 11, v.ID, deadline)
+		place(10, 11, open.ID, deadline)
+		end(10, now)
+		closed := env.Must(s.CloseExpired(ctx, 10))(t)
+		require.Len(t, closed, 2)
+		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
+
+		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
+		asked := []domain.SaleUser{{UserID: 10, VoucherID: v.ID}, {UserID: 10, VoucherID: other.ID}, {UserID: 11, VoucherID: v.ID},
+			{UserID: 12, VoucherID: v.ID}, {UserID: 10, VoucherID: v.ID}}
+		found := env.Must(s.SaleRecords(ctx, asked))(t)
+		require.Equal(t, map[domain.SaleUser]domain.SaleRecord{
+			asked[0]: {Active: 2, Newest: 6, Expired: 2, Cancelled: 2, LastCancel: deadline.Add(-time.Millisecond), LastRound: 7},
+			asked[1]: {Expired: 1},
+			asked[2]: {Active: 1, Newest: 9},
+		}, found)
+
+		place(11, 11, other.ID, deadline)
+		unpaid := env.Must(s.UnpaidOrders(ctx, []int64{10, 11, 12, 10}))(t)
+		require.Equal(t, map[int64]int{10: 1, 11: 2}, unpaid)
+	})
+}
 
 // events returns the events in the outbox, oldest first, as "order type status".
 func events(t *testing.T, s *Store) (all []string) {
