@@ -31,16 +31,11 @@ const longDeadline = time.Minute
 // examine runs all checks of groups whose server answers or refuses, and returns their findings by name.
 func examine(t *testing.T, groups ...Group) map[string]Finding {
 	t.Helper()
-	return examineWithin(t, longDeadline, groups...)
-}
-
-func examineWithin(t *testing.T, limit time.Duration, groups ...Group) map[string]Finding {
-	t.Helper()
 	found := map[string]Finding{}
 	for i := range groups {
-		groups[i].Reach.Deadline = limit
+		groups[i].Reach.Deadline = longDeadline
 		for k := range groups[i].Checks {
-			groups[i].Checks[k].Deadline = limit
+			groups[i].Checks[k].Deadline = longDeadline
 		}
 	}
 	for _, f := range Run(t.Context(), groups) {
@@ -271,29 +266,6 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 		var n int
 		require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()").Scan(&n))
 		require.Zero(t, n)
-	})
-}
-
-func TestUnreachableDatabase(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		db := kind.Start(t)
-		dsn := db.DSN(t)
-		reach := func(dsn string, limit time.Duration) {
-			t.Helper()
-			found := examineWithin(t, limit, MySQL{Pool: dial(t, dsn), Instances: 1, Now: time.Now}.Group())
-			want(t, found, map[string]Status{"database.reachable": Fail, "database.commit": Skipped})
-			assert.True(t, found["database.reachable"].Unasked)
-			assert.NotContains(t, found["database.reachable"].Found, "hunter2")
-		}
-		reach(strings.Replace(dsn, "root", "stranger:hunter2", 1), longDeadline)
-		reach(strings.Replace(dsn, "/seckill_test", "/no_such", 1), longDeadline)
-		require.NoError(t, db.Pause())
-		reach(dsn, deadline)
-		require.NoError(t, db.Resume())
-		db.Kill()
-		reach(dsn, longDeadline)
 	})
 }
 

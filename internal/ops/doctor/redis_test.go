@@ -234,23 +234,22 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	assert.Equal(t, Fail, check(t, r, locks)["redis.scripts"].Status, "the scripts of locks are refused as well")
 }
 
-func TestUnreachableRedis(t *testing.T) {
-	env.Full(t)
+// A server that hangs is in TestHangingCheckEndsAtItsDeadline, and what one says that refuses the user in TestStatusPerSetting.
+func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
-	r := env.StartRedis(t, "--requirepass", "hunter2hunter2")
-	reach := func(limit time.Duration, edits ...func(*redis.Options)) {
-		t.Helper()
-		found := examineWithin(t, limit, Redis{Addr: r.Addr, Client: r.Client(t, edits...), Now: time.Now}.Group())
-		want(t, found, map[string]Status{"redis.reachable": Fail, "redis.eviction": Skipped})
-		assert.True(t, found["redis.reachable"].Unasked)
+	closed := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
+	t.Cleanup(func() { _ = closed.Close() })
+	for kind, group := range map[string]Group{
+		"database": MySQL{Pool: dial(t, "stranger:hunter2@tcp(127.0.0.1:1)/none"), Now: time.Now}.Group(),
+		"redis":    Redis{Addr: "127.0.0.1:1", Client: closed, Now: time.Now}.Group(),
+	} {
+		for name, f := range examine(t, group) {
+			reach := name == kind+".reachable"
+			assert.Equal(t, map[bool]Status{true: Fail, false: Skipped}[reach], f.Status, name)
+			assert.Equal(t, reach, f.Unasked, name)
+			assert.NotContains(t, f.Found, "hunter2")
+		}
 	}
-	reach(longDeadline)
-	reach(longDeadline, func(o *redis.Options) { o.Password = "wrong" })
-	require.NoError(t, r.Pause())
-	reach(deadline)
-	require.NoError(t, r.Resume())
-	r.Kill()
-	reach(longDeadline)
 }
 
 func TestMissingPasswordWarnsUnlessLoopback(t *testing.T) {
