@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -36,12 +35,7 @@ import (
 	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error {
-		// The caches of a handler live as long as the process. otter ends their goroutine after they are collected.
-		return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
-	})
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 const (
 	adminPhone = "13900000000"

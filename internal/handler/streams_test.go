@@ -220,17 +220,6 @@ func TestOrderStreamReportsQueuePosition(t *testing.T) {
 	s.wantStatus("pending_payment", "2000000000")
 }
 
-// TestMovesIncreaseProgress: the ids of the events of an order grow, until the order has ended.
-func TestMovesIncreaseProgress(t *testing.T) {
-	t.Parallel()
-	for _, m := range domain.Moves() {
-		if m == domain.MoveUndoRedeem {
-			continue
-		}
-		assert.Less(t, m.From.Progress(), m.To.Progress(), m.Name)
-	}
-}
-
 func (e *environment) runRooms() {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

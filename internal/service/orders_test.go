@@ -9,15 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 

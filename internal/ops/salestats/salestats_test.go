@@ -15,7 +15,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/test/env"
@@ -225,9 +224,7 @@ func TestShownSalesAreBounded(t *testing.T) {
 	})
 }
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 func TestFigures(t *testing.T) {
 	t.Parallel()
@@ -450,20 +447,4 @@ func TestQuantilesAreWithinTenPercent(t *testing.T) {
 	require.Equal(t, latencyBuckets-1, latencyBucket(time.Hour))
 	require.Zero(t, latencyBucket(-1))
 	require.Zero(t, new(Counts).quantile(0.5))
-}
-
-// BenchmarkCountAnswer measures the cost of counting one answer, on all processors at once, for one voucher or several.
-func BenchmarkCountAnswer(b *testing.B) {
-	for _, vouchers := range []int64{1, 64} {
-		b.Run(fmt.Sprint(vouchers), func(b *testing.B) {
-			c := NewCounters(true)
-			var n atomic.Int64
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for i := n.Add(1); pb.Next(); i++ {
-					c.CountAnswer(i%vouchers+1, "sold_out", time.Duration(i%4096)*time.Microsecond)
-				}
-			})
-		})
-	}
 }
