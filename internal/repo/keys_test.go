@@ -299,44 +299,6 @@ func (s *Store) endLease(t *testing.T, key string) {
 	require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE idempotency_keys SET locked_until = created_at WHERE idem_key = ?", []byte(key)).Error)
 }
 
-func vouchersTitled(t *testing.T, s *Store, title string) (ids []int64) {
-	t.Helper()
-	require.NoError(t, s.db.Reader(t.Context()).Table("vouchers").Where("title = ?", title).Pluck("id", &ids).Error)
-	return ids
-}
-
-// If a run took effect but could not answer, the next run changes nothing and gets the resource.
-func TestRepeatedRequestTakesEffectOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		first, second := newClaim(1, "make", ""), newClaim(1, "make", "")
-		s.ClaimKey(t.Context(), first)
-		v := domain.Voucher{ShopID: 1, Title: "once", Type: domain.VoucherNormal, Status: domain.VoucherOn, CreatedAt: now, UpdatedAt: now}
-		require.NoError(t, s.CreateVoucher(t.Context(), first, &v, admin))
-		s.endLease(t, "make")
-		require.Equal(t, 2, s.ClaimKey(t.Context(), second).Runs)
-		again := v
-		again.ID = 0
-		require.NoError(t, s.CreateVoucher(t.Context(), second, &again, admin))
-		require.Equal(t, v.ID, again.ID)
-		require.Equal(t, []int64{v.ID}, vouchersTitled(t, s, "once"))
-
-		sale := newSale(t, s, 2, 2)
-		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, sale.ID), 2))(t)
-		first, second = newClaim(10, "cancel", ""), newClaim(10, "cancel", "")
-		cancelOnce := func(c *domain.Claim, id int64) (domain.Order, error) {
-			return s.MoveOrder(t.Context(), domain.OrderMove{Move: domain.MoveCancel, OrderID: id, By: domain.Actor{Kind: domain.ActorBuyer, ID: 10}, At: now, Claim: c})
-		}
-		s.ClaimKey(t.Context(), first)
-		env.Fails(cancelOnce(first, 2))(t, domain.ErrNotFound, "an error does not mark the key as done")
-		cancelled := env.Must(cancelOnce(first, 1))(t)
-		s.endLease(t, "cancel")
-		s.ClaimKey(t.Context(), second)
-		repeated := env.Must(cancelOnce(second, 1))(t)
-		require.Equal(t, cancelled, repeated)
-		requireTotals(t, s, sale.ID, 2, 0)
-	})
-}
-
 // keyedOrder returns an order of a request with an Idempotency-Key. body stands for its contents.
 func keyedOrder(id, user, voucher int64, limit int, key, body string) domain.NewOrder {
 	var fingerprint [32]byte
