@@ -197,20 +197,19 @@ func TestRevokeSessions(t *testing.T) {
 
 func TestRevocations(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		login(t, s, "1", "a", now)
-		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)))
-		require.NoError(t, s.RevokeSession(ctx, "a", now, now.Add(time.Hour)), "revoking twice is no error")
-		require.NoError(t, s.RevokeSession(ctx, "b", now, now.Add(2*time.Hour)))
-		list := env.Must(s.RevocationsAfter(ctx, 0, now))(t)
+		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)))
+		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)), "revoking twice is no error")
+		require.NoError(t, s.RevokeSession(t.Context(), "b", now, now.Add(2*time.Hour)))
+		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 3)
-		later := env.Must(s.RevocationsAfter(ctx, list[1].Seq, now))(t)
+		later := env.Must(s.RevocationsAfter(t.Context(), list[1].Seq, now))(t)
 		require.Equal(t, list[2:], later)
-		purged := env.Must(s.PurgeSessions(ctx, now.Add(90*time.Minute)))(t)
+		purged := env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
 		require.Equal(t, 3, purged) // two revocations and the session
-		purged = env.Must(s.PurgeSessions(ctx, now.Add(90*time.Minute)))(t)
+		purged = env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
 		require.Zero(t, purged)
-		list = env.Must(s.RevocationsAfter(ctx, 0, now))(t)
+		list = env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 1)
 		require.ErrorIs(t, rotate(s, "a", 1, now, 0), domain.ErrUnauthenticated, "the ended session was purged")
 	})

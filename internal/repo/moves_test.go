@@ -122,7 +122,6 @@ func BenchmarkCloseExpired(b *testing.B) {
 // The orders of two users in two sales, one for each way in which an order can end.
 func TestUnpaidRecords(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		limit := 1
 		create := func() domain.Voucher {
 			v := newSale(t, s, 20, 100)
@@ -133,13 +132,13 @@ func TestUnpaidRecords(t *testing.T) {
 		place := func(id, user, voucher int64, expires time.Time) {
 			o := newOrder(id, user, voucher)
 			o.ExpiresAt = expires
-			env.Must(placeOrder(ctx, s, o, 100))(t)
+			env.Must(placeOrder(t.Context(), s, o, 100))(t)
 		}
 		end := func(id int64, at time.Time) {
-			env.Must(cancel(ctx, s, 0, id, at))(t)
+			env.Must(cancel(t.Context(), s, 0, id, at))(t)
 		}
 		ended := func() (ids []int64) {
-			found := env.Must(s.Vouchers(ctx, []int64{v.ID, other.ID, open.ID, 999}))(t)
+			found := env.Must(s.Vouchers(t.Context(), []int64{v.ID, other.ID, open.ID, 999}))(t)
 			require.Len(t, found, 3)
 			for _, v := range found {
 				if v.Sale.EndedUnpaid {
@@ -152,8 +151,8 @@ func TestUnpaidRecords(t *testing.T) {
 		for id := int64(1); id <= 6; id++ {
 			place(id, 10, v.ID, deadline)
 		}
-		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET status = 6, slot = NULL WHERE id = 1").Error)
-		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET status = 2 WHERE id = 2").Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET status = 6, slot = NULL WHERE id = 1").Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET status = 2 WHERE id = 2").Error)
 		require.Empty(t, ended(), "a refunded order was paid")
 
 		end(3, now.Add(time.Second))
@@ -165,14 +164,14 @@ func TestUnpaidRecords(t *testing.T) {
 		place(9, 11, v.ID, deadline)
 		place(10, 11, open.ID, deadline)
 		end(10, now)
-		closed := env.Must(s.CloseExpired(ctx, 10))(t)
+		closed := env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Len(t, closed, 2)
 		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
 
-		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
 		asked := []domain.SaleUser{{UserID: 10, VoucherID: v.ID}, {UserID: 10, VoucherID: other.ID}, {UserID: 11, VoucherID: v.ID},
 			{UserID: 12, VoucherID: v.ID}, {UserID: 10, VoucherID: v.ID}}
-		found := env.Must(s.SaleRecords(ctx, asked))(t)
+		found := env.Must(s.SaleRecords(t.Context(), asked))(t)
 		require.Equal(t, map[domain.SaleUser]domain.SaleRecord{
 			asked[0]: {Active: 2, Newest: 6, Expired: 2, Cancelled: 2, LastCancel: deadline.Add(-time.Millisecond), LastRound: 7},
 			asked[1]: {Expired: 1},
@@ -180,7 +179,7 @@ func TestUnpaidRecords(t *testing.T) {
 		}, found)
 
 		place(11, 11, other.ID, deadline)
-		unpaid := env.Must(s.UnpaidOrders(ctx, []int64{10, 11, 12, 10}))(t)
+		unpaid := env.Must(s.UnpaidOrders(t.Context(), []int64{10, 11, 12, 10}))(t)
 		require.Equal(t, map[int64]int{10: 1, 11: 2}, unpaid)
 	})
 }
@@ -199,9 +198,8 @@ func events(t *testing.T, s *Store) (all []string) {
 // Refused purchases write none.
 func TestMovesAreRecorded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 4, 1)
-		env.Must(placeOrder(ctx, s, newOrder(90, 90, v.ID), 1))(t)
+		env.Must(placeOrder(t.Context(), s, newOrder(90, 90, v.ID), 1))(t)
 		require.Empty(t, events(t, s), "without a receiver nothing is recorded")
 
 		s.RecordEvents()
@@ -211,30 +209,30 @@ func TestMovesAreRecorded(t *testing.T) {
 		}
 		orders[2].ID = 91
 		var placed []int64
-		for _, p := range s.PlaceOrders(ctx, withLimit(1, orders)) {
+		for _, p := range s.PlaceOrders(t.Context(), withLimit(1, orders)) {
 			if p.Err == nil {
 				placed = append(placed, p.Order.ID)
 			}
 		}
 		require.Equal(t, []int64{1, 2, 3}, placed)
-		env.Must(cancel(ctx, s, 1, 1, now))(t)
-		env.Fails(cancel(ctx, s, 1, 1, now))(t, domain.ErrInvalidState)
+		env.Must(cancel(t.Context(), s, 1, 1, now))(t)
+		env.Fails(cancel(t.Context(), s, 1, 1, now))(t, domain.ErrInvalidState)
 		move := func(m domain.Move, id int64) {
-			env.Must(s.MoveOrder(ctx, domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
+			env.Must(s.MoveOrder(t.Context(), domain.OrderMove{Move: m, OrderID: id, At: now}))(t)
 		}
 		move(domain.MovePay, 2)
-		env.Must(s.BeginRefund(ctx, domain.OrderMove{OrderID: 2, At: now}))(t) // without a payment there is nothing to wait for
-		env.Must(s.CloseExpired(ctx, 10))(t)
+		env.Must(s.BeginRefund(t.Context(), domain.OrderMove{OrderID: 2, At: now}))(t) // without a payment there is nothing to wait for
+		env.Must(s.CloseExpired(t.Context(), 10))(t)
 		require.Equal(t, []string{
 			"1 created pending_payment", "2 created pending_payment", "3 created pending_payment", "1 cancelled cancelled", "2 paid paid",
 			"2 refunding refunding", "2 refunded refunded", "3 expired cancelled", "90 expired cancelled",
 		}, events(t, s))
-		of := env.Must(s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 3}}))(t)
+		of := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 3}}))(t)
 		require.Len(t, of, 3)
 		require.NotNil(t, of[0].Order.RefundedAt)
 		require.NotNil(t, of[2].Order.PaidAt)
 		require.Nil(t, of[2].Order.RefundedAt)
-		before := env.Must(s.OrderEvents(ctx, domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 9, Before: of[1].ID}}))(t)
+		before := env.Must(s.OrderEvents(t.Context(), domain.EventFilter{OrderID: 2, Page: domain.Page{Limit: 9, Before: of[1].ID}}))(t)
 		require.Len(t, before, 2)
 	})
 }
@@ -260,7 +258,6 @@ func TestEventWaitsForItsOrder(t *testing.T) {
 // An event waits for the earlier ones of its order. Senders that run at once share the events.
 func TestEventsAreClaimedInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		s.RecordEvents()
 		const n = 20
 		v := newSale(t, s, n, 1)
@@ -270,14 +267,14 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		}
 		sold(t, s, 1, orders...)
 		for _, o := range orders {
-			env.Must(cancel(ctx, s, o.UserID, o.ID, now))(t)
+			env.Must(cancel(t.Context(), s, o.UserID, o.ID, now))(t)
 		}
-		claim := func() []domain.OrderEvent { return env.Must(s.ClaimEvents(ctx, 4, time.Hour))(t) }
+		claim := func() []domain.OrderEvent { return env.Must(s.ClaimEvents(t.Context(), 4, time.Hour))(t) }
 		var mu sync.Mutex
 		var all []domain.OrderEvent
 		allAtOnce(t, 3, func(int) error {
 			for {
-				some, err := s.ClaimEvents(ctx, 4, time.Hour)
+				some, err := s.ClaimEvents(t.Context(), 4, time.Hour)
 				if err != nil || len(some) == 0 {
 					return err
 				}
@@ -296,7 +293,7 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 		}
 		finish := func(e domain.OrderEvent, r domain.EventResult) {
 			r.Event = e
-			require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{r}))
+			require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{r}))
 		}
 		finish(all[0], domain.EventResult{Delivered: true, Status: 200, Answer: "ok"})
 		next := claim()
@@ -315,35 +312,34 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 // The result of a sender whose lease has ended counts only if it is a success.
 func TestLateResultsOfDeliveries(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		s.RecordEvents()
 		v := newSale(t, s, 1, 1)
-		env.Must(placeOrder(ctx, s, newOrder(1, 1, v.ID), 1))(t)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 1, v.ID), 1))(t)
 		claim := func() domain.OrderEvent {
-			claimed := env.Must(s.ClaimEvents(ctx, 9, 0))(t) // the lease ends at once
+			claimed := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t) // the lease ends at once
 			require.Len(t, claimed, 1)
 			return claimed[0]
 		}
 		first, second := claim(), claim()
 		require.Equal(t, []int{1, 2}, []int{first.Tries, second.Tries})
-		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: first}, {Event: first, Retry: time.Hour}}))
+		require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{{Event: first}, {Event: first, Retry: time.Hour}}))
 		claim()
-		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: first, Delivered: true, Status: 204}}))
-		none := env.Must(s.ClaimEvents(ctx, 9, 0))(t)
+		require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{{Event: first, Delivered: true, Status: 204}}))
+		none := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t)
 		require.Empty(t, none)
 
-		require.NoError(t, s.RepeatEvent(ctx, nil, first.ID))
+		require.NoError(t, s.RepeatEvent(t.Context(), nil, first.ID))
 		again := claim()
 		require.Equal(t, 1, again.Tries)
 		require.NotNil(t, again.RepeatedAt)
 		require.Equal(t, 204, again.AnswerStatus, "the last answer stays visible")
-		require.ErrorIs(t, s.RepeatEvent(ctx, nil, 12345), domain.ErrNotFound)
+		require.ErrorIs(t, s.RepeatEvent(t.Context(), nil, 12345), domain.ErrNotFound)
 
-		n := env.Must(s.PurgeEvents(ctx, now.Add(time.Hour)))(t)
+		n := env.Must(s.PurgeEvents(t.Context(), now.Add(time.Hour)))(t)
 		require.Zero(t, n, "a pending event is kept")
-		require.NoError(t, s.FinishEvents(ctx, []domain.EventResult{{Event: again}}))
+		require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{{Event: again}}))
 		for _, want := range []int{1, 0} {
-			n = env.Must(s.PurgeEvents(ctx, now.Add(time.Hour)))(t)
+			n = env.Must(s.PurgeEvents(t.Context(), now.Add(time.Hour)))(t)
 			require.Equal(t, want, n)
 		}
 	})

@@ -33,11 +33,10 @@ func duplicateOf(id int64) string { return (&domain.DuplicateOrderError{OrderID:
 // One batch contains every possible result.
 func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v, other := newSale(t, s, 4, 1), newSale(t, s, 4, 1)
-		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
-		env.Must(placeOrder(ctx, s, newOrder(2, 11, other.ID), 1))(t)
-		placed := s.PlaceOrders(ctx, withLimit(1, offered(t, s, &v,
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
+		env.Must(placeOrder(t.Context(), s, newOrder(2, 11, other.ID), 1))(t)
+		placed := s.PlaceOrders(t.Context(), withLimit(1, offered(t, s, &v,
 			newOrder(103, 30, v.ID),
 			newOrder(104, 10, v.ID), // the user has an active order
 			newOrder(105, 30, v.ID), // repeats the first
@@ -59,12 +58,12 @@ func TestPlaceOrdersAnswersEachOrder(t *testing.T) {
 		require.Equal(t, want, placed[0].Order)
 		for _, p := range placed {
 			if p.Err == nil {
-				stored := env.Must(s.Order(ctx, p.Order.UserID, p.Order.ID))(t)
+				stored := env.Must(s.Order(t.Context(), p.Order.UserID, p.Order.ID))(t)
 				require.Equal(t, stored, p.Order, "the result equals the stored order, to the millisecond, in UTC")
 			}
 		}
 
-		require.Equal(t, []string{duplicateOf(106), none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
+		require.Equal(t, []string{duplicateOf(106), none, none}, outcomes(s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{
 			newOrder(120, 20, v.ID), newOrder(121, 40, v.ID), newOrder(122, 40, v.ID),
 		}))), "sold out from the start")
 	})
@@ -121,23 +120,22 @@ func TestRepeatedClicksCostOneRun(t *testing.T) {
 // A stream may deliver a committed batch again: whole, with further orders, or after a cancellation.
 func TestBatchDeliveredTwice(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		for _, limit := range []int{1, 2} {
 			v := newSale(t, s, 3, limit)
 			id := v.ID * 100
 			first := []domain.Order{newOrder(id, 10, v.ID), newOrder(id+1, 11, v.ID)}
-			want := s.PlaceOrders(ctx, withLimit(limit, first))
+			want := s.PlaceOrders(t.Context(), withLimit(limit, first))
 			require.NoError(t, want[0].Err)
-			for i, p := range s.PlaceOrders(ctx, withLimit(limit, first)) {
+			for i, p := range s.PlaceOrders(t.Context(), withLimit(limit, first)) {
 				require.Equal(t, domain.Placed{Order: want[i].Order, Before: true}, p)
 			}
 			requireTotals(t, s, v.ID, 1, 2)
 			more := append(slices.Clone(first), newOrder(id+2, 12, v.ID), newOrder(id+3, 13, v.ID))
 			require.Equal(t, []string{
 				fmt.Sprintf("order %d", id), fmt.Sprintf("order %d", id+1), fmt.Sprintf("order %d", id+2), domain.ErrSoldOut.Error(),
-			}, outcomes(s.PlaceOrders(ctx, withLimit(limit, more))))
-			env.Must(cancel(ctx, s, 10, id, now))(t)
-			again := s.PlaceOrders(ctx, withLimit(limit, first))
+			}, outcomes(s.PlaceOrders(t.Context(), withLimit(limit, more))))
+			env.Must(cancel(t.Context(), s, 10, id, now))(t)
+			again := s.PlaceOrders(t.Context(), withLimit(limit, first))
 			require.NoError(t, again[0].Err)
 			require.Equal(t, domain.OrderCancelled, again[0].Order.Status, "a cancelled order stays cancelled")
 			requireTotals(t, s, v.ID, 1, 2)
@@ -171,14 +169,13 @@ func TestBatchRepeatsID(t *testing.T) {
 // A sold-out sale does not affect the other sales of a batch.
 func TestBatchOfSeveralSales(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		a, b, c := newSale(t, s, 2, 1), newSale(t, s, 10, 1), newSale(t, s, 5, 1)
-		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
+		require.Equal(t, []string{"order 1", "order 2", "order 3"}, outcomes(s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{
 			newOrder(1, 10, c.ID), newOrder(2, 10, a.ID), newOrder(3, 11, c.ID),
 		}))))
 		none := domain.ErrSoldOut.Error()
 		require.Equal(t, []string{"order 11", "order 12", none, duplicateOf(2), duplicateOf(11), none, duplicateOf(1), none},
-			outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
+			outcomes(s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{
 				newOrder(11, 20, b.ID),
 				newOrder(12, 21, a.ID),
 				newOrder(13, 20, a.ID), // sold out; the order of sale b does not count
@@ -191,13 +188,13 @@ func TestBatchOfSeveralSales(t *testing.T) {
 		requireTotals(t, s, a.ID, 0, 2)
 		requireTotals(t, s, b.ID, 9, 1)
 		requireTotals(t, s, c.ID, 3, 2)
-		level := env.Must(s.SaleLevel(ctx, c.ID))(t)
+		level := env.Must(s.SaleLevel(t.Context(), c.ID))(t)
 		require.Equal(t, reconcile.SaleLevel{Stock: 3, Limit: 1, Active: 2, Sum: 1 + 3}, level)
-		env.Must(cancel(ctx, s, 10, 1, now))(t)
-		level = env.Must(s.SaleLevel(ctx, c.ID))(t)
+		env.Must(cancel(t.Context(), s, 10, 1, now))(t)
+		level = env.Must(s.SaleLevel(t.Context(), c.ID))(t)
 		require.Equal(t, reconcile.SaleLevel{Stock: 4, Limit: 1, Active: 1, Sum: 3}, level)
-		env.Fails(s.SaleLevel(ctx, 999))(t, domain.ErrNotFound)
-		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(ctx, withLimit(1, []domain.Order{
+		env.Fails(s.SaleLevel(t.Context(), 999))(t, domain.ErrNotFound)
+		require.Equal(t, []string{none, none}, outcomes(s.PlaceOrders(t.Context(), withLimit(1, []domain.Order{
 			newOrder(21, 40, a.ID), newOrder(22, 40, 999),
 		}))), "all are sold out")
 	})
@@ -283,21 +280,20 @@ func placedErrs(placed []domain.Placed) []error {
 // An order is stored only if its gate has the generation of the sale. Lanes without a gate need none.
 func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v, other := newSale(t, s, 3, 1), newSale(t, s, 3, 1)
 		fence := func(from int64) bool {
 			t.Helper()
-			return env.Must(s.FenceGate(ctx, v.ID, from))(t)
+			return env.Must(s.FenceGate(t.Context(), v.ID, from))(t)
 		}
-		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(ctx, orders)) }
+		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(t.Context(), orders)) }
 		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)))
-		before := env.Must(s.Voucher(ctx, v.ID))(t)
+		before := env.Must(s.Voucher(t.Context(), v.ID))(t)
 
 		require.True(t, fence(0))
 		require.False(t, fence(0), "another load has raised it")
-		generation := env.Must(s.GateGeneration(ctx, v.ID))(t)
+		generation := env.Must(s.GateGeneration(t.Context(), v.ID))(t)
 		require.EqualValues(t, 1, generation)
-		after := env.Must(s.Voucher(ctx, v.ID))(t)
+		after := env.Must(s.Voucher(t.Context(), v.ID))(t)
 		require.NotEqual(t, before.Sale.ChangedAt, after.Sale.ChangedAt, "lists of buyers are outdated")
 
 		require.Equal(t, []error{domain.ErrGateReplaced}, place(ofGeneration(0, 2, v.ID)))
@@ -314,6 +310,6 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 		requireTotals(t, s, other.ID, 2, 1)
 		require.Equal(t, []error{domain.ErrSoldOut, domain.ErrGateReplaced}, place(ofGeneration(1, 7, v.ID), ofGeneration(0, 8, v.ID)))
 
-		env.Fails(s.GateGeneration(ctx, 404))(t, domain.ErrNotFound)
+		env.Fails(s.GateGeneration(t.Context(), 404))(t, domain.ErrNotFound)
 	})
 }

@@ -134,22 +134,21 @@ func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 
 func TestLimitPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 10, 3)
 		for i := range int64(3) {
-			o := env.Must(placeOrder(ctx, s, newOrder(1+i, 10, v.ID), 3))(t)
+			o := env.Must(placeOrder(t.Context(), s, newOrder(1+i, 10, v.ID), 3))(t)
 			require.Equal(t, int(i+1), o.Slot)
 		}
-		_, err := placeOrder(ctx, s, newOrder(4, 10, v.ID), 3)
+		_, err := placeOrder(t.Context(), s, newOrder(4, 10, v.ID), 3)
 		require.ErrorAs(t, err, new(*domain.DuplicateOrderError))
-		env.Must(cancel(ctx, s, 10, 2, now))(t)
-		o := env.Must(placeOrder(ctx, s, newOrder(5, 10, v.ID), 3))(t)
+		env.Must(cancel(t.Context(), s, 10, 2, now))(t)
+		o := env.Must(placeOrder(t.Context(), s, newOrder(5, 10, v.ID), 3))(t)
 		require.Equal(t, 2, o.Slot, "the lowest free slot")
-		stored := env.Must(s.StoredOrders(ctx, 10, []int64{1, 2, 5, 77}))(t)
+		stored := env.Must(s.StoredOrders(t.Context(), 10, []int64{1, 2, 5, 77}))(t)
 		require.ElementsMatch(t, []int64{1, 2, 5}, stored, "cancelled or not")
-		stored = env.Must(s.StoredOrders(ctx, 11, []int64{1, 2, 5}))(t)
+		stored = env.Must(s.StoredOrders(t.Context(), 11, []int64{1, 2, 5}))(t)
 		require.Empty(t, stored, "they are another user's")
-		count, newest, err := s.ActiveOrders(ctx, 10, v.ID)
+		count, newest, err := s.ActiveOrders(t.Context(), 10, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, 3, count)
 		require.Equal(t, int64(5), newest)
@@ -177,10 +176,9 @@ func TestConcurrentPurchasesUpToLimit(t *testing.T) {
 
 func TestCancelReturnsUnitOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
-		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
-		env.Fails(cancel(ctx, s, 11, 1, now))(t, domain.ErrNotFound, "the order of another user")
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
+		env.Fails(cancel(t.Context(), s, 11, 1, now))(t, domain.ErrNotFound, "the order of another user")
 		requireTotals(t, s, v.ID, 0, 1)
 
 		// Of many concurrent cancellations, one succeeds and returns the unit.
@@ -189,12 +187,12 @@ func TestCancelReturnsUnitOnce(t *testing.T) {
 			return err
 		}))
 		requireTotals(t, s, v.ID, 1, 0)
-		o := env.Must(s.Order(ctx, 10, 1))(t)
+		o := env.Must(s.Order(t.Context(), 10, 1))(t)
 		require.Equal(t, domain.OrderCancelled, o.Status)
 		require.Zero(t, o.Slot)
 		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
 
-		_, err := placeOrder(ctx, s, newOrder(2, 10, v.ID), 1)
+		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
 		require.NoError(t, err, "the user may buy again")
 		requireTotals(t, s, v.ID, 0, 1)
 	})
@@ -244,20 +242,19 @@ func TestStockCannotFallBelowZero(t *testing.T) {
 
 func TestListOrders(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		for id := range int64(5) {
 			v := newSale(t, s, 1, 1)
-			env.Must(placeOrder(ctx, s, newOrder(1+id, 10, v.ID), 1))(t)
+			env.Must(placeOrder(t.Context(), s, newOrder(1+id, 10, v.ID), 1))(t)
 		}
-		env.Must(cancel(ctx, s, 10, 3, now))(t)
+		env.Must(cancel(t.Context(), s, 10, 3, now))(t)
 		ids := func(f domain.OrderFilter) []int64 {
 			f.UserID = 10
-			return orderIDs(env.Must(s.ListOrders(ctx, f))(t))
+			return orderIDs(env.Must(s.ListOrders(t.Context(), f))(t))
 		}
 		require.Equal(t, []int64{5, 4}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2}}))
 		require.Equal(t, []int64{3, 2}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2, Before: 4}}))
 		require.Equal(t, []int64{3}, ids(domain.OrderFilter{Status: domain.OrderCancelled, Page: domain.Page{Limit: 9}}))
-		orders := env.Must(s.ListOrders(ctx, domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}}))(t)
+		orders := env.Must(s.ListOrders(t.Context(), domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}}))(t)
 		require.Empty(t, orders)
 	})
 }

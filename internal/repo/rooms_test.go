@@ -103,20 +103,19 @@ func TestStartRoom(t *testing.T) {
 // A heartbeat after a silence stores one event, whichever server is the first. Before the start there is none.
 func TestRoomHeartbeat(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		join(t, s, 10, -1)
 		r, _ := room(t, s, 0)
 		require.Zero(t, r.Heartbeat)
-		require.NoError(t, s.StartRoom(ctx, 1, [32]byte{}))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{}))
 		r, _ = room(t, s, 0)
 		require.Equal(t, r.StartedAt, r.Heartbeat)
-		require.NoError(t, s.Heartbeat(ctx, 1))
+		require.NoError(t, s.Heartbeat(t.Context(), 1))
 		r, _ = room(t, s, 0)
 		require.Empty(t, r.Events)
 
 		last := r.StartedAt.Add(-time.Minute)
-		require.NoError(t, s.db.Writer(ctx).Exec("UPDATE rooms SET heartbeat_at = ?", last).Error)
-		allAtOnce(t, 4, func(int) error { return s.Heartbeat(ctx, 1) })
+		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE rooms SET heartbeat_at = ?", last).Error)
+		allAtOnce(t, 4, func(int) error { return s.Heartbeat(t.Context(), 1) })
 		r, now := room(t, s, 0)
 		require.WithinDuration(t, now, r.Heartbeat, domain.RoomOutage)
 		require.Len(t, r.Events, 1)
@@ -166,22 +165,21 @@ func TestDamagedEvent(t *testing.T) {
 
 func TestPurgePlaces(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		requests := make([]domain.PlaceRequest, sqldb.PurgeBatch+1)
 		for i := range requests {
 			requests[i] = domain.PlaceRequest{UserID: int64(i) + 1, Lost: -1}
 		}
-		env.Must(s.JoinRoom(ctx, 1, requests))(t)
-		env.Must(s.JoinRoom(ctx, 2, requests[:2]))(t)
-		require.NoError(t, s.db.Writer(ctx).Exec("DELETE FROM seckill_vouchers").Error)
+		env.Must(s.JoinRoom(t.Context(), 1, requests))(t)
+		env.Must(s.JoinRoom(t.Context(), 2, requests[:2]))(t)
+		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers").Error)
 		endSale(t, s, 1, time.Now().UTC().Add(-domain.PlaceLife-time.Minute))
 		endSale(t, s, 2, time.Now().UTC().Add(-domain.PlaceLife+time.Minute))
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
-			n := env.Must(s.PurgePlaces(ctx))(t)
+			n := env.Must(s.PurgePlaces(t.Context()))(t)
 			require.Equal(t, want, n)
 		}
 		var left int64
-		require.NoError(t, s.db.Reader(ctx).Model(&placeRow{}).Count(&left).Error)
+		require.NoError(t, s.db.Reader(t.Context()).Model(&placeRow{}).Count(&left).Error)
 		require.Equal(t, int64(2), left)
 		r, _ := room(t, s, 0)
 		require.Equal(t, uint32(len(requests)), r.Joined)
@@ -327,17 +325,16 @@ func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
 // and no purchase that was refused.
 func TestOrdersCountAgainstPasses(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 4, 1)
 		other := newSale(t, s, 9, 1)
-		env.Must(s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}}))(t)
+		env.Must(s.JoinRoom(t.Context(), v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}}))(t)
 		at := time.Now().UTC()
 		for seq := range uint32(3) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: seq + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
-			require.NoError(t, s.Admit(ctx, e))
+			require.NoError(t, s.Admit(t.Context(), e))
 		}
 		bought := func() map[uint32]int {
-			rooms, _, err := s.Rooms(ctx, map[int64]domain.RoomCursor{v.ID: {}})
+			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{v.ID: {}})
 			require.NoError(t, err)
 			return rooms[0].Bought
 		}
@@ -355,11 +352,11 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			place(7, 15, v.ID, 2), // sold out
 		}
 		for range 2 {
-			s.PlaceOrders(ctx, batch)
+			s.PlaceOrders(t.Context(), batch)
 			require.Equal(t, map[uint32]int{1: 1, 3: 2}, bought())
 		}
 		requireTotals(t, s, v.ID, 0, 4)
-		records := env.Must(s.SaleRecords(ctx, []domain.SaleUser{{UserID: 11, VoucherID: v.ID}, {UserID: 14, VoucherID: v.ID}}))(t)
+		records := env.Must(s.SaleRecords(t.Context(), []domain.SaleUser{{UserID: 11, VoucherID: v.ID}, {UserID: 14, VoucherID: v.ID}}))(t)
 		require.Equal(t, uint32(3), records[domain.SaleUser{UserID: 11, VoucherID: v.ID}].LastRound)
 		require.Zero(t, records[domain.SaleUser{UserID: 14, VoucherID: v.ID}].LastRound)
 	})
@@ -369,18 +366,17 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 // next pass buys another unit.
 func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 20, 3)
-		env.Must(s.JoinRoom(ctx, v.ID, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
+		env.Must(s.JoinRoom(t.Context(), v.ID, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
 		at := time.Now().UTC()
 		for round := range uint32(3) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: round + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
-			require.NoError(t, s.Admit(ctx, e))
+			require.NoError(t, s.Admit(t.Context(), e))
 
 			var placed atomic.Int64
 			allAtOnce(t, 4, func(server int) error {
 				id := 100*int64(round+1) + 10*int64(server)
-				for _, p := range s.PlaceOrders(ctx, []domain.NewOrder{
+				for _, p := range s.PlaceOrders(t.Context(), []domain.NewOrder{
 					passOrder(round+1, id, 10, v.ID, 3), passOrder(round+1, id+1, 10, v.ID, 3),
 				}) {
 					if p.Err == nil {
@@ -391,7 +387,7 @@ func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
 			})
 			require.EqualValues(t, 1, placed.Load())
 		}
-		rooms, _, err := s.Rooms(ctx, map[int64]domain.RoomCursor{v.ID: {}})
+		rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{v.ID: {}})
 		require.NoError(t, err)
 		require.Equal(t, map[uint32]int{1: 1, 2: 1, 3: 1}, rooms[0].Bought)
 		requireTotals(t, s, v.ID, 17, 3)

@@ -86,33 +86,31 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 // Only a draft without orders is deleted, with all of its rows. Its id is not used again.
 func TestDeleteDraft(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 5, 1)
-		require.ErrorIs(t, s.DeleteDraft(ctx, v.ID, admin, now), domain.ErrInvalidState)
-		env.Must(s.ChangeStock(ctx, domain.StockChange{VoucherID: v.ID, Delta: 1, Reason: "more", By: admin, At: now}))(t)
+		require.ErrorIs(t, s.DeleteDraft(t.Context(), v.ID, admin, now), domain.ErrInvalidState)
+		env.Must(s.ChangeStock(t.Context(), domain.StockChange{VoucherID: v.ID, Delta: 1, Reason: "more", By: admin, At: now}))(t)
 		draft := func(v *domain.Voucher) { v.Status = domain.VoucherDraft }
 		change(t, s, v.ID, draft)
-		require.NoError(t, s.DeleteDraft(ctx, v.ID, admin, now))
-		env.Fails(s.Voucher(ctx, v.ID))(t, domain.ErrNotFound)
-		require.ErrorIs(t, s.DeleteDraft(ctx, v.ID, admin, now), domain.ErrNotFound)
+		require.NoError(t, s.DeleteDraft(t.Context(), v.ID, admin, now))
+		env.Fails(s.Voucher(t.Context(), v.ID))(t, domain.ErrNotFound)
+		require.ErrorIs(t, s.DeleteDraft(t.Context(), v.ID, admin, now), domain.ErrNotFound)
 		require.Greater(t, newSale(t, s, 5, 1).ID, v.ID)
 
 		sold := newSale(t, s, 5, 1)
-		env.Must(placeOrder(ctx, s, newOrder(1, 10, sold.ID), 1))(t)
+		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, sold.ID), 1))(t)
 		change(t, s, sold.ID, draft)
-		require.ErrorIs(t, s.DeleteDraft(ctx, sold.ID, admin, now), domain.ErrInvalidState)
+		require.ErrorIs(t, s.DeleteDraft(t.Context(), sold.ID, admin, now), domain.ErrInvalidState)
 	})
 }
 
 // Two reads of a sale show that a unit was returned and sold again in between, although the stock is the same.
 func TestSaleChangesWithItsUnits(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		v := newSale(t, s, 1, 1)
 		seen := map[time.Time]bool{}
 		read := func(stock int64) {
 			t.Helper()
-			sales := env.Must(s.Vouchers(ctx, []int64{v.ID}))(t)
+			sales := env.Must(s.Vouchers(t.Context(), []int64{v.ID}))(t)
 			require.Equal(t, stock, sales[0].Sale.Stock)
 			require.NotContains(t, seen, sales[0].Sale.ChangedAt)
 			seen[sales[0].Sale.ChangedAt] = true
@@ -120,13 +118,13 @@ func TestSaleChangesWithItsUnits(t *testing.T) {
 		place := func(id, user int64, at time.Time) {
 			o := newOrder(id, user, v.ID)
 			o.CreatedAt = at
-			env.Must(placeOrder(ctx, s, o, 1))(t)
+			env.Must(placeOrder(t.Context(), s, o, 1))(t)
 		}
 
 		read(1)
 		place(1, 10, now.Add(time.Millisecond))
 		read(0)
-		env.Must(cancel(ctx, s, 10, 1, now.Add(time.Second)))(t)
+		env.Must(cancel(t.Context(), s, 10, 1, now.Add(time.Second)))(t)
 		read(1)
 		place(2, 11, now.Add(time.Second+time.Millisecond))
 		read(0)
@@ -136,7 +134,6 @@ func TestSaleChangesWithItsUnits(t *testing.T) {
 // The conditions in SQL must agree with domain.VoucherFilter.Matches, which serves the newest vouchers from memory.
 func TestListVouchers(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		for _, status := range []domain.VoucherStatus{domain.VoucherOn, domain.VoucherOff, domain.VoucherExpired} {
 			for _, window := range [][2]time.Duration{{-2, -1}, {-1, 0}, {-1, 1}, {0, 1}, {1, 2}} {
 				for _, stock := range []int64{0, 3} {
@@ -147,13 +144,13 @@ func TestListVouchers(t *testing.T) {
 							BeginAt: now.Add(window[0] * time.Hour), EndAt: now.Add(window[1] * time.Hour),
 						},
 					}
-					require.NoError(t, s.CreateVoucher(ctx, nil, &v, admin))
+					require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
 				}
 			}
 			v := domain.Voucher{ShopID: 2, Title: "n", Status: status, CreatedAt: now, UpdatedAt: now}
-			require.NoError(t, s.CreateVoucher(ctx, nil, &v, admin))
+			require.NoError(t, s.CreateVoucher(t.Context(), nil, &v, admin))
 		}
-		all := env.Must(s.NewestVouchers(ctx, 100))(t)
+		all := env.Must(s.NewestVouchers(t.Context(), 100))(t)
 		require.Len(t, all, 33)
 		for _, f := range []domain.VoucherFilter{
 			{}, {ShopID: 2}, {Lasts: true}, {Status: domain.VoucherOn}, {Status: domain.VoucherOff}, {Status: domain.VoucherExpired},
@@ -168,7 +165,7 @@ func TestListVouchers(t *testing.T) {
 				}
 			}
 			list := func() (ids []int64) {
-				for _, v := range env.Must(s.ListVouchers(ctx, f))(t) {
+				for _, v := range env.Must(s.ListVouchers(t.Context(), f))(t) {
 					ids = append(ids, v.ID)
 				}
 				return ids
@@ -316,7 +313,6 @@ func TestOffers(t *testing.T) {
 // of latitude.
 func TestListShops(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
 		here := domain.Place{X: 120, Y: 60}
 		newShop := func(name string, typ int64, x, y float64) domain.Shop {
 			return domain.Shop{
@@ -334,7 +330,7 @@ func TestListShops(t *testing.T) {
 			shops[i].ID = row.ID
 		}
 		list := func(f domain.ShopFilter) (names []string) {
-			found := env.Must(s.ListShops(ctx, f))(t)
+			found := env.Must(s.ListShops(t.Context(), f))(t)
 			for i, one := range found {
 				names = append(names, one.Name)
 				if i > 0 && f.Near != nil {
@@ -349,8 +345,8 @@ func TestListShops(t *testing.T) {
 		require.Empty(t, list(domain.ShopFilter{TypeID: 1, Skip: 5, Limit: 5}))
 		require.Empty(t, list(domain.ShopFilter{TypeID: 3, Limit: 5}))
 
-		one := env.Must(s.Shop(ctx, shops[0].ID))(t)
+		one := env.Must(s.Shop(t.Context(), shops[0].ID))(t)
 		require.Equal(t, shops[0], one)
-		env.Fails(s.Shop(ctx, 999))(t, domain.ErrNotFound)
+		env.Fails(s.Shop(t.Context(), 999))(t, domain.ErrNotFound)
 	})
 }
