@@ -4,7 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,7 +21,9 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
+	"seckill/migrations"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func open(t *testing.T, dsn string) sqldb.Access {
@@ -276,4 +284,297 @@ func TestZeroTimeIsRefused(t *testing.T) {
 		require.Len(t, rows, 1)
 		require.NoError(t, w.Exec("UPDATE moments SET at = ?", (*time.Time)(nil)).Error, "NULL is not a zero time")
 	})
+}
+
+// Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
+// see the first step without the second.
+func TestConcurrentMigrateUp(t *testing.T) {
+	env.Full(t)
+	run := func(t *testing.T, open func(t *testing.T) func() (*sqldb.DB, error)) {
+		t.Helper()
+		for range 5 {
+			openOne := open(t)
+			var wg sync.WaitGroup
+			var applied atomic.Int64
+			for range 4 {
+				wg.Go(func() {
+					s, err := openOne()
+					if !assert.NoError(t, err) {
+						return
+					}
+					defer s.Close()
+					done, err := s.MigrateUp(t.Context())
+					assert.NoError(t, err)
+					applied.Add(int64(len(done)))
+				})
+			}
+
+			wg.Wait()
+			s := env.Must(openOne())(t)
+			all := env.Must(s.Migrations(t.Context()))(t)
+			require.NoError(t, s.Close())
+			require.EqualValues(t, len(all), applied.Load(), "each migration is applied once")
+		}
+	}
+
+	t.Run("sqlite", func(t *testing.T) {
+		env.UsesSQLite(t)
+		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
+			file := filepath.Join(t.TempDir(), "test.db")
+			return func() (*sqldb.DB, error) { return sqldb.OpenSQLite(file) }
+		})
+	})
+
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
+			dsn := kind.DSN(t)
+			return func() (*sqldb.DB, error) { return sqldb.OpenMySQL(dsn) }
+		})
+	})
+}
+
+// Each migration is reverted and then executed up to each point at which a process can be killed. The name of the
+// database has the maximum length, which also tests the name of the lock.
+func TestInterruptedMigrationIsContinued(t *testing.T) {
+	env.Full(t)
+	env.EachKind(t, func(t *testing.T, kind env.Kind) {
+		cfg := env.Must(mysqldriver.ParseDSN(kind.DSN(t)))(t)
+		name := cfg.DBName + strings.Repeat("x", 64-len(cfg.DBName))
+		dsn := env.Must(servers.CreateDatabase(t.Context(), cfg, name))(t)
+		t.Cleanup(func() { require.NoError(t, servers.DropDatabase(cfg, name)) })
+		s := open(t, dsn)
+		env.Must(s.MigrateUp(t.Context()))(t)
+
+		schema := func() (all []string) {
+			require.NoError(t, s.Writer(t.Context()).Raw(`SELECT CONCAT_WS(' ', table_name, column_name, column_type, is_nullable, column_default, collation_name, column_key)
+				FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position`).Scan(&all).Error)
+			return all
+		}
+		complete := schema()
+		files := env.Must(fs.Glob(migrations.FS, "mysql/*.sql"))(t)
+		newest := files[len(files)-1]
+		for _, file := range files {
+			up := upStatements(t, file)
+			if len(up) == 1 && file != newest {
+				continue // the newest migration covers this case
+			}
+			for done := range len(up) + 1 {
+				for undone := ""; undone != file; {
+					m := env.Must(s.MigrateDown(t.Context()))(t)
+					undone = "mysql/" + m.Name
+				}
+				for _, stmt := range up[:done] {
+					require.NoError(t, s.Writer(t.Context()).Exec(stmt).Error)
+				}
+				applied, err := s.MigrateUp(t.Context())
+				require.NoError(t, err, "%d statements of %s were executed before", done, file)
+				require.Equal(t, file, "mysql/"+applied[0].Name)
+				require.Equal(t, complete, schema())
+			}
+		}
+
+		// A foreign table in a database without migrations is an error.
+		other := open(t, kind.DSN(t))
+		require.NoError(t, other.Writer(t.Context()).Exec("CREATE TABLE users (id INT)").Error)
+		_, err := other.MigrateUp(t.Context())
+		require.ErrorContains(t, err, "users")
+	})
+}
+
+// Every change of an index of the orders demands LOCK = NONE, so that a server refuses it if it could not place orders
+// meanwhile.
+func TestIndexesOfOrdersAreBuiltOnline(t *testing.T) {
+	changes := 0
+	for _, file := range env.Must(fs.Glob(migrations.FS, "mysql/*.sql"))(t) {
+		text := env.Must(fs.ReadFile(migrations.FS, file))(t)
+		for _, change := range regexp.MustCompile("(?m)^ALTER TABLE voucher_orders .* KEY .*$").FindAllString(string(text), -1) {
+			changes++
+			require.Contains(t, change, "LOCK = NONE", file)
+		}
+	}
+	require.Positive(t, changes)
+}
+
+// Schema changes of large tables take longer than the I/O timeout of other statements.
+func TestMigrationsHaveNoIOTimeout(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	pool := env.Must(open(t, env.OneKind(t).DSN(t)).OpenMigrations())(t)
+	defer func() { require.NoError(t, pool.Close()) }()
+	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()))(t)
+}
+
+func upStatements(t *testing.T, file string) (all []string) {
+	text := env.Must(fs.ReadFile(migrations.FS, file))(t)
+	up, _, _ := strings.Cut(string(text), "-- +goose Down")
+	up = regexp.MustCompile("(?m)^ *--.*$").ReplaceAllString(up, "")
+	for stmt := range strings.SplitSeq(up, ";") {
+		if stmt = strings.TrimSpace(stmt); stmt != "" {
+			all = append(all, stmt)
+		}
+	}
+	return all
+}
+
+// A new file is opened several times at once. The switch to the write-ahead log must not make the other calls fail with
+// SQLITE_BUSY.
+func TestConcurrentOpenSQLite(t *testing.T) {
+	for range 30 {
+		file := filepath.Join(t.TempDir(), "test.db")
+
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for range 8 {
+			wg.Go(func() {
+				<-start
+				s, err := sqldb.OpenSQLite(file)
+				if assert.NoError(t, err) {
+					assert.NoError(t, s.Close())
+				}
+			})
+		}
+
+		close(start)
+		wg.Wait()
+	}
+}
+
+// firstWithOrders is the first version with orders and payments.
+const firstWithOrders = 10
+
+// All migrations are reverted one by one and applied again, on tables with rows. What is in a column stays the same as long
+// as there is the column.
+func TestMigrationsAreReversible(t *testing.T) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
+		a := sqldb.Access{DB: db}
+		applied := env.Must(a.Migrations(t.Context()))(t)
+		fill(t, a)
+		before := readColumns(t, a)
+		require.Len(t, before["voucher_orders.status"], filledRows)
+
+		for i := len(applied) - 1; i >= 0; i-- {
+			undone := env.Must(a.MigrateDown(t.Context()))(t)
+			require.Equal(t, applied[i].Version, undone.Version)
+			if i == 0 {
+				break
+			}
+			after := readColumns(t, a)
+			requireKept(t, before, after, "down "+undone.Name)
+			before = after
+			if undone.Version != firstWithOrders+1 {
+				continue
+			}
+
+			again := env.Must(a.MigrateUp(t.Context()))(t)
+			require.Len(t, again, len(applied)-i)
+			requireKept(t, before, readColumns(t, a), "up")
+			for range again {
+				env.Must(a.MigrateDown(t.Context()))(t)
+			}
+		}
+		undone := env.Must(a.MigrateDown(t.Context()))(t)
+		require.Nil(t, undone)
+		again := env.Must(a.MigrateUp(t.Context()))(t)
+		require.Len(t, again, len(applied))
+	})
+}
+
+const filledRows = 12
+
+type columnInfo struct {
+	Table, Name, Type   string
+	Nullable, Generated bool
+}
+
+// columnsOf returns the columns of all tables except that of goose, in their order.
+func columnsOf(t *testing.T, a sqldb.Access) (all []columnInfo) {
+	t.Helper()
+	query := `SELECT m.name AS "table", c.name, lower(c.type) AS type, c."notnull" = 0 AS nullable, c.hidden > 0 AS generated
+		FROM sqlite_master m, pragma_table_xinfo(m.name) c
+		WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'goose_db_version' ORDER BY m.name, c.cid`
+	if a.Dialect() == "mysql" {
+		query = "SELECT table_name AS `table`, column_name AS name, data_type AS type, is_nullable = 'YES' AS nullable, " +
+			"COALESCE(generation_expression, '') <> '' AS `generated` FROM information_schema.columns " +
+			"WHERE table_schema = DATABASE() AND table_name <> 'goose_db_version' ORDER BY table_name, ordinal_position"
+	}
+	require.NoError(t, a.Writer(t.Context()).Raw(query).Scan(&all).Error)
+	require.NotEmpty(t, all)
+	return all
+}
+
+// fill gives every table filledRows rows. The second half of them has no value where it may have none, and the orders and
+// payments of each half have every status.
+func fill(t *testing.T, a sqldb.Access) {
+	t.Helper()
+	byTable := map[string][]columnInfo{}
+	for _, c := range columnsOf(t, a) {
+		if !c.Generated {
+			byTable[c.Table] = append(byTable[c.Table], c)
+		}
+	}
+
+	for table, columns := range byTable {
+		names := make([]string, len(columns))
+		for i, c := range columns {
+			names[i] = c.Name
+		}
+
+		insert := "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ") VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
+		for row := range filledRows {
+			values := make([]any, len(columns))
+			for i, c := range columns {
+				values[i] = c.value(row)
+			}
+			_, err := a.Pools()["write"].ExecContext(t.Context(), insert, values...)
+			require.NoError(t, err, table)
+		}
+	}
+}
+
+// value returns the content of the column in a row. That of the first column of a table differs from row to row.
+func (c columnInfo) value(row int) any {
+	number := row + 1
+	switch {
+	case c.Nullable && row >= filledRows/2:
+		return nil
+	case c.Name == "status":
+		return number%6 + 1
+	case strings.HasPrefix(c.Type, "datetime"):
+		return time.Date(2026, 11, 11, 12, 0, number, 123e6, time.UTC)
+	case strings.Contains(c.Type, "int"), c.Type == "double", c.Type == "real":
+		return number
+	case strings.Contains(c.Type, "bin"), strings.HasSuffix(c.Type, "blob"):
+		return []byte{byte(number), 0xff}
+	default:
+		return fmt.Sprintf("%c%d", 'a'+rune(row), number)
+	}
+}
+
+// readColumns returns the content of all columns, by "table.column". Those of one table have the same order of rows.
+func readColumns(t *testing.T, a sqldb.Access) map[string][]string {
+	t.Helper()
+	content, order := map[string][]string{}, map[string]string{}
+	for _, c := range columnsOf(t, a) {
+		if order[c.Table] == "" {
+			order[c.Table] = c.Name
+		}
+		var values []sql.NullString
+		query := "SELECT " + c.Name + " FROM " + c.Table + " ORDER BY " + order[c.Table]
+		require.NoError(t, a.Writer(t.Context()).Raw(query).Scan(&values).Error, query)
+		for _, v := range values {
+			content[c.Table+"."+c.Name] = append(content[c.Table+"."+c.Name], fmt.Sprintf("%t %q", v.Valid, v.String))
+		}
+	}
+	return content
+}
+
+// requireKept compares the columns that there were before a migration and are there now. Migration 22 deletes the login
+// codes, which live for two minutes.
+func requireKept(t *testing.T, before, after map[string][]string, migration string) {
+	t.Helper()
+	for column, values := range before {
+		if now, ok := after[column]; ok && !strings.HasPrefix(column, "login_codes.") {
+			require.Equal(t, values, now, "%s after the migration %s", column, migration)
+		}
+	}
 }
