@@ -123,8 +123,7 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	require.ErrorContains(t, prepareDatabase(e, foreign), "users")
 }
 
-// TestDrainServesAndClosesConnections: during the drain the check fails, idle and new connections are served, and every
-// answer ends its connection.
+// During the drain the check fails, idle and new connections are served, and every answer ends its connection.
 func TestDrainServesAndClosesConnections(t *testing.T) {
 	t.Parallel()
 	var d drain

@@ -127,8 +127,7 @@ func TestSolutionIsUsedUpOnce(t *testing.T) {
 	})
 }
 
-// TestShutdownDoesNotWaitForStuckRush checks that close cancels a rush and returns at its deadline, even if the rush
-// never ends.
+// A close cancels a rush and returns at its deadline, even if the rush never ends.
 func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	t.Parallel()
 	r := newRushRunner(nil, nil, nil)
@@ -155,8 +154,7 @@ func TestRushNamesItsReason(t *testing.T) {
 	}
 }
 
-// TestRushVerdictsUseDatabaseTotals checks that purchases by other users in the rush's sale break no invariant, and
-// that a real difference does.
+// Purchases by other users in the rush's sale break no invariant; a real difference does.
 func TestRushVerdictsUseDatabaseTotals(t *testing.T) {
 	clients := domain.NewVerdict("I3", false, "39 sold + 0 left = 39")
 	totals := domain.SaleTotals{InitialStock: 40, Active: 40}

@@ -140,8 +140,7 @@ func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	}
 }
 
-// TestChangeOfSecretKeepsTokens: a new secret signs, and the old one verifies until it is dropped. Other systems select
-// the key by kid.
+// A new secret signs, and the old one verifies until it is dropped. Other systems select the key by kid.
 func TestChangeOfSecretKeepsTokens(t *testing.T) {
 	user := Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}
 	before, during, after := tokensAt(t, &testNow, oldSecret), tokensAt(t, &testNow, newSecret, oldSecret), tokensAt(t, &testNow, newSecret)

@@ -32,8 +32,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// TestInvalidConfigurationIsRefused checks that each invalid value is refused with a message that names the flag and
-// the variable.
+// Each invalid value is refused with a message that names the flag and the variable.
 func TestInvalidConfigurationIsRefused(t *testing.T) {
 	mysql := "--mysql-dsn=root@tcp(127.0.0.1:1)/seckill"
 	for name, tc := range map[string]struct {

@@ -397,8 +397,7 @@ func TestRefreshCookie(t *testing.T) {
 	assert.Negative(t, dead.cookie().MaxAge, "an invalid cookie is cleared")
 }
 
-// TestRefreshCookieAuthorizesOnlyRefresh: no other route accepts the cookie, and neither does refresh without the
-// header of cookie mode, which no other site can send.
+// No other route accepts the cookie, and neither does refresh without the header of cookie mode, which no other site can send.
 func TestRefreshCookieAuthorizesOnlyRefresh(t *testing.T) {
 	e := start(t)
 	cookie := e.loginBrowser().cookie()

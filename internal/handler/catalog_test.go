@@ -172,8 +172,7 @@ func (e *environment) draft(change ...func(map[string]any)) voucherView {
 
 func inPass(b map[string]any) { b["entry"] = map[string]any{"mode": "pass"} }
 
-// TestUnpublishedIsNotListed: buyers and guests find a draft, or a sale that was taken off, in no list. Members of the staff
-// do, and see a preview.
+// Buyers and guests find a draft, or a sale that was taken off, in no list. Members of the staff do, and see a preview.
 func TestUnpublishedIsNotListed(t *testing.T) {
 	e := start(t)
 	admin, buyer := e.admin(), e.buyer(1)

@@ -182,8 +182,7 @@ func TestCompressionIsBounded(t *testing.T) {
 	assert.Len(t, checkGzip(t, snap, now), later)
 }
 
-// TestUnchangedListStaysCompressed: the lists of hm-dianping are encoded for each read of the vouchers, and compressed for
-// each change of one.
+// The lists of hm-dianping are encoded for each read of the vouchers, and compressed for each change of one.
 func TestUnchangedListStaysCompressed(t *testing.T) {
 	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
 	lists := newSnapshots[int64, *int]()
@@ -442,8 +441,7 @@ func TestRoutesByCode(t *testing.T) {
 	}
 }
 
-// TestEveryOutcomeHasHmdpMessage: every error in the table, even a new one without its own message, yields a message
-// that is not empty.
+// Every error in the table, even a new one without its own message, yields a message that is not empty.
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {
 		p, _ := o.problem(nil)
@@ -451,9 +449,8 @@ func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	}
 }
 
-// TestForwardedAddresses: gateways write ports (goauthentik/authentik#25679, un33k/django-ipware#87, rack/rack#1227),
-// brackets, quotes, several lines and RFC 7239's header. What a client itself sends stands in front, whatever it is. 127.0.0.1
-// and 10.0.0.0/8 are trusted.
+// Gateways write ports (goauthentik/authentik#25679, un33k/django-ipware#87, rack/rack#1227), brackets, quotes, several lines
+// and RFC 7239's header. What a client itself sends stands in front, whatever it is. 127.0.0.1 and 10.0.0.0/8 are trusted.
 func TestForwardedAddresses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -96,8 +96,7 @@ func (e *environment) count(table string) (n int) {
 	return n
 }
 
-// TestKeyedErrorIsReplayedExceptForOrders: the refusal of an order is decided anew each time. Errors of other requests
-// are replayed.
+// The refusal of an order is decided anew each time. Errors of other requests are replayed.
 func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 	e := start(t)
 	v := e.sale(1)

@@ -70,8 +70,7 @@ func hmdpRoutes(t *testing.T) []string {
 	return list
 }
 
-// TestEveryOperationIsDescribed: the document is the only reference for clients, so every operation has all
-// descriptions.
+// The document is the only reference for clients, so every operation has all descriptions.
 func TestEveryOperationIsDescribed(t *testing.T) {
 	t.Parallel()
 	ids := map[string]bool{}
@@ -306,8 +305,7 @@ func testNames(t *testing.T) (names []string) {
 // otherTitles are the more specific titles of unauthenticated and forbidden.
 var otherTitles = []any{"The login code is wrong, used up or expired", "Only in demo mode"}
 
-// TestDocumentHasExamples: every request and response body has an example, and examples of problems have the titles of
-// the server.
+// Every request and response body has an example, and examples of problems have the titles of the server.
 func TestDocumentHasExamples(t *testing.T) {
 	t.Parallel()
 	pages := env.Must(handler.Problems())(t)

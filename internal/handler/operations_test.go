@@ -318,8 +318,7 @@ func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, er
 	return webhook.Answer{Status: r.status, Body: []byte("noted")}, err
 }
 
-// TestOrderEvents: the events of an order are delivered in order, shown with their body and the last answer, and repeated
-// by an operator.
+// The events of an order are delivered in order, shown with their body and the last answer, and repeated by an operator.
 func TestOrderEvents(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()

@@ -242,8 +242,7 @@ func (e *environment) replace(v voucherView, says boughtView) {
 	}).want(http.StatusOK)
 }
 
-// TestOrderKeepsWhatWasBought: after the sale the voucher is changed and taken down, and its shop renamed. Every view of the
-// order shows what was bought.
+// After the sale the voucher is changed and taken down, and its shop renamed. Every view of the order shows what was bought.
 // Source: PrestaShop/PrestaShop#21712, Sylius/Sylius#8628, openfoodfoundation/openfoodnetwork#13969.
 func TestOrderKeepsWhatWasBought(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {

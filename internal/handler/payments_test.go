@@ -147,8 +147,7 @@ func TestPay(t *testing.T) {
 	e.checkInvariants()
 }
 
-// TestOrderKeepsPriceOfPurchase: the amount and the currency of an order are those of the voucher at the time of the
-// purchase. The price may be zero.
+// The amount and the currency of an order are those of the voucher at the time of the purchase. The price may be zero.
 func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	e := start(t)
 	v := e.sale(5, func(body map[string]any) { body["currency"] = "JPY" })
@@ -458,8 +457,7 @@ func TestAudit(t *testing.T) {
 	assert.Contains(t, string(admin.get("/api/v1/admin/audit?kind=request").body), `"actor_phone":"`+domain.MaskPhone(adminPhone)+`"`)
 }
 
-// TestAuditStoresLongestDetails: the audit log stores changes of the maximum length completely, even if characters are
-// escaped.
+// The audit log stores changes of the maximum length completely, even if characters are escaped.
 func TestAuditStoresLongestDetails(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin := e.sale(2), e.admin()

@@ -423,8 +423,7 @@ func TestVisitorsReadsAreLimited(t *testing.T) {
 	e.guest().direct("GET", vouchersPath, nil).want(http.StatusOK) // from memory, for thousands behind one address
 }
 
-// TestRoutesThatStoreRowsAreLimited: a route with which a buyer changes something stores rows, unless it is named here with the
-// reason.
+// A route with which a buyer changes something stores rows, unless it is named here with the reason.
 func TestRoutesThatStoreRowsAreLimited(t *testing.T) {
 	t.Parallel()
 	others := regexp.MustCompile(`/admin/|/auth/|^(/api)?/user/|/webhook/` + // roles, logins with limits of their own, and the provider

@@ -161,8 +161,7 @@ func TestAdminRequestsAreRecorded(t *testing.T) {
 	require.NotEmpty(t, list[0].RequestID)
 }
 
-// TestUnrecordedChangeDoesNotRun: while the audit log cannot be written, changes and reads of phone numbers are refused,
-// and other reads are answered.
+// While the audit log cannot be written, changes and reads of phone numbers are refused, and other reads are answered.
 func TestUnrecordedChangeDoesNotRun(t *testing.T) {
 	e := start(t, configured(func(cfg *handler.Config) { cfg.Store = brokenAudit{cfg.Store} }))
 	v := e.saleBody(9)
@@ -564,8 +563,7 @@ func TestShopsOfRoles(t *testing.T) {
 	require.NotContains(t, e.dumpOf("users"), "13900000004")
 }
 
-// TestRedeemPreview: a code shows what it stands for, before and after it is redeemed. The preview changes nothing, and is
-// recorded.
+// A code shows what it stands for, before and after it is redeemed. The preview changes nothing, and is recorded.
 func TestRedeemPreview(t *testing.T) {
 	e := start(t)
 	v, buyer := e.sale(2), e.buyer(1)

@@ -195,8 +195,7 @@ func TestOrderStreamOfQueuedOrder(t *testing.T) {
 	assert.Nil(t, s.next())
 }
 
-// TestOrderStreamReportsQueuePosition: the stream of a queued order sends each new position, and a resumed stream the
-// positions after Last-Event-ID.
+// The stream of a queued order sends each new position, and a resumed stream the positions after Last-Event-ID.
 func TestOrderStreamReportsQueuePosition(t *testing.T) {
 	q := startQueue(t)
 	v := q.sale(5)
@@ -485,8 +484,7 @@ func TestStatsOfRoom(t *testing.T) {
 	require.Equal(t, want, event.Room)
 }
 
-// TestSaleStream: the first event has all seconds, later events have new seconds only, and none is missing after a
-// reconnect.
+// The first event has all seconds, later events have new seconds only, and none is missing after a reconnect.
 func TestSaleStream(t *testing.T) {
 	e := start(t)
 	v, admin := e.sale(50), e.admin()

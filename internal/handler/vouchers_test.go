@@ -180,8 +180,7 @@ func TestReadsOfUnpublishedVouchersAreRecorded(t *testing.T) {
 	}, e.requests(admin, redeemer))
 }
 
-// TestLimitCannotBeLowered: users may already have as many orders as the limit allowed, even if the window is moved
-// afterwards.
+// Users may already have as many orders as the limit allowed, even if the window is moved afterwards.
 func TestLimitCannotBeLowered(t *testing.T) {
 	e := start(t)
 	v, admin, buyer := e.sale(5, with("limit_per_user", 3)), e.admin(), e.buyer(1)
@@ -250,8 +249,7 @@ func TestVouchersAreCompressed(t *testing.T) {
 	}
 }
 
-// TestExcessReadsAreRefused: while maxReads reads are blocked in the database, further reads are refused at once and
-// purchases succeed.
+// While maxReads reads are blocked in the database, further reads are refused at once and purchases succeed.
 func TestExcessReadsAreRefused(t *testing.T) {
 	e := start(t)
 	v, buyer, other := e.sale(5), e.buyer(1), e.buyer(2)

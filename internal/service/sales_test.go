@@ -526,8 +526,7 @@ func TestCatalogIsBounded(t *testing.T) {
 	})
 }
 
-// TestUpcomingByStart: the sale that begins next is first, however old it is. After the sale of a cursor has begun, so have
-// all above it.
+// The sale that begins next is first, however old it is. After the sale of a cursor has begun, so have all above it.
 func TestUpcomingByStart(t *testing.T) {
 	c := &Catalog{}
 	for id, hours := range []time.Duration{5: 2, 4: 1, 3: 4, 2: 3} {

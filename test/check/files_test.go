@@ -29,8 +29,7 @@ import (
 	"seckill/test/env"
 )
 
-// TestDocumentsNameWhatExists: the files, tests, functions and headings that documents name or link to exist. The changelog
-// describes the past.
+// The files, tests, functions and headings that documents name or link to exist. The changelog describes the past.
 func TestDocumentsNameWhatExists(t *testing.T) {
 	texts, tests := documentsAndTests(t)
 	require.Greater(t, len(texts), 10)
@@ -138,8 +137,7 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	}
 }
 
-// TestSecurityEventsAreDocumentedAndAlerted: docs/security.md has every event of the program, and the alert that it names
-// for an event uses it.
+// docs/security.md has every event of the program, and the alert that it names for an event uses it.
 func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 	exprs, unalerted := queries(t), []string{}
 	documented, defined := []string{}, []string{}

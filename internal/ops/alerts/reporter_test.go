@@ -108,8 +108,7 @@ func TestAlertIsPostedOnce(t *testing.T) {
 	})
 }
 
-// TestUnknownIsNotResolved: a server that has not checked a sale, or whose Redis does not answer, resolves nothing. It has the
-// sale checked.
+// A server that has not checked a sale, or whose Redis does not answer, resolves nothing. It has the sale checked.
 func TestUnknownIsNotResolved(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		w := newWorld()

@@ -54,8 +54,7 @@ func TestSecondRoundRepairsEachFault(t *testing.T) {
 	}
 }
 
-// TestCounterDifferenceTriggersSnapshot: between two snapshots only counters are compared. A difference that orders in
-// progress may explain is ignored.
+// Between two snapshots only counters are compared. A difference that orders in progress may explain is ignored.
 func TestCounterDifferenceTriggersSnapshot(t *testing.T) {
 	l := newRounds(t)
 	l.view.Queue = nil
@@ -119,8 +118,7 @@ func TestSnapshotOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestRebuildsWithoutEffectAreRare: once a minute, or less often if they take long. The finding is still reported in every
-// round.
+// They run once a minute, or less often if they take long. The finding is still reported in every round.
 func TestRebuildsWithoutEffectAreRare(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fail  func(w *fakeSale)

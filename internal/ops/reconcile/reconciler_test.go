@@ -90,9 +90,8 @@ func TestDifferenceInOneSnapshotIsIgnored(t *testing.T) {
 	})
 }
 
-// TestOrdersInProgressAreNoDrift: each snapshot has a different order that is cancelled and not yet released, that the
-// database does not have, or that another lane sold, so a quiet gate differs from the database by the same number in both.
-// The orders are young or old.
+// Each snapshot has a different order that is cancelled and not yet released, that the database does not have, or that another
+// lane sold, so a quiet gate differs from the database by the same number in both. The orders are young or old.
 func TestOrdersInProgressAreNoDrift(t *testing.T) {
 	for _, first := range []int64{1, 300} {
 		for _, kind := range []string{"cancelled", "not stored", "sold elsewhere"} {
@@ -149,8 +148,7 @@ func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 	}
 }
 
-// TestOrderCommittedDuringReadsIsNoFinding: an order may be in the stream and in the database, and a commit after
-// SaleFacts does not make it a phantom.
+// An order may be in the stream and in the database, and a commit after SaleFacts does not make it a phantom.
 func TestOrderCommittedDuringReadsIsNoFinding(t *testing.T) {
 	w := newFakeSale(t)
 	w.facts.Settled = []int64{106}
@@ -209,8 +207,7 @@ func TestBusyGateIsComparedByTotal(t *testing.T) {
 	})
 }
 
-// TestUnusedGateIsIgnored: after the end of a sale, and in another lane, the data left in the gate has no effect.
-// Queued orders and their tickets do.
+// After the end of a sale, and in another lane, the data left in the gate has no effect. Queued orders and their tickets do.
 func TestUnusedGateIsIgnored(t *testing.T) {
 	for name, d := range gateDamage {
 		w := newFakeSale(t)
@@ -274,8 +271,7 @@ func TestFindingsThatNeedADecisionAreReported(t *testing.T) {
 	}
 }
 
-// TestReconcileWithoutVoucherChecksUsedAndNewestSales: the vouchers in use come first, and 20 are checked in total.
-// Concurrent calls wait for each other.
+// The vouchers in use come first, and 20 are checked in total. Concurrent calls wait for each other.
 func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
 	w := newFakeSale(t)
 	for id := int64(60); id > 30; id-- {
@@ -304,8 +300,7 @@ func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// TestComparisonToleratesQueuedAdmissions checks that queued admissions count as committed or not, and that any other
-// difference is reported. It holds the wording.
+// Queued admissions count as committed or not; any other difference is reported. It holds the wording.
 func TestComparisonToleratesQueuedAdmissions(t *testing.T) {
 	type level = domain.GateLevel
 	for name, tc := range map[string]struct {
