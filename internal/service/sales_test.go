@@ -50,24 +50,6 @@ func newSales(t *testing.T, l *loader) *Sales {
 	return s
 }
 
-func TestSalesShareOneRead(t *testing.T) {
-	release := make(chan struct{})
-	l := &loader{load: func(context.Context) (domain.Voucher, error) { <-release; return openSale(5), nil }}
-	s := newSales(t, l)
-	var wg sync.WaitGroup
-	for range 50 {
-		wg.Go(func() {
-			if v, err := s.Get(context.Background(), 1); err != nil || v.Sale.Stock != 5 {
-				t.Errorf("%v, %v", v, err)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return l.reads.Load() > 0 }, time.Minute, time.Millisecond)
-	close(release)
-	wg.Wait()
-	require.Less(t, l.reads.Load(), int64(50))
-}
-
 // The end of the context of the first caller does not stop the read, because other callers share it.
 func TestSalesReadSurvivesItsCaller(t *testing.T) {
 	l := &loader{load: func(ctx context.Context) (domain.Voucher, error) { return openSale(5), ctx.Err() }}
