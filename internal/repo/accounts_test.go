@@ -439,43 +439,6 @@ func guess(t *testing.T, s *Store, g auth.Guess, see func(*auth.LoginRequest)) (
 
 func nothing(*auth.LoginRequest) {}
 
-func TestLoginRequests(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		home, away := []byte("asker 0123456789"), []byte("asker 9876543210")
-		request := func(id, phone string, asker []byte, at time.Time) auth.LoginRequest {
-			r := auth.LoginRequest{ID: id, Phone: phone, Asker: asker, Hash: []byte{1, 2, 3}, CreatedAt: at, ExpiresAt: at.Add(2 * time.Minute)}
-			require.NoError(t, s.AddLoginRequest(t.Context(), r))
-			return r
-		}
-		first := request("first", "138", home, now)
-		second := request("second", "138", home, now.Add(time.Second))
-		other := request("other", "138", away, now.Add(2*time.Second))
-		request("another phone", "139", home, now.Add(3*time.Second))
-
-		for _, want := range []auth.LoginRequest{first, second, other} {
-			require.True(t, guess(t, s, auth.Guess{LoginID: want.ID, Phone: "138"}, func(r *auth.LoginRequest) { require.Equal(t, want, *r) }))
-		}
-		for _, g := range []auth.Guess{
-			{LoginID: "unknown", Phone: "138"}, {LoginID: "first", Phone: "139"}, {LoginID: "ü\x00😀", Phone: "138"},
-			{Phone: "137", Askers: [][]byte{home}, Now: now}, {Phone: "138", Askers: [][]byte{[]byte("asker aaaaaaaaaa")}, Now: now},
-			{Phone: "138", Askers: [][]byte{home}, Now: now.Add(121 * time.Second)},
-		} {
-			require.False(t, guess(t, s, g, nothing), g)
-		}
-		newest := func(asker []byte, want string) {
-			t.Helper()
-			require.True(t, guess(t, s, auth.Guess{Phone: "138", Askers: [][]byte{[]byte("of another key  "), asker}, Now: now}, func(r *auth.LoginRequest) { require.Equal(t, want, r.ID) }))
-		}
-		newest(home, "second")
-		newest(away, "other")
-		require.True(t, guess(t, s, auth.Guess{LoginID: "other", Phone: "138"}, func(r *auth.LoginRequest) { r.Hash = nil }))
-		require.False(t, guess(t, s, auth.Guess{Phone: "138", Askers: [][]byte{away}, Now: now}, nothing), "the code is used")
-		require.NoError(t, s.DeleteLoginRequest(t.Context(), "second"))
-		require.NoError(t, s.DeleteLoginRequest(t.Context(), "second"))
-		newest(home, "first")
-	})
-}
-
 // Every concurrent guess at a code must be counted, or a limit of five guesses allows many. It counts for its request only, and
 // opens no session.
 func TestConcurrentGuessesAreCounted(t *testing.T) {
