@@ -375,7 +375,8 @@ func (e *environment) dumpOf(tables ...string) string {
 	e.t.Helper()
 	var b strings.Builder
 	for _, table := range tables {
-		rows := env.Must(e.store.Pools()["write"].QueryContext(context.Background(), "SELECT * FROM "+table+" ORDER BY 1"))(e.t)
+		rows, err := e.store.Pools()["write"].QueryContext(context.Background(), "SELECT * FROM "+table+" ORDER BY 1")
+		require.NoError(e.t, err)
 		writeRows(e.t, &b, table, rows)
 	}
 	return b.String()
