@@ -139,8 +139,7 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	expire()
 	r.close(deadline)
 	require.ErrorIs(t, context.Cause(running), errShutdown)
-	_, err = r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1})
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1}))(t, domain.ErrUnavailable)
 }
 
 // TestRushNamesItsReason: the page explains a cause by its code, also beside another failure.

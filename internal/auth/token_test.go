@@ -431,9 +431,7 @@ func TestWatchEndOfSession(t *testing.T) {
 	r := NewRevocations(rows, func() time.Time { return testNow })
 	calls := map[string]int{}
 	watch := func(session, name string) (stop func()) {
-		stop, err := r.watch(session, func() { calls[name]++ })
-		require.NoError(t, err)
-		return stop
+		return env.Must(r.watch(session, func() { calls[name]++ }))(t)
 	}
 	watch("a", "a1")
 	watch("a", "a2")
@@ -449,8 +447,7 @@ func TestWatchEndOfSession(t *testing.T) {
 		require.NoError(t, r.Load(t.Context()))
 	}
 	require.Equal(t, map[string]int{"a1": 1, "a2": 1, "b": 1}, calls)
-	_, err := r.watch("a", func() {})
-	require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	env.Fails(r.watch("a", func() {}))(t, domain.ErrUnauthenticated)
 	watch("c", "c2")()
 	require.Len(t, r.watchers, 1)
 }

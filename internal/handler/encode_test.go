@@ -187,8 +187,7 @@ func TestUnchangedListStaysCompressed(t *testing.T) {
 	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
 	lists := newSnapshots[int64, *int]()
 	encoded := func(text string) *piece {
-		snap, err := encodeSnapshot(map[string]string{"rules": text})
-		require.NoError(t, err)
+		snap := env.Must(encodeSnapshot(map[string]string{"rules": text}))(t)
 		snap = lists.put(1, cachedSnapshot[*int]{snap: snap, source: new(int), until: domain.MaxTime})
 		checkGzip(t, snap, time.Now())
 		return snap.parts[0].piece

@@ -445,8 +445,7 @@ func TestReplayAfterLostMessage(t *testing.T) {
 		orders.cfg.Store = &orderKeyStore{
 			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: earlier,
 		}
-		_, err := orders.Place(t.Context(), 7, 1, 0) // reads the list
-		require.ErrorIs(t, err, domain.ErrSoldOut)
+		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut) // reads the list
 		buyers = append(buyers, 3)
 		time.Sleep(buyersMaxAge)
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)

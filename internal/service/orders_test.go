@@ -182,8 +182,7 @@ func TestGetQueuedOrder(t *testing.T) {
 	db := &failingOrderStore{err: domain.ErrUnavailable}
 	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
 	env.Fails(s.Get(t.Context(), 7, 1))(t, domain.ErrUnavailable)
-	_, err := s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment})
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment}))(t, domain.ErrUnavailable)
 	db.err, db.reads = domain.ErrNotFound, 0
 	o := env.Must(s.Get(t.Context(), 7, 1))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)

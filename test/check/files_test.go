@@ -251,9 +251,7 @@ const root = "../.."
 
 func read(t *testing.T, path ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
-	require.NoError(t, err)
-	return string(text)
+	return string(env.Must(os.ReadFile(filepath.Join(append([]string{root}, path...)...)))(t))
 }
 
 // compose loads docker-compose.yml with all profiles and the output of env.sh for a demo as .env, like `docker compose`.
@@ -261,20 +259,17 @@ func compose(t *testing.T) *types.Project { t.Helper(); return composeWith(t, "d
 
 func composeWith(t *testing.T, args ...string) *types.Project {
 	t.Helper()
-	dotenv, err := exec.Command("sh", append([]string{filepath.Join(root, "deploy/env.sh")}, args...)...).Output()
-	require.NoError(t, err)
+	dotenv := env.Must(exec.Command("sh", append([]string{filepath.Join(root, "deploy/env.sh")}, args...)...).Output())(t)
 	envFile := filepath.Join(t.TempDir(), ".env")
 	require.NoError(t, os.WriteFile(envFile, dotenv, 0o600))
-	project, err := load(t, cli.WithOsEnv, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"}))
-	require.NoError(t, err)
+	project := env.Must(load(t, cli.WithOsEnv, cli.WithEnvFiles(envFile), cli.WithDotEnv, cli.WithProfiles([]string{"*"})))(t)
 	require.Len(t, project.Services, 10)
 	return project
 }
 
 func load(t *testing.T, opts ...cli.ProjectOptionsFn) (*types.Project, error) {
 	t.Helper()
-	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, opts...)
-	require.NoError(t, err)
+	options := env.Must(cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")}, opts...))(t)
 	return options.LoadProject(t.Context())
 }
 
@@ -466,21 +461,18 @@ func TestProductionEnvNamesNoDemo(t *testing.T) {
 }
 
 // refused returns the settings in the environment of a container that the server refuses.
-func refused(t *testing.T, env types.MappingWithEquals, unsafe string) (failed []string) {
+func refused(t *testing.T, vars types.MappingWithEquals, unsafe string) (failed []string) {
 	t.Helper()
 	var cfg app.Config
-	parser, err := kong.New(&cfg)
-	require.NoError(t, err)
+	parser := env.Must(kong.New(&cfg))(t)
 	var args []string
-	for name, value := range env {
+	for name, value := range vars {
 		if strings.HasPrefix(name, "SECKILL_") && *value != "" && name != "SECKILL_UNSAFE" && name != "SECKILL_OPS_ADDR" { // all addresses, private in this container
 			args = append(args, "--"+strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "SECKILL_")), "_", "-")+"="+*value)
 		}
 	}
-	_, err = parser.Parse(append(args, "--unsafe="+unsafe))
-	require.NoError(t, err)
-	cfg, err = cfg.Finish()
-	require.NoError(t, err)
+	env.Must(parser.Parse(append(args, "--unsafe="+unsafe)))(t)
+	cfg = env.Must(cfg.Finish())(t)
 	for _, f := range doctor.Run(t.Context(), []doctor.Group{app.SettingsChecks(cfg)}) {
 		if f.Status == doctor.Fail {
 			failed = append(failed, strings.TrimPrefix(f.Check, "config."))

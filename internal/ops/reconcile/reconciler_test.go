@@ -58,8 +58,7 @@ func TestIneffectiveRepairIsReported(t *testing.T) {
 	found := w.report(r, true)
 	require.Equal(t, 1, found.Left())
 	w.loadErr = domain.ErrUnavailable
-	_, err := r.Reconcile(t.Context(), testVoucher, true)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(r.Reconcile(t.Context(), testVoucher, true))(t, domain.ErrUnavailable)
 }
 
 // TestDifferenceInOneSnapshotIsIgnored: such a difference was an operation in progress.
@@ -278,24 +277,21 @@ func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
 		w.sales = append(w.sales, id)
 	}
 	r := w.reconciler(func(c *Config) { c.InUse = func() []int64 { return []int64{500, 7} } })
-	all, err := r.Reconcile(t.Context(), 0, false)
-	require.NoError(t, err)
+	all := env.Must(r.Reconcile(t.Context(), 0, false))(t)
 	require.Len(t, all.Reports, 20)
 	require.Equal(t, []int64{500, 7, 60, 59}, w.read[:4])
 	require.Equal(t, int64(31-19), all.LeftOut)
 
 	w.facts = domain.SaleFacts{}
 	w.view = domain.GateView{}
-	_, err = r.Reconcile(t.Context(), 99, false)
-	require.ErrorIs(t, err, domain.ErrNotFound)
+	env.Fails(r.Reconcile(t.Context(), 99, false))(t, domain.ErrNotFound)
 	w.storeErr = domain.ErrUnavailable
-	_, err = r.Reconcile(t.Context(), 0, false)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(r.Reconcile(t.Context(), 0, false))(t, domain.ErrUnavailable)
 
 	r.running <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = r.Reconcile(ctx, 99, false)
+	_, err := r.Reconcile(ctx, 99, false)
 	require.ErrorIs(t, err, domain.ErrUnavailable, "the semaphore is taken")
 	require.ErrorIs(t, err, context.Canceled)
 }
