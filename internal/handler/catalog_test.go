@@ -339,20 +339,30 @@ func TestDraftNeedsATitleOnly(t *testing.T) {
 	}
 }
 
-// TestDeleteDraft: TestDeleteDraft of package repo has the vouchers that stay.
+// TestDeleteDraft: only a draft without orders is deleted, with all of its rows. Its id is not used again.
 func TestDeleteDraft(t *testing.T) {
-	e := start(t)
-	operator := e.staff("13900000002", domain.RoleOperator)
-	draft := e.draft()
-	operator.post(draft.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
-	operator.get(draft.path()).want(http.StatusOK) // in memory now
-	require.Empty(t, operator.do("DELETE", draft.adminPath(), nil).want(http.StatusNoContent).body)
+	eachEnv(t, func(t *testing.T, e *environment) {
+		operator := e.staff("13900000002", domain.RoleOperator)
+		remove := func(v voucherView) answer { return operator.do("DELETE", v.adminPath(), nil) }
+		sold := e.sale(5)
+		e.buyer(1).place(sold)
+		draft := e.draft()
+		operator.post(draft.adminPath()+"/stock", map[string]any{"delta": 2, "reason": "more"}).want(http.StatusOK)
+		operator.get(draft.path()).want(http.StatusOK) // in memory now
+		require.Empty(t, remove(draft).want(http.StatusNoContent).body)
 
-	operator.get(draft.path()).problem(http.StatusNotFound, "not_found")
-	require.Empty(t, decode[listView[voucherView]](operator.get(vouchersPath+"?status=draft").want(http.StatusOK)).Items)
-	require.NotContains(t, e.dumpOf("vouchers", "seckill_vouchers", "stock_changes"), "["+draft.ID+" ")
-	require.NotContains(t, e.dumpOf("stock_changes"), "more")
-	require.Equal(t, auditEntry{"admin", "delete_voucher", draft.Title, operator.login.User.ID, draft.ID}, operator.audit("voucher_id=" + draft.ID)[0])
+		operator.get(draft.path()).problem(http.StatusNotFound, "not_found")
+		require.Empty(t, decode[listView[voucherView]](operator.get(vouchersPath+"?status=draft").want(http.StatusOK)).Items)
+		require.NotContains(t, e.dumpOf("vouchers", "seckill_vouchers", "stock_changes"), "["+draft.ID+" ")
+		require.NotContains(t, e.dumpOf("stock_changes"), "more")
+		require.Equal(t, auditEntry{"admin", "delete_voucher", draft.Title, operator.login.User.ID, draft.ID}, operator.audit("voucher_id=" + draft.ID)[0])
+		remove(draft).problem(http.StatusNotFound, "not_found")
+		require.Greater(t, mustID(t, e.sale(5).ID), mustID(t, draft.ID))
+
+		remove(e.sale(5)).problem(http.StatusConflict, "invalid_state")
+		e.exec("UPDATE vouchers SET status = ? WHERE id = ?", domain.VoucherDraft, mustID(t, sold.ID))
+		remove(sold).problem(http.StatusConflict, "invalid_state")
+	})
 }
 
 // TestPublish follows a draft until it can be bought. Every answer from memory changes with its publication.

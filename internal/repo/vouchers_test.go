@@ -83,26 +83,6 @@ func TestChangeVoucherKeepsStock(t *testing.T) {
 	})
 }
 
-// Only a draft without orders is deleted, with all of its rows. Its id is not used again.
-func TestDeleteDraft(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 5, 1)
-		require.ErrorIs(t, s.DeleteDraft(t.Context(), v.ID, admin, now), domain.ErrInvalidState)
-		env.Must(s.ChangeStock(t.Context(), domain.StockChange{VoucherID: v.ID, Delta: 1, Reason: "more", By: admin, At: now}))(t)
-		draft := func(v *domain.Voucher) { v.Status = domain.VoucherDraft }
-		change(t, s, v.ID, draft)
-		require.NoError(t, s.DeleteDraft(t.Context(), v.ID, admin, now))
-		env.Fails(s.Voucher(t.Context(), v.ID))(t, domain.ErrNotFound)
-		require.ErrorIs(t, s.DeleteDraft(t.Context(), v.ID, admin, now), domain.ErrNotFound)
-		require.Greater(t, newSale(t, s, 5, 1).ID, v.ID)
-
-		sold := newSale(t, s, 5, 1)
-		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, sold.ID), 1))(t)
-		change(t, s, sold.ID, draft)
-		require.ErrorIs(t, s.DeleteDraft(t.Context(), sold.ID, admin, now), domain.ErrInvalidState)
-	})
-}
-
 // Two reads of a sale show that a unit was returned and sold again in between, although the stock is the same.
 func TestSaleChangesWithItsUnits(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
