@@ -174,30 +174,6 @@ func TestConcurrentPurchasesUpToLimit(t *testing.T) {
 	})
 }
 
-func TestCancelReturnsUnitOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 1, 1)
-		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
-		env.Fails(cancel(t.Context(), s, 11, 1, now))(t, domain.ErrNotFound, "the order of another user")
-		requireTotals(t, s, v.ID, 0, 1)
-
-		// Of many concurrent cancellations, one succeeds and returns the unit.
-		requireWinners(t, 1, domain.ErrInvalidState, atOnce(20, func(int) error {
-			_, err := cancel(t.Context(), s, 10, 1, now.Add(time.Second))
-			return err
-		}))
-		requireTotals(t, s, v.ID, 1, 0)
-		o := env.Must(s.Order(t.Context(), 10, 1))(t)
-		require.Equal(t, domain.OrderCancelled, o.Status)
-		require.Zero(t, o.Slot)
-		require.Equal(t, now.Add(time.Second), *o.CancelledAt)
-
-		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
-		require.NoError(t, err, "the user may buy again")
-		requireTotals(t, s, v.ID, 0, 1)
-	})
-}
-
 // The database alone prevents overselling and duplicates: many buyers send several requests each without any lock, and
 // cancel some of the orders.
 func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
