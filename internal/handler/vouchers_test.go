@@ -120,40 +120,41 @@ func idsOf(vouchers []voucherView) []string {
 }
 
 func TestPatchVoucher(t *testing.T) {
-	e := start(t)
-	v, admin := e.sale(5), e.admin()
-	before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
-	for _, step := range []struct {
-		patch string
-		want  map[string]any // fields that change
-	}{
-		{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
-		{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
-		{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
-		{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
-		{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
-		{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
-		{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
-		{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
-		{`{"limit_per_user":3}`, nil},
-		{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
-		{`{"valid_from":"2026-11-12T00:00:00+08:00","valid_until":"2027-01-01T00:00:00+08:00"}`, map[string]any{
-			"valid_from": "2026-11-11T16:00:00Z", "valid_until": "2026-12-31T16:00:00Z",
-		}},
-		{`{"valid_from":null}`, map[string]any{"valid_from": nil}},
-	} {
-		e.clock.advance(time.Second)
-		after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
-		for field, want := range step.want {
-			before[field] = want
-			if want == nil {
-				delete(before, field)
+	eachEnv(t, func(t *testing.T, e *environment) {
+		v, admin := e.sale(5), e.admin()
+		before := withoutClock(e.guest().get(v.path()).want(http.StatusOK))
+		for _, step := range []struct {
+			patch string
+			want  map[string]any // fields that change
+		}{
+			{`{"title":"new","sub_title":"s","rules":"r"}`, map[string]any{"title": "new", "sub_title": "s", "rules": "r"}},
+			{`{"pay_value":1,"actual_value":2,"shop_id":"9"}`, map[string]any{"pay_value": 1.0, "actual_value": 2.0, "shop_id": "9"}},
+			{`{"end_at":"2026-11-12T00:00:00+08:00"}`, map[string]any{"end_at": "2026-11-11T16:00:00Z"}},
+			{`{"begin_at":"2026-11-11T15:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T15:00:00Z", "state": "upcoming"}},
+			{`{"begin_at":"2026-11-11T11:00:00Z"}`, map[string]any{"begin_at": "2026-11-11T11:00:00Z", "state": "on_sale"}},
+			{`{"status":"off"}`, map[string]any{"status": "off", "state": "ended"}},
+			{`{"status":"on"}`, map[string]any{"status": "on", "state": "on_sale"}},
+			{`{"limit_per_user":3}`, map[string]any{"limit_per_user": 3.0}},
+			{`{"limit_per_user":3}`, nil},
+			{`{"sub_title":""}`, map[string]any{"sub_title": ""}},
+			{`{"valid_from":"2026-11-12T00:00:00+08:00","valid_until":"2027-01-01T00:00:00+08:00"}`, map[string]any{
+				"valid_from": "2026-11-11T16:00:00Z", "valid_until": "2026-12-31T16:00:00Z",
+			}},
+			{`{"valid_from":null}`, map[string]any{"valid_from": nil}},
+		} {
+			e.clock.advance(time.Second)
+			after := withoutClock(admin.patch(v.adminPath(), step.patch).want(http.StatusOK))
+			for field, want := range step.want {
+				before[field] = want
+				if want == nil {
+					delete(before, field)
+				}
 			}
+			before["updated_at"] = after["updated_at"]
+			require.Equal(t, before, after, step.patch)
+			require.Equal(t, after, withoutClock(admin.get(v.path()).want(http.StatusOK)), "the answer is the stored voucher")
 		}
-		before["updated_at"] = after["updated_at"]
-		require.Equal(t, before, after, step.patch)
-		require.Equal(t, after, withoutClock(admin.get(v.path()).want(http.StatusOK)), "the answer is the stored voucher")
-	}
+	})
 }
 
 // TestReadsOfUnpublishedVouchersAreRecorded covers members of the staff with and without the permission. Requests of

@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -54,32 +53,6 @@ func TestEntryOfSale(t *testing.T) {
 		stored = env.Must(s.Voucher(ctx, v.ID))(t)
 		require.Equal(t, want, stored.Sale.Entry)
 		require.Equal(t, 16, stored.Sale.Segments)
-	})
-}
-
-// A change of a voucher does not overwrite the stock of a sale with orders.
-func TestChangeVoucherKeepsStock(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		ctx := t.Context()
-		v := newSale(t, s, 5, 1)
-		env.Must(placeOrder(ctx, s, newOrder(1, 10, v.ID), 1))(t)
-		later := now.Add(time.Minute)
-		changed := change(t, s, v.ID, func(v *domain.Voucher) {
-			v.Title, v.Status, v.UpdatedAt = "new", domain.VoucherOff, later
-			v.Sale.EndAt, v.Sale.LimitPerUser = later, 2
-			v.Sale.Stock = 99 // not written
-		})
-		require.Equal(t, "new", changed.Title)
-		stored := env.Must(s.Voucher(ctx, v.ID))(t)
-		require.Equal(t, int64(4), stored.Sale.Stock)
-		changed.Sale.Stock = 4
-		require.Equal(t, changed, stored)
-
-		refuse := errors.New("refused")
-		env.Fails(s.ChangeVoucher(ctx, v.ID, admin, func(v *domain.Voucher) (string, error) { v.Title = "x"; return "", refuse }))(t, refuse)
-		again := env.Must(s.Voucher(ctx, v.ID))(t)
-		require.Equal(t, stored, again)
-		env.Fails(s.ChangeVoucher(ctx, 999, admin, func(*domain.Voucher) (string, error) { return "", nil }))(t, domain.ErrNotFound)
 	})
 }
 
