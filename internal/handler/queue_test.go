@@ -175,11 +175,15 @@ func TestQueuedOrdersInLists(t *testing.T) {
 	e := startQueue(t)
 	buyer := e.buyer(1)
 	var want []string // id and status
-	for _, status := range []string{"pending_payment", "failed", "failed", "pending_payment", "queued", "queued"} {
-		want = slices.Insert(want, 0, buyer.queue(e.sale(1))+" "+status)
+	for _, status := range []string{"pending_payment", "failed", "failed", "cancelled", "queued", "queued"} {
+		id := buyer.queue(e.sale(1))
+		want = slices.Insert(want, 0, id+" "+status)
 		switch status {
 		case "pending_payment":
 			e.work()
+		case "cancelled":
+			e.work()
+			buyer.post(orderPath(id)+"/cancel", nil).want(http.StatusOK)
 		case "failed":
 			e.deadLetter("poison")
 		}
@@ -196,7 +200,7 @@ func TestQueuedOrdersInLists(t *testing.T) {
 	assert.LessOrEqual(t, queries, 3, "no query for each ticket")
 
 	for status, some := range map[string][]string{
-		"queued": want[:2], "pending_payment": {want[2], want[5]}, "failed": want[3:5],
+		"queued": want[:2], "cancelled": want[2:3], "failed": want[3:5], "pending_payment": want[5:],
 	} {
 		_, all := walk[orderView](buyer, "/api/v1/orders?status="+status, 1)
 		assert.Equal(t, some, statuses(all), status)

@@ -216,25 +216,6 @@ func TestStockCannotFallBelowZero(t *testing.T) {
 	})
 }
 
-func TestListOrders(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		for id := range int64(5) {
-			v := newSale(t, s, 1, 1)
-			env.Must(placeOrder(t.Context(), s, newOrder(1+id, 10, v.ID), 1))(t)
-		}
-		env.Must(cancel(t.Context(), s, 10, 3, now))(t)
-		ids := func(f domain.OrderFilter) []int64 {
-			f.UserID = 10
-			return orderIDs(env.Must(s.ListOrders(t.Context(), f))(t))
-		}
-		require.Equal(t, []int64{5, 4}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2}}))
-		require.Equal(t, []int64{3, 2}, ids(domain.OrderFilter{Page: domain.Page{Limit: 2, Before: 4}}))
-		require.Equal(t, []int64{3}, ids(domain.OrderFilter{Status: domain.OrderCancelled, Page: domain.Page{Limit: 9}}))
-		orders := env.Must(s.ListOrders(t.Context(), domain.OrderFilter{UserID: 11, Page: domain.Page{Limit: 9}}))(t)
-		require.Empty(t, orders)
-	})
-}
-
 // Ping holds no connection after it has returned, even if its context lasts longer. SQLite has one for writing.
 func TestPingReleasesItsConnections(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
