@@ -13,13 +13,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
-
-	"seckill/internal/kit/cache"
 )
 
 const (
-	maxBuckets  = 200_000
-	logInterval = time.Minute
+	maxBuckets    = 200_000
+	sweepInterval = time.Minute
+	logInterval   = time.Minute
 )
 
 // The scripts replace redis_rate (10.0.1 of 2023, the latest), which stores points in time: if the clock of Redis is
@@ -60,6 +59,9 @@ func PerDay(name string, burst, most int) Rule {
 	return Rule{name, burst, (24 * time.Hour / time.Duration(most-burst)).Round(time.Millisecond)}
 }
 
+// cost is the time in which n tokens come back.
+func (r Rule) cost(n int) time.Duration { return r.Interval * time.Duration(n) }
+
 // refill is the time in which an empty bucket becomes full.
 func (r Rule) refill() time.Duration { return r.Interval * time.Duration(r.Burst) }
 
@@ -83,23 +85,24 @@ type Quota struct {
 	shared *Shared
 	failed rate.Sometimes
 
-	// Makes a call's changes of local one step.
 	mu sync.Mutex
-	// When a bucket is full again.
-	local *cache.Cache[Bucket, *time.Time]
+	// When a bucket is full again; a missing bucket is full.
+	local map[Bucket]time.Time
+	// When the full buckets were last dropped.
+	swept time.Time
 }
 
 // NewQuota returns a Quota whose local buckets follow the clock now. With shared, it holds over all processes that use
 // the same name. If calls have several buckets, the name must be in braces, which keep its buckets in one cluster slot.
 //
-// About maxBuckets local buckets are kept; an evicted one is full again.
+// If more than maxBuckets local buckets are in use, half of them are forgotten, and so full again.
 func NewQuota(name string, now func() time.Time, shared *Shared) *Quota {
 	return &Quota{
 		name:   name,
 		now:    now,
 		shared: shared,
 		failed: rate.Sometimes{Interval: logInterval},
-		local:  cache.New[Bucket](cache.Options[*time.Time]{MaxEntries: maxBuckets}),
+		local:  map[Bucket]time.Time{},
 	}
 }
 
@@ -118,7 +121,7 @@ func (q *Quota) TakeN(ctx context.Context, n int, buckets ...Bucket) time.Durati
 
 	args := make([]any, 0, 2*len(buckets))
 	for _, b := range buckets {
-		args = append(args, int64(n)*b.Rule.Interval.Milliseconds(), b.Rule.refill().Milliseconds())
+		args = append(args, b.Rule.cost(n).Milliseconds(), b.Rule.refill().Milliseconds())
 	}
 
 	reply, err := q.run(ctx, takeScript, buckets, args)
@@ -155,20 +158,41 @@ func (q *Quota) takeLocal(n int, buckets []Bucket) time.Duration {
 	now := q.now()
 	var wait time.Duration
 	for _, b := range buckets {
-		taken := max(0, q.full(b).Sub(now)) + time.Duration(n)*b.Rule.Interval
-		wait = max(wait, taken-b.Rule.refill())
+		wait = max(wait, q.taken(b, now)+b.Rule.cost(n)-b.Rule.refill())
 	}
 
 	if wait > 0 {
 		return wait
 	}
 
+	if now.Sub(q.swept) >= sweepInterval || len(q.local) >= maxBuckets {
+		q.sweep(now)
+	}
+
 	for _, b := range buckets {
-		full := q.full(b)
-		*full = now.Add(max(0, full.Sub(now)) + time.Duration(n)*b.Rule.Interval)
+		q.local[b] = now.Add(q.taken(b, now) + b.Rule.cost(n))
 	}
 
 	return 0
+}
+
+// taken is the time in which the bucket would be full again. It requires q.mu.
+func (q *Quota) taken(b Bucket, now time.Time) time.Duration {
+	return max(0, q.local[b].Sub(now))
+}
+
+// sweep drops the buckets that are full again and, beyond half of maxBuckets, others as well. It copies the rest, because a
+// map keeps the memory of its largest size. It requires q.mu.
+func (q *Quota) sweep(now time.Time) {
+	used := map[Bucket]time.Time{}
+	for b, full := range q.local {
+		if full.After(now) && len(used) < maxBuckets/2 {
+			used[b] = full
+		}
+	}
+
+	q.local = used
+	q.swept = now
 }
 
 func (q *Quota) giveLocal(n int, buckets []Bucket) {
@@ -176,8 +200,9 @@ func (q *Quota) giveLocal(n int, buckets []Bucket) {
 	defer q.mu.Unlock()
 
 	for _, b := range buckets {
-		full := q.full(b)
-		*full = full.Add(-time.Duration(n) * b.Rule.Interval)
+		if full, ok := q.local[b]; ok {
+			q.local[b] = full.Add(-b.Rule.cost(n))
+		}
 	}
 }
 
@@ -185,12 +210,7 @@ func (q *Quota) giveLocal(n int, buckets []Bucket) {
 func (q *Quota) emptyLocal(n int, b Bucket, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	*q.full(b) = q.now().Add(wait + b.Rule.refill() - time.Duration(n)*b.Rule.Interval)
-}
-
-// full returns when a bucket is full; a new one has always been. It requires q.mu.
-func (q *Quota) full(b Bucket) *time.Time {
-	return q.local.Add(b, func() *time.Time { return new(time.Time) })
+	q.local[b] = q.now().Add(wait + b.Rule.refill() - b.Rule.cost(n))
 }
 
 // run runs a script within the timeout, even if the client disconnects: that does not get around the limit.
