@@ -126,7 +126,7 @@ type Config struct {
 
 	// SecondFactors checks the second factors of the users whose roles need one. Nil: no role does, as in demo mode.
 	SecondFactors *SecondFactors
-	// Required with SecondFactors and by EraseIdleAccounts.
+	// Required with SecondFactors and by RetentionTasks.
 	Log *slog.Logger
 }
 

@@ -33,7 +33,7 @@ type Unpaid struct {
 
 // purchaseCounters counts the purchases of users per day, the longest time for which an order may be unpaid. A counter is
 // the day since 1970 (16 bits) and its purchases (16 bits). Users share counters, so a number may be too high, never too
-// low. The system provides the memory of those that are used. A ratelimit.Limit would allocate for every buyer of a sale.
+// low. The system provides the memory of those that are used. A ratelimit.Quota would allocate for every buyer of a sale.
 type purchaseCounters [1 << 20]atomic.Uint32
 
 // add counts a purchase and returns the purchases of its day so far, at most 65,535.
