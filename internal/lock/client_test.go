@@ -91,6 +91,12 @@ func TestUnreachableZooKeeper(t *testing.T) {
 	require.NotErrorIs(t, err, ErrNotAcquired)
 	require.NotErrorIs(t, err, ErrUncertain)
 	require.Error(t, z.Ping(t.Context()))
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errWork)
+	err = z.Ping(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, errWork)
 }
 
 // One contended cycle on a ring. TestCluster has the cluster.

@@ -36,7 +36,7 @@ type grant struct {
 	validUntil time.Time
 	observe    func(Event)
 
-	// life, if it is not nil, is a context with which the hold is lost.
+	// life, if it is not nil, is a context with which the hold is lost. Its cause may be an error of package zk.
 	life context.Context
 }
 
@@ -98,7 +98,7 @@ func newHold(ctx context.Context, g grant) *Hold {
 
 	if g.life != nil {
 		//nolint:contextcheck // the hold ends with the client, regardless of the caller's context
-		h.stopLifeWatch = context.AfterFunc(g.life, func() { h.lose(context.Cause(g.life)) })
+		h.stopLifeWatch = context.AfterFunc(g.life, func() { h.lose(fromZooKeeper(context.Cause(g.life))) })
 	}
 	return h
 }

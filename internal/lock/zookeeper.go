@@ -95,7 +95,13 @@ func (z *ZooKeeper) Close() error {
 }
 
 // Ping returns nil if the leader answers and the session is alive. It waits for that no longer than the request timeout.
-func (z *ZooKeeper) Ping(ctx context.Context) error { return fromZooKeeper(z.client.Ping(ctx)) }
+func (z *ZooKeeper) Ping(ctx context.Context) error {
+	err := fromZooKeeper(z.client.Ping(ctx))
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(err, waitEnded(ctx))
+	}
+	return err
+}
 
 // Mutex returns the mutex with that name, which must not be empty. It sends no request. A waiter has an ephemeral
 // sequential node below the name's node and watches the node before its own, so a release wakes one waiter, in order of

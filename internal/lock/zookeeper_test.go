@@ -168,13 +168,20 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 func TestZooKeeperCloseFreesItsLocks(t *testing.T) {
 	t.Parallel()
 	servers := env.SharedZooKeeper(t).Servers()
-	z, other := newZooKeeper(t, servers, ownRoot(t)), newZooKeeper(t, servers, ownRoot(t))
+	lost := make(chan error, 1)
+	z := newZooKeeper(t, servers, ownRoot(t), WithZooKeeperObserver(func(e Event) {
+		if e.Kind == EventLost {
+			lost <- e.Err
+		}
+	}))
+	other := newZooKeeper(t, servers, ownRoot(t))
 	h := env.Must(z.Mutex("a").Lock(soon(t)))(t)
 	waits := background(soon(t), z.Mutex("a"))
 	queuedNodes(t, other, "a", 2)
 	require.NoError(t, z.Close())
 	require.NoError(t, z.Close(), "the second call does nothing")
 	requireDone(t, h.Context(), ErrLost)
+	require.ErrorIs(t, <-lost, ErrClosed)
 	require.ErrorIs(t, (<-waits).err, ErrClosed)
 	env.Fails(z.Mutex("a").TryLock(soon(t)))(t, ErrClosed)
 	require.NoError(t, TryDo(soon(t), other.Mutex("a"), nothing), "the session has ended with the Close")
