@@ -78,16 +78,17 @@ const undoWindow = 5 * time.Second
 // more slots than commands that an executor has in flight.
 var undoSlots = make(chan struct{}, 1024)
 
-// undoInBackground runs an undo, if a slot is free.
-func undoInBackground(undo func()) {
+// undoInBackground runs an undo and returns true, if a slot is free.
+func undoInBackground(undo func()) bool {
 	select {
 	case undoSlots <- struct{}{}:
 	default:
-		return
+		return false
 	}
 
 	go func() {
 		defer func() { <-undoSlots }()
 		undo()
 	}()
+	return true
 }

@@ -170,7 +170,7 @@ func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 
 // withdraw ends everything that the claim may have on the server after an acquire failed with err, and returns the
 // error for the caller. What the server does not confirm at once continues in the background; if a lock may have been
-// taken, the error then matches ErrUncertain.
+// taken, or nothing continues, the error then matches ErrUncertain.
 func (cl *claim) withdraw(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ErrNotAcquired) {
 		err = fmt.Errorf("%w: %w", ErrNotAcquired, waitEnded(ctx))
@@ -188,8 +188,9 @@ func (cl *claim) withdraw(ctx context.Context, err error) error {
 		}
 	}
 
-	cl.undoLater(last)
-	if cl.presence == perhapsHolding {
+	// As long as the claim is queued, a release may hand the lock over to it.
+	undone := cl.undoLater(last)
+	if cl.presence == perhapsHolding || !undone {
 		err = fmt.Errorf("%w: %w", ErrUncertain, err)
 	}
 	return err
@@ -407,9 +408,9 @@ func retryIn(ms, place int64) time.Duration {
 }
 
 // undoLater waits for the claim's last command, and then releases in the background until the server has confirmed it,
-// undoWindow is over, or the client is closed.
-func (cl *claim) undoLater(last *call) {
-	undoInBackground(func() {
+// undoWindow is over, or the client is closed. It returns false if no slot was free for that.
+func (cl *claim) undoLater(last *call) bool {
+	return undoInBackground(func() {
 		deadline := time.Now().Add(undoWindow)
 		for try := 0; ; try++ {
 			<-last.done

@@ -121,7 +121,8 @@
 // unique to the attempt, so the undo can never free another holder's lock; a waiter repeats its attempt with the same
 // id and gets the same answer; a failed release is repeated; and an outcome that stays unknown is reported as
 // [ErrUncertain]. If an undo never arrives, or overtakes its acquire on the network, the lock stays taken without a
-// holder for the rest of one lease.
+// holder for the rest of one lease. A process undoes at most 1,024 attempts at once. One more is reported as
+// [ErrUncertain] even if it has only waited: until it counts as dead, a release may hand the lock over to it.
 //
 // # Clients
 //

@@ -182,7 +182,8 @@ func (h *hub) wake(id string) {
 	}
 }
 
-// handOver gives a waiter the lock. One that has left has acquired the lock itself, or its own release frees it.
+// handOver gives a waiter the lock. One that has left has acquired the lock itself, or its own release frees it, or its
+// caller was told ErrUncertain. The id does not show which, so it must not be released here.
 func (h *hub) handOver(id string, given handoff) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

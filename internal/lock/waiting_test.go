@@ -163,6 +163,43 @@ func TestDepartingWaiterForwardsWake(t *testing.T) {
 	})
 }
 
+// A waiter leaves, and Redis does not confirm its release. The undo frees what another release hands over to it; if all slots
+// for undos are taken, the caller learns that the lock may stay taken. It is not parallel: the slots are those of the process.
+func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
+	addr := startServer(t)
+	rdb := newClient(t, addr)
+	c, p := mutex.faulty(t, addr)
+	for _, undone := range []bool{true, false} {
+		h := env.Must(c.Mutex("a").Lock(soon(t)))(t)
+		ctx, cancel := context.WithCancel(soon(t))
+		got := background(ctx, c.Mutex("a"))
+		queued(t, rdb, mutexKind.name, "a", 1)
+		allAnswered(t, c)
+		if !undone {
+			takeUndoSlots(t)
+		}
+
+		p.Inject(refuse, mutexKind.release.sha, 1)
+		cancel()
+		err := (<-got).err
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, !undone, errors.Is(err, ErrUncertain), err)
+		release(t, h)
+		if undone {
+			nothingLeft(t, rdb)
+		}
+	}
+}
+
+// takeUndoSlots takes all slots until the test ends.
+func takeUndoSlots(t *testing.T) {
+	t.Helper()
+	for range cap(undoSlots) {
+		undoInBackground(func() { <-t.Context().Done() })
+	}
+}
+
 // Without waiters nothing is published, and nobody subscribes. A waiter is sent one message.
 func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
 	each(t, waitKinds, startRedis, func(t *testing.T, addr string, k lockKind) {
