@@ -36,7 +36,7 @@ func (c *Client) Latch(name string) *Latch {
 // TrySetCount sets the count to n, from 1 to MaxPermits. It returns false and changes nothing if the count is above
 // zero.
 //
-// If ctx ends before the reply, the error matches ErrUncertain, and the request continues in the background.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (l *Latch) TrySetCount(ctx context.Context, n int64) (bool, error) {
 	if err := l.checkCount(n); err != nil {
 		return false, err

@@ -31,25 +31,26 @@ func (n *named) request(s *script, extra ...any) *request {
 	}
 }
 
-// do executes the request. It repeats the request after a lost reply until the reply arrives or repeatWindow is over; the
-// error then matches ErrUncertain, as it does if ctx ends first. The request continues in the background then. If ctx has
-// ended before, nothing is sent.
+// do executes the request. It repeats the request after a lost reply until the reply arrives or ctx ends; after
+// repeatWindow, or the end of ctx, the error matches ErrUncertain. If ctx ends before the request is sent, it is not sent.
 func (r *request) do(ctx context.Context) (int64, error) {
 	if ctx.Err() != nil {
 		return 0, r.n.fail(waitEnded(ctx))
 	}
-	return r.doAnyway(ctx)
+	return r.repeat(ctx, notExecuted)
 }
 
-// doAnyway is do for a change on which other callers depend: it is executed even if ctx has ended before.
+// doAnyway is do for a change on which other callers depend: if ctx ends, or has ended before, the request continues in
+// the background. It is then repeated after every error, because the caller no longer can.
 func (r *request) doAnyway(ctx context.Context) (int64, error) {
 	type result struct {
 		v   int64
 		err error
 	}
 
+	final := func(err error) bool { return notExecuted(err) && ctx.Err() == nil }
 	got, ok := await(ctx, func() result {
-		v, err := r.repeat(ctx)
+		v, err := r.repeat(context.WithoutCancel(ctx), final)
 		return result{v, err}
 	}, nil)
 	if !ok {
@@ -59,26 +60,28 @@ func (r *request) doAnyway(ctx context.Context) (int64, error) {
 	return got.v, got.err
 }
 
-// repeat sends the request until it is answered. The end of ctx means only that its caller has left.
-func (r *request) repeat(ctx context.Context) (int64, error) {
-	unending := context.WithoutCancel(ctx)
-	window, cancel := context.WithTimeout(unending, repeatWindow)
+// repeat sends the request until it is answered or ctx ends, for at most repeatWindow. It returns the first error as it is
+// if that is final.
+func (r *request) repeat(ctx context.Context, final func(error) bool) (int64, error) {
+	window, cancel := context.WithTimeout(ctx, repeatWindow)
 	defer cancel()
 
 	for try := 0; ; try++ {
-		v, err := r.n.run(unending, r.script, r.keys, r.args)
+		v, err := r.n.run(ctx, r.script, r.keys, r.args)
 		if err == nil {
 			return v, nil
 		}
 
-		// A caller that waits can decide by itself whether to send again what was not executed.
 		closed := errors.Is(err, ErrClosed)
-		if try == 0 && (closed || notExecuted(err) && ctx.Err() == nil) {
+		if try == 0 && (closed || final(err)) {
 			return 0, r.n.fail(err)
 		}
 
 		// A script that broke off has not remembered its reply, so a repetition might change something again.
 		if closed || brokeOff(err) || !sleep(window, backoff(try)) {
+			if ctx.Err() != nil {
+				err = waitEnded(ctx)
+			}
 			return 0, r.n.fail(fmt.Errorf("%w: %w", ErrUncertain, err))
 		}
 	}

@@ -160,6 +160,59 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 	})
 }
 
+// The caller leaves while its change is still queued behind another command: the change is dropped, unless others depend on
+// it.
+func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
+	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
+		c, direct, p := ch.faulty(t, addr)
+		c.exec.maxInFlight = 1
+		before := env.Must(ch.count(soon(t), direct))(t)
+		p.Inject(muteReply, anyCmd, always)
+		first := c.exec.submit(callOf(echo, "x"))
+		eventually(t, "sent", func() bool { return isSent(first, c.exec) })
+
+		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
+		require.Equal(t, ch.detached, errors.Is(err, ErrUncertain), err)
+		p.Heal()
+		if ch.detached {
+			ch.counted(t, direct)
+			return
+		}
+		var after int64
+		eventually(t, "what was queued before is sent", func() (ok bool) {
+			after, err = ch.count(soon(t), c)
+			return err == nil
+		})
+		require.Equal(t, before, after, "executed although its caller has left")
+	})
+}
+
+// The caller leaves between two tries of a change: it is tried no more, unless others depend on it.
+func TestTriesEndWhenCallersLeave(t *testing.T) {
+	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
+		c, _, p := ch.faulty(t, addr)
+		p.Inject(refuse, ch.script.sha, always)
+		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
+		require.ErrorIs(t, err, ErrUncertain)
+		if ch.detached {
+			tries := p.Broken()
+			eventually(t, "tried again", func() bool { return p.Broken() > tries })
+			return
+		}
+		allAnswered(t, c)
+		tries := p.Broken()
+
+		// Ten pauses of a change that continues take longer than the longest pause of this one would.
+		q := startProxy(t, addr)
+		q.Inject(refuse, latchDownScript.sha, always)
+		gone, cancel := context.WithCancel(soon(t))
+		cancel()
+		require.ErrorIs(t, newLocks(t, q.Addr).Latch("other").CountDown(gone), ErrUncertain)
+		eventually(t, "tried again", func() bool { return q.Broken() > 10 })
+		require.Equal(t, tries, p.Broken(), "tried again although its caller has left")
+	})
+}
+
 // A ctx that has ended before does not stop a change on which others depend, but every other change.
 func TestChangesAfterContextEnds(t *testing.T) {
 	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {

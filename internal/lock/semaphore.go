@@ -106,7 +106,7 @@ func (s *Semaphore) Release(ctx context.Context, n int64) error {
 
 // Drain takes all free permits and returns their number. It ignores the queue: waiters keep waiting.
 //
-// If ctx ends before the reply, the error matches ErrUncertain, and the request continues in the background.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (s *Semaphore) Drain(ctx context.Context) (int64, error) {
 	if err := s.check(); err != nil {
 		return 0, err
@@ -137,7 +137,7 @@ func newPoolScripts(source string) *poolScripts {
 // SetPermits sets the number of permits, from 1 to MaxPermits, once: it returns false and changes nothing if the number
 // was set or changed before.
 //
-// If ctx ends before the reply, the error matches ErrUncertain, and the request continues in the background.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (p *pool) SetPermits(ctx context.Context, n int64) (bool, error) {
 	if err := p.checkCount(n); err != nil {
 		return false, err
@@ -149,7 +149,7 @@ func (p *pool) SetPermits(ctx context.Context, n int64) (bool, error) {
 // AddPermits changes the number of permits by delta. If fewer remain than are held, Available is negative, and no
 // caller is admitted until enough have been released. A semaphore that was never set starts from 0.
 //
-// If ctx ends before the reply, the error matches ErrUncertain, and the request continues in the background.
+// If ctx ends before the reply, the error matches ErrUncertain.
 func (p *pool) AddPermits(ctx context.Context, delta int64) error {
 	if delta == 0 {
 		return p.check()
