@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/handler"
 	"seckill/internal/kit/ratelimit"
@@ -207,6 +208,10 @@ func TestDeletedAccount(t *testing.T) {
 		e.refresh(other.login.RefreshToken).want(http.StatusOK)
 		e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated")
 
+		again := auth.Erasure{UserID: mustID(t, c.login.User.ID), Now: e.clock.now()}
+		assert.Empty(t, env.Must(e.store.EraseUser(t.Context(), again))(t))
+		assert.Equal(t, 2, env.Must(e.store.PurgeSessions(t.Context(), e.clock.now().Add(time.Millisecond)))(t), "both sessions have ended")
+
 		dump := e.dump()
 		assert.NotContains(t, dump, phone)
 		assert.Contains(t, dump, "voucher_orders ["+paid.ID+" "+c.login.User.ID, "the order and its user id stay")
@@ -218,10 +223,10 @@ func TestDeletedAccount(t *testing.T) {
 		assert.Empty(t, shown.Phone)
 		admin.post("/api/v1/admin/redeem", map[string]string{"code": paid.RedeemCode}).want(http.StatusOK)
 
-		again := e.login(phone)
-		assert.NotEqual(t, c.login.User.ID, again.login.User.ID, "the phone has a new account")
-		assert.Empty(t, decode[listView[orderView]](again.get("/api/v1/orders").want(http.StatusOK)).Items)
-		again.post(v.orders(), nil).want(http.StatusCreated)
+		newcomer := e.login(phone)
+		assert.NotEqual(t, c.login.User.ID, newcomer.login.User.ID, "the phone has a new account")
+		assert.Empty(t, decode[listView[orderView]](newcomer.get("/api/v1/orders").want(http.StatusOK)).Items)
+		newcomer.post(v.orders(), nil).want(http.StatusCreated)
 	})
 }
 
@@ -285,7 +290,7 @@ func (e *environment) tryTOTP(phone, password string) answer {
 
 func withFactors(s *setup) { s.factors = true }
 
-// TestLoginWithSecondFactor: packages auth and repo have the passwords that are valid, and that each is used once.
+// TestLoginWithSecondFactor: package auth has the passwords that are valid.
 func TestLoginWithSecondFactor(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		app := e.enroll(operatorPhone, domain.RoleOperator)

@@ -92,8 +92,16 @@ func adminAttempt(action string) attempt {
 		admin, path := c.env.admin(), "/api/v1/admin/orders/"+p.Order.ID
 		shown := decode[adminOrderView](admin.get(path).want(http.StatusOK))
 		assert.Equal(t, allowed, slices.Contains(shown.Moves, action), shown)
+		sub := env.Must(c.env.subscribers.Subscribe(mustID(t, p.Order.UserID), mustID(t, p.Order.ID)))(t)
+		defer c.env.subscribers.Unsubscribe(sub)
 		wantAllowed(admin.post(path+"/"+action, nil), allowed)
 		if allowed {
+			select {
+			case <-sub.Changed:
+			default:
+				t.Error("the streams of the order were not notified")
+			}
+
 			logged := admin.audit("order_id=" + p.Order.ID)[0]
 			assert.Equal(t, []string{"admin", action, admin.login.User.ID}, []string{logged.Actor, logged.Action, logged.ActorID})
 		}

@@ -163,10 +163,14 @@ func TestReleaseRepeatsUntilAnswered(t *testing.T) {
 	err := h.Release(context.Background())
 	require.ErrorIs(t, err, errNode)
 	require.ErrorIs(t, err, ErrUncertain)
+	require.NotErrorIs(t, err, ErrLost)
 	assert.GreaterOrEqual(t, time.Since(began), releaseWindow)
 	assert.Less(t, k.releases.Load(), int32(80), "the wait between attempts grows")
 	k.onRelease = nil
 	require.NoError(t, h.Release(context.Background()), "a release that failed may be repeated")
+
+	k = &fakeKeeper{onRelease: func() error { return errNode }}
+	require.ErrorAs(t, k.hold(time.Minute).do(context.Background(), nothing), new(*UnlockError))
 }
 
 func TestMarginAndBackoff(t *testing.T) {

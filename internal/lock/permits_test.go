@@ -32,6 +32,7 @@ func TestSemaphore(t *testing.T) {
 		requireAvailable(t, s, 0) // it was never set
 		set(t, s, 5)
 		requireAvailable(t, k.pool(other, "a"), 5)
+		require.False(t, env.Must(s.SetPermits(ctx, 9))(t), "set again while none are taken")
 
 		three := env.Must(k.of(3).lock(c, "a").TryLock(ctx))(t)
 		requireAvailable(t, s, 2)

@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -459,6 +460,24 @@ func TestConcurrentGuessesAreCounted(t *testing.T) {
 		})
 		guess(t, s, two, func(r *auth.LoginRequest) { require.Zero(t, r.Attempts) })
 		env.Fails(s.User(t.Context(), 1))(t, domain.ErrNotFound)
+	})
+}
+
+// A login that fails after its code was correct, but not by a wrong password, can be tried again with the code.
+func TestCodeOutlivesFailedConfirmation(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		g := sendCode(t, s, "138")
+		for _, failure := range []error{errors.New("no key"), domain.ErrSecondFactorLost, domain.ErrTOTPRequired} {
+			use := func(r *auth.LoginRequest) bool { r.Attempts++; r.Hash = nil; return true }
+			fails := func(domain.User, *auth.SecondFactor) (bool, error) { return false, failure }
+			env.Fails(s.OpenSession(t.Context(), g, newcomer, newSession("a"), use, fails))(t, failure)
+			guess(t, s, g, func(r *auth.LoginRequest) {
+				require.Zero(t, r.Attempts, failure)
+				require.NotEmpty(t, r.Hash, failure)
+			})
+		}
+
+		env.Must(s.OpenSession(t.Context(), g, newcomer, newSession("a"), anyCode, noFactor))(t)
 	})
 }
 

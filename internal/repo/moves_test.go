@@ -156,6 +156,7 @@ func TestUnpaidRecords(t *testing.T) {
 		require.Empty(t, ended(), "a refunded order was paid")
 
 		end(3, now.Add(time.Second))
+		require.Equal(t, []int64{v.ID}, ended(), "cancelled in time")
 		end(4, deadline.Add(-time.Millisecond))
 		end(5, deadline) // by its owner, before the closer
 		require.Equal(t, []int64{v.ID}, ended())

@@ -109,6 +109,7 @@ func TestListVouchers(t *testing.T) {
 			{}, {ShopID: 2}, {Lasts: true}, {Status: domain.VoucherOn}, {Status: domain.VoucherOff}, {Status: domain.VoucherExpired},
 			{State: domain.StateUpcoming}, {State: domain.StateOnSale}, {State: domain.StateSoldOut}, {State: domain.StateEnded},
 			{Lasts: true, Page: domain.Page{Before: all[5].ID}},
+			{ShopID: 2, Lasts: true}, {ShopID: 1, State: domain.StateEnded},
 		} {
 			var want, pages []int64
 			f.Now, f.Page.Limit = now, 100

@@ -88,7 +88,11 @@ func TestMayOrderCountsActiveOrders(t *testing.T) {
 
 func TestMayEnter(t *testing.T) {
 	store := &records{
-		of:     map[domain.SaleUser]domain.SaleRecord{{UserID: 7, VoucherID: 1}: {Expired: 1}, {UserID: 8, VoucherID: 1}: {Active: 1}},
+		of: map[domain.SaleUser]domain.SaleRecord{
+			{UserID: 7, VoucherID: 1}:  {Expired: 1},
+			{UserID: 8, VoucherID: 1}:  {Active: 1},
+			{UserID: 10, VoucherID: 1}: {Cancelled: 1, LastCancel: start},
+		},
 		unpaid: map[int64]int{8: domain.MaxUnpaidOrders - 1, 9: domain.MaxUnpaidOrders},
 	}
 	u := NewUnpaid(store)
@@ -99,6 +103,8 @@ func TestMayEnter(t *testing.T) {
 	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnpaidLimit)
 	require.NoError(t, enter(8, limitedSale(1)), "the purchase tells the user about the order")
 	require.ErrorIs(t, enter(9, limitedSale(1)), domain.ErrUnpaidElsewhere)
+	require.ErrorAs(t, enter(10, limitedSale(1)), new(*domain.RateLimitedError), "the pause after a cancellation")
+	require.ErrorAs(t, u.MayOrder(purchase(10), limitedSale(1)), new(*domain.RateLimitedError))
 	store.saleReads.Store(0)
 	store.unpaidReads.Store(0)
 	require.NoError(t, enter(9, limitedSale(0)), "the sale has no limit")
