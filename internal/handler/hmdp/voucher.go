@@ -120,7 +120,6 @@ func (a *API) createSale(c *gin.Context) error {
 	if v.BeginAt, err = a.parseTime("beginTime", in.BeginTime); err != nil {
 		return err
 	}
-
 	if v.EndAt, err = a.parseTime("endTime", in.EndTime); err != nil {
 		return err
 	}
