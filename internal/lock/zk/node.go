@@ -441,13 +441,17 @@ func (n *Node) SafeUntil() time.Time {
 	return n.session.safeUntil()
 }
 
-// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown.
+// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown. It asks the leader
+// first: a follower answers reads from its own copy, which may be behind.
 func (n *Node) Check(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, n.c.cfg.RequestTimeout)
 	defer cancel()
 
 	exists := false
 	err := n.c.read(ctx, func() (err error) {
+		if err = n.c.sync(); err != nil {
+			return err
+		}
 		exists, _, err = n.c.conn.Exists(n.path)
 		return err
 	})

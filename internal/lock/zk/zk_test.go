@@ -225,6 +225,25 @@ func TestZooKeeperWatchSurvivesReconnects(t *testing.T) {
 	}
 }
 
+// A follower that is behind may still have a node that was deleted elsewhere, so Check asks the leader first.
+func TestZooKeeperCheckIsNotStale(t *testing.T) {
+	t.Parallel()
+	addrs := env.SharedZooKeeper(t).Servers()
+	var clients []*Client
+	for _, addr := range addrs {
+		clients = append(clients, connect(t, []string{addr}))
+	}
+
+	for i := range 60 {
+		holder, other := clients[i%len(clients)], clients[(i+1)%len(clients)]
+		n := acquire(t, holder)
+		require.NoError(t, n.Check(t.Context()))
+		require.NoError(t, other.conn.Delete(n.path, -1))
+		require.ErrorIs(t, n.Check(t.Context()), ErrGone, "round %d", i)
+		require.ErrorIs(t, n.Remove(t.Context()), ErrGone)
+	}
+}
+
 // The session of a waiter ends before the waiter watches the node before its own. It must not watch it in the next session,
 // without a place in the queue.
 func TestZooKeeperSessionEndsBeforeWatch(t *testing.T) {
