@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// createTries bounds the attempts to create a node whose parent is removed each time.
-	createTries = 5
-
 	// faultWindow is how long a waiter retries while it receives only errors.
 	faultWindow = 10 * time.Second
 
@@ -140,14 +137,15 @@ func (n *Node) create(ctx context.Context) error {
 	n.sent = true
 	return n.c.exchange(ctx, func() (err error) {
 		defer close(n.created)
-		n.path, err = n.createNow()
+		n.path, err = n.createNow(ctx)
 		n.doubt = !answered(err)
 		return err
 	})
 }
 
-func (n *Node) createNow() (string, error) {
-	for try := 1; ; try++ {
+// createNow creates the node, and the name's node before it. The server may remove that one in between.
+func (n *Node) createNow(ctx context.Context) (string, error) {
+	for {
 		sent := time.Now()
 		made, err := n.c.conn.Create(n.parent+"/"+n.prefix, nil, zk.FlagEphemeral|zk.FlagSequence, anyone())
 		if err == nil {
@@ -155,7 +153,7 @@ func (n *Node) createNow() (string, error) {
 			return made, nil
 		}
 
-		if !errors.Is(err, zk.ErrNoNode) || try == createTries {
+		if !errors.Is(err, zk.ErrNoNode) || ctx.Err() != nil {
 			return "", err
 		}
 		if err := n.createParent(); err != nil {

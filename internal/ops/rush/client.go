@@ -199,13 +199,16 @@ func (c *Client) Login(ctx context.Context, phone string) (string, error) {
 	return login.AccessToken, err
 }
 
-// retryOn repeats f while the server answers with one of the codes, after the time in Retry-After, up to maxTries
-// times.
+// retryOn repeats f while the server answers with one of the codes, after the time in Retry-After, for no longer than
+// patience.
 func retryOn(ctx context.Context, codes []string, f func() error) error {
-	for try := 1; ; try++ {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
+	for {
 		err := f()
 		var p *Problem
-		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) || try == maxTries {
+		if !errors.As(err, &p) || !slices.Contains(codes, p.Code) {
 			return err
 		}
 

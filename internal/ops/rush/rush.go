@@ -15,8 +15,8 @@ import (
 	"seckill/internal/kit/loop"
 )
 
-// maxTries bounds the requests of one buyer.
-const maxTries = 30
+// patience is how long a buyer, or a reader of the sale, repeats requests that leave the outcome open.
+const patience = 2 * time.Minute
 
 // Buyers are simulated buyers and the sale that they order from.
 type Buyers struct {
@@ -139,6 +139,9 @@ func (b *Buyers) report(done, orders *atomic.Int64) func() {
 // Buy repeats the order of the buyer with this index until the answer is final, at the next server each time, and calls
 // count with the code of each answer. All tries have the same Idempotency-Key, unless that is empty.
 func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code string)) Answer {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+
 	var a Answer
 	token := b.Tokens[buyer]
 	pass := ""
@@ -171,27 +174,19 @@ func (b *Buyers) Buy(ctx context.Context, buyer int, key string, count func(code
 
 		count(a.Code)
 
-		if !tryAgain(a.Code) || a.Tries == maxTries {
-			return a
-		}
-
-		if loop.Sleep(ctx, wait) != nil {
+		if !tryAgain(a.Code) || loop.Sleep(ctx, wait) != nil {
 			return a
 		}
 	}
 }
 
-const (
-	// watchTimeout bounds the polling of one queued order.
-	watchTimeout = 2 * time.Minute
-	// watchEvery is the polling interval.
-	watchEvery = 50 * time.Millisecond
-)
+// watchEvery is the interval at which a queued order is polled.
+const watchEvery = 50 * time.Millisecond
 
 // Watch polls an order of a buyer until it is decided, at the next server each time. An order that the servers lost
 // together with their Redis is not found any more; its code is lost.
 func (b *Buyers) Watch(ctx context.Context, buyer int, queued Order) (string, Order) {
-	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 
 	for n := 0; ; n++ {

@@ -20,11 +20,10 @@ const (
 	sandboxDelay = 300 * time.Millisecond
 	// postTimeout bounds one call of the webhook.
 	postTimeout = 5 * time.Second
-	// A notice that is not answered with 2xx is repeated, up to maxPosts calls in all. The pauses double from
-	// firstPause to lastPause, which adds up to about ten minutes.
+	// A notice that is not answered with 2xx is repeated for noticeTime. The pauses double from firstPause to lastPause.
+	noticeTime = 10 * time.Minute
 	firstPause = 200 * time.Millisecond
 	lastPause  = time.Minute
-	maxPosts   = 18
 	// maxConcurrentPosts bounds the concurrent calls of the webhook.
 	maxConcurrentPosts = 16
 )
@@ -141,8 +140,8 @@ func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, e
 	return readNotice(s.cfg.Secrets, signature, body, s.cfg.Now())
 }
 
-// deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, at most maxPosts times in
-// all.
+// deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, for no longer than
+// noticeTime.
 func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 	status := domain.PaymentSucceeded
 	if s.cfg.Faults.Fail {
@@ -162,8 +161,11 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 		return
 	}
 
+	due, cancel := context.WithTimeout(ctx, noticeTime)
+	defer cancel()
+
 	delivered := 0
-	for post := range maxPosts {
+	for post := 0; due.Err() == nil; post++ {
 		lost := post < s.cfg.Faults.Lose
 		if !lost {
 			err = s.post(ctx, url, body)
@@ -176,12 +178,10 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 			}
 		}
 
-		if loop.Sleep(ctx, loop.Backoff(firstPause, lastPause, post)) != nil {
-			return
-		}
+		_ = loop.Sleep(due, loop.Backoff(firstPause, lastPause, post))
 	}
 
-	if delivered == 0 {
+	if delivered == 0 && ctx.Err() == nil {
 		s.cfg.Log.Warn("sandbox: the notice of a payment was not delivered", "provider_ref", p.Ref, "err", err)
 	}
 }

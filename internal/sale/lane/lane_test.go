@@ -410,7 +410,7 @@ func purchase(wait time.Duration) domain.Purchase {
 	return domain.Purchase{UserID: 7, VoucherID: 1, Amount: 5, Limit: 1, At: testNow, Deadline: time.Now().Add(time.Minute), Wait: wait}
 }
 
-// A gate that is cold, or may lack admissions, is loaded a limited number of times.
+// A gate that is cold, or may lack admissions, is loaded until the purchase has no time left.
 func TestQueueLoadsAColdGate(t *testing.T) {
 	g := &fakeGate{}
 	g.reserve = func(as []domain.Admission) ([]error, error) {
@@ -433,7 +433,9 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	require.Empty(t, g.expected, "without a wait there is no subscription")
 
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
-	_, _, err = l.Place(t.Context(), purchase(0))
+	p := purchase(0)
+	p.Deadline = time.Now().Add(10 * time.Millisecond)
+	_, _, err = l.Place(t.Context(), p)
 	require.ErrorIs(t, err, domain.ErrUnavailable)
 }
 

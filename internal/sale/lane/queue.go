@@ -12,10 +12,6 @@ import (
 	"seckill/internal/kit/batch"
 )
 
-// maxLoads bounds the loads of a gate for one purchase. More than one is needed only if Redis loses its data again. A
-// count, and not the time of the purchase, because each load reads the whole sale.
-const maxLoads = 5
-
 // Gate is the admission gate in Redis, which reserves units and queues admissions. Errors are those of package domain.
 // It is safe for concurrent use.
 type Gate interface {
@@ -147,14 +143,15 @@ func (l *Queue) Place(ctx context.Context, p domain.Purchase) (domain.Order, boo
 	return stored, r.replayed, nil
 }
 
-// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. It waits for the load outside the batch, because few
-// batches may run at the same time and other vouchers need them.
+// reserve reserves a unit, and loads the gate if it is cold, or may lack admissions when no unit is left. A second load is
+// needed only if Redis loses its data again. It waits for the load outside the batch, because few batches may run at the
+// same time and other vouchers need them.
 func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 	ctx, cancel := context.WithDeadline(ctx, p.Deadline)
 	defer cancel()
 
 	a := attempt{Purchase: p}
-	for range maxLoads {
+	for ctx.Err() == nil {
 		a.Trace = p.Trace.Waiting()
 		r := l.purchases.Do(p.VoucherID, a, p.Deadline)
 		if !errors.Is(r.err, domain.ErrGateCold) && !errors.Is(r.err, domain.ErrGateLacking) {
@@ -167,7 +164,7 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 		}
 	}
 
-	return reservation{err: fmt.Errorf("%w: the gate cannot decide after %d loads", domain.ErrUnavailable, maxLoads)}
+	return reservation{err: fmt.Errorf("%w: the gate could not decide in time", domain.ErrUnavailable)}
 }
 
 func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
