@@ -43,23 +43,22 @@ const maxInFlight = 32768
 // Timeouts of the public port. The server computes an answer within 5 s; writeTimeout ends connections of clients that
 // do not read it.
 const (
-	readHeaderTimeout = 5 * time.Second
-	readTimeout       = 10 * time.Second
-	writeTimeout      = 15 * time.Second
-	idleTimeout       = 30 * time.Second
-	maxHeaderBytes    = 16 << 10
-	shutdownTimeout   = 20 * time.Second
+	// From the first byte of a request to its last, or to that of its header. One time for both sets one timer per request.
+	readTimeout     = 10 * time.Second
+	writeTimeout    = 15 * time.Second
+	idleTimeout     = 30 * time.Second
+	maxHeaderBytes  = 16 << 10
+	shutdownTimeout = 20 * time.Second
 )
 
 func publicServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: readHeaderTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:        h,
+		ReadTimeout:    readTimeout,
+		WriteTimeout:   writeTimeout,
+		IdleTimeout:    idleTimeout,
+		MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }
 
@@ -373,7 +372,7 @@ func (s *server) run(ctx context.Context, out io.Writer) error {
 			return errors.Join(err, listener.Close())
 		}
 
-		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readHeaderTimeout}
+		ops := &http.Server{Handler: s.ops, ReadHeaderTimeout: readTimeout}
 
 		// After the public port, so that the last requests are counted.
 		defer func() { _ = ops.Close() }()

@@ -201,8 +201,8 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 		send func(conn net.Conn)
 		ends time.Duration
 	}{
-		"silence":     {func(net.Conn) {}, readHeaderTimeout},
-		"slow header": {func(conn net.Conn) { slow(conn, head) }, readHeaderTimeout},
+		"silence":     {func(net.Conn) {}, readTimeout},
+		"slow header": {func(conn net.Conn) { slow(conn, head) }, readTimeout},
 		"slow body": {func(conn net.Conn) {
 			_, _ = io.WriteString(conn, head)
 			slow(conn, strings.Repeat("x", 1000))
@@ -248,7 +248,7 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 				conn, _ := listener.dial()
 				sending.Go(func() { slow(conn, head) })
 			}
-			time.Sleep(readHeaderTimeout / 2)
+			time.Sleep(readTimeout / 2)
 			conn, server := net.Pipe()
 			listener.conns <- server
 			began := time.Now()

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"time"
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
@@ -22,10 +23,13 @@ func (offerRow) TableName() string { return "offers" }
 const maxOffers = 10_000
 
 // KeepOffer implements service.OrderStore.
-func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer) error {
+func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer, until time.Time) error {
 	if _, kept := s.offers.Get(o.ID); kept {
 		return nil
 	}
+
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
 
 	_, err := s.offers.Load(ctx, o.ID, func(ctx context.Context) (*domain.Offer, error) {
 		return o, s.db.RetryUnavailable(ctx, func() error {

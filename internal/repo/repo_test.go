@@ -59,7 +59,7 @@ func newOrder(id, user, voucher int64) domain.Order {
 func offered(t *testing.T, s *Store, v *domain.Voucher, orders ...domain.Order) []domain.Order {
 	t.Helper()
 	offer := domain.NewOffer(v, "a shop")
-	require.NoError(t, s.KeepOffer(t.Context(), offer))
+	require.NoError(t, s.KeepOffer(t.Context(), offer, time.Now().Add(time.Minute)))
 	for i := range orders {
 		orders[i].OfferID, orders[i].Offer = offer.ID, offer
 	}

@@ -232,14 +232,14 @@ func TestOffers(t *testing.T) {
 		for i := range servers {
 			servers[i] = newStore(s.DB)
 		}
-		allAtOnce(t, 4*len(servers), func(i int) error { return servers[i%len(servers)].KeepOffer(ctx, offer) })
+		allAtOnce(t, 4*len(servers), func(i int) error { return servers[i%len(servers)].KeepOffer(ctx, offer, time.Now().Add(time.Minute)) })
 		o := newOrder(1, 10, v.ID)
 		o.OfferID, o.Offer = offer.ID, offer
 		placed := env.Must(placeOrder(ctx, s, o, 1))(t)
 		require.Same(t, offer, placed.Offer)
 		v.Title, v.Rules = "another", ""
 		later := domain.NewOffer(&v, "")
-		require.NoError(t, s.KeepOffer(ctx, later))
+		require.NoError(t, s.KeepOffer(ctx, later, time.Now().Add(time.Minute)))
 		o = newOrder(2, 11, v.ID)
 		o.OfferID = later.ID
 		env.Must(placeOrder(ctx, s, o, 1))(t)

@@ -36,8 +36,9 @@ type OrderStore interface {
 	ShopStore
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
 	ListOrders(ctx context.Context, f domain.OrderFilter) ([]domain.Order, error)
-	// KeepOffer stores an offer, unless it is stored. Orders refer to it for ever. Error: ErrUnavailable.
-	KeepOffer(ctx context.Context, o *domain.Offer) error
+	// KeepOffer stores an offer, unless it is stored. Orders refer to it for ever. It goes on until the given time, whether
+	// or not ctx ends. Error: ErrUnavailable.
+	KeepOffer(ctx context.Context, o *domain.Offer, until time.Time) error
 	// AddOffers sets the offers of orders that are not read from the store. Error: ErrUnavailable.
 	AddOffers(ctx context.Context, orders []domain.Order) error
 }
@@ -345,14 +346,10 @@ func (s *Orders) keepOffer(ctx context.Context, p *domain.Purchase, offer *domai
 		until = domain.Earlier(until, time.Now().Add(offerWait))
 	}
 
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
-	defer cancel()
-
-	err := s.cfg.Store.KeepOffer(ctx, offer)
+	err := s.cfg.Store.KeepOffer(ctx, offer, until)
 	if s.cfg.Queue != nil {
-		err = nil
+		return nil
 	}
-
 	return err
 }
 
