@@ -81,7 +81,6 @@ func backlogCollector(store *repo.Store) prometheus.Collector {
 	}}
 }
 
-// lagCollector exports how far the workers are behind. They need not run.
 func lagCollector(w *queue.Workers) prometheus.Collector {
 	return collector[queue.Lag]{w.Lag, []sample[queue.Lag]{
 		gauge("seckill_queue_unsettled", "Users with unsettled admissions in the queue.",

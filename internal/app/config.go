@@ -261,7 +261,6 @@ func withoutEmpty(list []string) []string {
 	return out
 }
 
-// isContact reports whether s is a URI that RFC 9116 allows as a contact.
 func isContact(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && slices.Contains([]string{"mailto", "https", "tel"}, u.Scheme) && u.Host+u.Opaque != ""

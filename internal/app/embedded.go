@@ -94,7 +94,6 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	return e, info, nil
 }
 
-// tick advances the clock, which expires keys.
 func (e *embeddedRedis) tick() {
 	t := time.NewTicker(embeddedTick)
 	defer t.Stop()

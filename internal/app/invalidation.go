@@ -76,7 +76,6 @@ func (b *invalidationBus) send(ctx context.Context) {
 	}
 }
 
-// receive calls handle for each id received, until ctx ends. Malformed ids are ignored.
 func (b *invalidationBus) receive(ctx context.Context, handle func(id int64)) {
 	// Without a client there is nothing to receive.
 	_ = redisconn.Receive(ctx, b.rdb, b.channel, func(message string) {

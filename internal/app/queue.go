@@ -79,7 +79,6 @@ func (w *wiring) newWorkers(gate Gate, commit queue.CommitFunc, stats saleStats,
 	return queue.New(cfg)
 }
 
-// queueConfig has what is known of the queue without a server.
 func queueConfig(rdb redis.UniversalClient) queue.Config {
 	return queue.Config{
 		Redis:       rdb,

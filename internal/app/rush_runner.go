@@ -185,7 +185,6 @@ func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin,
 	return v.ID, err
 }
 
-// endSale ends the sale of a rush. Its orders are not paid, so its units return later: they must not be offered to buyers.
 func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rushEndTimeout)
 	defer cancel()
@@ -301,7 +300,6 @@ func (r *rushRunner) Last() domain.Rush {
 // Stop implements domain.Rusher.
 func (r *rushRunner) Stop(ctx context.Context) { r.stop(ctx, errRushStopped) }
 
-// stop cancels a running rush and waits for its end, but not longer than ctx.
 func (r *rushRunner) stop(ctx context.Context, cause error) {
 	if done := r.cancelRunning(cause); done != nil {
 		select {

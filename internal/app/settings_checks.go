@@ -146,7 +146,6 @@ const minWords = 10
 // examples are words that appear in invented and example secrets, and practically never in random ones.
 var examples = []string{"secret", "password", "passwd", "changeme", "change-me", "example", "seckill", "123456", "abcdef", "qwerty"}
 
-// weakness returns why a secret can be guessed, or "" if it looks random.
 func weakness(secret string) string {
 	lower := strings.ToLower(secret)
 	for _, word := range examples {

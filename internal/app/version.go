@@ -40,7 +40,6 @@ func versionDetailsOf(version string, info *debug.BuildInfo) string {
 	return fmt.Sprintf("%s (commit %s of %s)", version, commit[:shortCommit], recorded["vcs.time"])
 }
 
-// info may be nil.
 func versionOf(release string, info *debug.BuildInfo) string {
 	switch {
 	case release != "":

@@ -56,7 +56,6 @@ type wiring struct {
 	ids     *idgen.Generator
 }
 
-// newServer wires the server. It starts nothing: run does.
 func newServer(e *Env, b backends) (*server, error) {
 	w, err := newWiring(e, b)
 	if err != nil {

@@ -60,7 +60,6 @@ func Customer(addr netip.Addr) string { return prefix(addr, 32, 56) }
 // A company has a /48.
 func Network(addr netip.Addr) string { return prefix(addr, 24, 48) }
 
-// prefix returns the network of an address. All clients without an address are in one network.
 func prefix(addr netip.Addr, bits4, bits6 int) string {
 	addr = addr.Unmap().WithZone("")
 	bits := bits4

@@ -156,7 +156,6 @@ func (a *Service) Login(ctx context.Context, c Credentials) (Login, error) {
 	return l, err
 }
 
-// confirm is a ConfirmFunc, for a login with the one-time password totp.
 func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, error) {
 	role := a.configuredRole(u)
 	switch {
@@ -175,7 +174,6 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 	return err == nil, err
 }
 
-// warnOnce logs a message about a user, and nothing at a later one about the same user.
 func (a *Service) warnOnce(message string, userID int64, role domain.Role) {
 	if _, named := a.named.LoadOrStore(userID, true); !named {
 		a.cfg.Log.Warn(message, "user_id", userID, "role", role)

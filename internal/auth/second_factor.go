@@ -65,7 +65,6 @@ func newKey(issuer, phone string) (*otp.Key, error) {
 	})
 }
 
-// seal encrypts a secret for one user. The result is not valid for another user.
 func (f *SecondFactors) seal(userID int64, secret string) []byte {
 	return f.keys[0].Seal(nil, nil, []byte(secret), associated(userID)) //nolint:gosec // the AEAD adds a random nonce
 }

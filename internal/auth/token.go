@@ -202,7 +202,6 @@ func (t *Tokens) verify(token string) (verified, error) {
 	return v, nil
 }
 
-// parse parses and verifies a token without the cache.
 func (t *Tokens) parse(token string) (verified, error) {
 	var c claims
 	_, err := t.parser.ParseWithClaims(token, &c, t.verificationKeys)
@@ -257,7 +256,6 @@ func (t *Tokens) refresh(sessionID string, generation int64) string {
 	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKeys.Signer(), body))
 }
 
-// parseRefresh verifies the signature of a refresh token and parses it. Error: ErrUnauthenticated.
 func (t *Tokens) parseRefresh(token string) (string, int64, error) {
 	i := strings.LastIndexByte(token, '.')
 	if i < 0 {
@@ -285,7 +283,6 @@ func signPage(key []byte, sessionID string) string {
 	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(key, sessionID))
 }
 
-// parsePageToken verifies the token of LoginPage and returns the session. Error: ErrUnauthenticated.
 func (t *Tokens) parsePageToken(token string) (string, error) {
 	sessionID, _, _ := strings.Cut(token, ".")
 	if !t.pageKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signPage(key, sessionID))) }) {

@@ -165,7 +165,6 @@ func (r removeAdminCmd) Run(e *app.Env) error {
 	})
 }
 
-// withAdmins runs an audited command on the database of the servers with this configuration. A server may be running.
 func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) (err error) {
 	secrets, err := app.SigningSecrets(e.Config)
 	if err != nil {

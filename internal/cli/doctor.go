@@ -260,7 +260,6 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 	return append(groups, doctor.LockNodes(nodes))
 }
 
-// reachEmbedded checks the Redis inside a running server. It has no settings to check.
 func (x *examination) reachEmbedded(ctx context.Context) doctor.Result {
 	const cure = "restart the server; if no server runs, delete " + app.RedisInfoFile
 

@@ -111,7 +111,6 @@ func (r reconcileCmd) connect(e *app.Env, store *repo.Store) (*reconcile.Reconci
 	return app.NewReconciler(e, g, store, cfg), func() { g.Close(); _ = rdb.Close() }, nil
 }
 
-// allVouchers returns the vouchers that have a sale, and those that have orders but no sale.
 func allVouchers(ctx context.Context, store *repo.Store) ([]int64, error) {
 	ids, _, err := store.Sales(ctx, time.Time{}, math.MaxInt32)
 	if err != nil {
@@ -132,7 +131,6 @@ func existingStore(e *app.Env) (*repo.Store, error) {
 	return app.OpenStore(e.Config)
 }
 
-// printReports prints the table. It returns an exitError if findings are left.
 func printReports(out io.Writer, reports []reconcile.Report) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	left := 0

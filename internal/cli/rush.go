@@ -106,7 +106,6 @@ func endSale(e *app.Env, client *rush.Client, admin, id string) {
 	}
 }
 
-// printProgress prints a line with the estimated rest, such as "about 12s left", once some of the buyers were answered.
 func printProgress(out io.Writer, answered, buyers, orders int, elapsed time.Duration) {
 	rest := ""
 	if answered > 0 && answered < buyers {

@@ -147,7 +147,6 @@ func (r *report) violationsOf(ctx context.Context, store *repo.Store, totals dom
 	return found
 }
 
-// readTotals opens the database, which the caller closes, and reads the totals of all sales.
 func readTotals(e *app.Env) (*repo.Store, []domain.SaleTotals, error) {
 	store, err := existingStore(e)
 	if err != nil {

@@ -127,7 +127,6 @@ func (f *SaleFacts) name(v *Violation) {
 	}
 }
 
-// overLimit returns the active orders of each user with more than the sale allows, by ascending user id.
 func (f *SaleFacts) overLimit() [][]Holder {
 	if f.Voucher.Sale == nil {
 		return nil

@@ -78,7 +78,6 @@ func Finder(part string) func(text string) bool {
 	}
 }
 
-// folded returns the form of a text in which searches compare it.
 func folded(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
 	text = norm.NFKC.String(strings.Map(func(r rune) rune {

@@ -28,7 +28,6 @@ func writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 	_, _ = c.Writer.Write(body)
 }
 
-// appendOrder appends the JSON form of newOrderOut(o).
 func appendOrder(b []byte, o *domain.Order) []byte {
 	b = append(b, `{"id":"`...)
 	b = strconv.AppendInt(b, o.ID, 10)

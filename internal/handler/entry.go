@@ -95,7 +95,6 @@ func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
 	return writeNoContent(c, h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)))
 }
 
-// events streams the answers of ask. The last event has the code of the error that ended the wait.
 func (h *entryHandler) events(c *gin.Context, voucherID int64) error {
 	return serveStream(c, h.Auth, h.RoomSubscribers, voucherID, func(events *stream) (func(), error) {
 		s := &entryStream{

@@ -191,7 +191,6 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 	}, rows)
 }
 
-// auditFile writes the changes of vouchers and orders or, with kind=request, the requests of admins.
 func (h *exportHandler) auditFile(c *gin.Context) error {
 	voucherID, sheet, err := h.request(c)
 	if err != nil {

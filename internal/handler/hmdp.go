@@ -13,7 +13,6 @@ import (
 	"seckill/internal/handler/hmdp"
 )
 
-// newHmdp returns the API of hm-dianping, with what it shares with the REST API.
 func newHmdp(a *api) *hmdp.API {
 	lists := newVoucherLists(a)
 

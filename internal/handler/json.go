@@ -102,7 +102,6 @@ func bind(c *gin.Context, dst any) error {
 	return decode(c, dst, (*json.Decoder).DisallowUnknownFields)
 }
 
-// bindLenient is bind for pages that send more fields than they need: it ignores unknown ones.
 func bindLenient(c *gin.Context, dst any) error { return decode(c, dst, func(*json.Decoder) {}) }
 
 func bindOptional(c *gin.Context, dst any) error {
@@ -211,7 +210,6 @@ func newList[S, T any, K int64 | string](p pageRequest, items []S, convert func(
 	return l
 }
 
-// writeOK answers with v unless there is an error, which it returns.
 func writeOK(c *gin.Context, v any, err error) error {
 	if err != nil {
 		return err

@@ -198,7 +198,6 @@ func (l *limits) tokens(n int, authenticate func(*gin.Context) error) func(*gin.
 
 func (l *limits) row(c *gin.Context) error { return take(c, l.rows, byUser(c)+" "+c.FullPath(), 1) }
 
-// visit takes a token of the client's address, for a read of the database or a made-up cursor. Error: *domain.RateLimitedError.
 func (l *limits) visit(c *gin.Context) error { return l.takeSlowly(c, l.addresses, byAddress(c), 1) }
 
 func perUser(limit limit) func(*gin.Context) error {

@@ -142,7 +142,6 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 	return writeMoved(c, o, err)
 }
 
-// moved answers with the order of the path as change leaves it.
 func moved(
 	by func(*gin.Context) domain.Actor, change func(context.Context, *domain.Claim, domain.Actor, int64) (domain.Order, error),
 ) func(*gin.Context, *domain.Claim) error {

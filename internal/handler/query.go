@@ -131,7 +131,6 @@ func cursorMAC(secret []byte, list, position string) []byte {
 	return mac.Sum(nil)[:cursorTag]
 }
 
-// seal returns the cursor of a position, which is the id of the last item before it.
 func (k cursors) seal(list, position string) string {
 	return cursorText.EncodeToString(append(cursorMAC(k.keys.Signer(), list, position), position...))
 }

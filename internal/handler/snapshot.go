@@ -75,7 +75,6 @@ func newSnapshot(parts ...part) *snapshot {
 	return d
 }
 
-// weight approximates the memory of a snapshot in a cache, in bytes, plain and compressed.
 func (d *snapshot) weight() uint32 { return uint32(d.size + d.size/2) } //nolint:gosec // far below 2^32
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -152,7 +151,6 @@ func (d *snapshot) matches(tags []string) bool {
 	return false
 }
 
-// acceptsGzip reports whether the values of Accept-Encoding allow gzip. A q of zero forbids it.
 func acceptsGzip(headers []string) bool {
 	for _, list := range headers {
 		for coding := range strings.SplitSeq(list, ",") {

@@ -172,7 +172,6 @@ func (g *Generator) block(ctx context.Context, n int64) (int64, error) {
 	return seconds<<sequenceBits | first, nil
 }
 
-// count takes n numbers from a counter and returns the first of them.
 func (g *Generator) count(ctx context.Context, key string, n int64) (int64, error) {
 	take := g.take
 	if g.guarded {

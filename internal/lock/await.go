@@ -40,7 +40,6 @@ func await[T any](ctx context.Context, work func() T, late func(T)) (T, bool) {
 	return zero, false
 }
 
-// waitWithGrace waits for done. It returns false if ctx ends and cancelGrace passes before that.
 func waitWithGrace(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:

@@ -326,13 +326,13 @@ func (cl *claim) acquire(ctx context.Context, wait bool) (verdict, error) {
 	return verdict{}, cl.withdraw(ctx, err)
 }
 
-// await joins the hub's waiters until the claim has the lock. It leaves them last, because Close waits for that.
 func (cl *claim) await(ctx context.Context) (verdict, error) {
 	woken, confirmed, err := cl.c.hub.join(cl.id, cl.keys[0]) //nolint:contextcheck // the subscription serves other waiters too
 	if err != nil {
 		return verdict{}, err
 	}
 
+	// Last, because Close waits for it.
 	defer cl.c.hub.leave(cl.id)
 	a, err := cl.queue(ctx, woken, confirmed)
 	if err != nil {

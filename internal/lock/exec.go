@@ -55,7 +55,6 @@ type executor struct {
 	delayed *time.Timer
 }
 
-// newExecutor returns an executor that bounds the time that a command is queued, and then its round trip.
 func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 	e := &executor{
 		rdb:         bounded(rdb, timeout),
@@ -224,7 +223,6 @@ func (e *executor) wait(ctx context.Context, c *call) bool {
 // answered waits as executor.wait does, but does not cancel a command that was not sent yet.
 func (c *call) answered(ctx context.Context) bool { return waitWithGrace(ctx, c.done) }
 
-// run submits a script call and waits, for callers that need not distinguish how far an unanswered command got.
 func (e *executor) run(ctx context.Context, s *script, keys []string, args []any) (any, error) {
 	c := &call{
 		script: s,
@@ -237,7 +235,6 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 	return c.value, c.err
 }
 
-// dropUnsent cancels a call that was not sent yet. It returns false if the call was sent or dropped before.
 func (e *executor) dropUnsent(c *call, why error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -273,7 +270,6 @@ func (e *executor) sendBatch(batch []*call) {
 	}
 }
 
-// nextBatch takes a batch from the queue. If it is empty, the sender ends.
 func (e *executor) nextBatch() []*call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -417,7 +413,6 @@ func (e scriptError) Error() string { return string(e) }
 // RedisError marks it as a Redis reply (redis.Error).
 func (scriptError) RedisError() {}
 
-// close refuses further commands and waits for those in flight.
 func (e *executor) close() {
 	e.mu.Lock()
 	e.closed = true

@@ -193,7 +193,6 @@ func (h *hub) handOver(id string, given handoff) {
 	}
 }
 
-// takeHandoff returns the lock handed over to a waiter, once, or nil.
 func (h *hub) takeHandoff(id string) *handoff {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +210,6 @@ func (h *hub) wakeAll() {
 	}
 }
 
-// close refuses further waiters, waits until the present ones have left, and ends the subscription.
 func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true

@@ -82,7 +82,6 @@ func (s *session) acquire(ctx context.Context) (time.Time, error) {
 
 func (s *session) tolerated() int { return (len(s.states) - 1) / 2 }
 
-// uncleared counts the nodes that may have the session's key although the lock is not held.
 func (s *session) uncleared() int {
 	n := 0
 	for i := range s.states {

@@ -227,7 +227,6 @@ func (h *Hold) sendDowngrade(ctx context.Context, cl *claim) (grant, bool, error
 	}
 }
 
-// endReplaced ends a hold that is still held, because a read hold replaces it.
 func (h *Hold) endReplaced() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -14,7 +14,6 @@ import (
 //go:embed lua
 var sources embed.FS
 
-// lua returns the joined text of files in the folder lua. A missing file is a panic when the program starts.
 func lua(names ...string) string {
 	var joined strings.Builder
 	for _, name := range names {

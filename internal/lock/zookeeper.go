@@ -196,7 +196,6 @@ func (m *zkMutex) identity() identity {
 	return identity{key: zooKeeperKind + ":" + m.z.client.Path(m.name), server: joinSorted(m.z.cfg.Servers)}
 }
 
-// fromZooKeeper adds this package's error to one of package zk.
 func fromZooKeeper(err error) error {
 	for _, pair := range [][2]error{
 		{zk.ErrTaken, ErrNotAcquired},

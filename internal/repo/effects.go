@@ -88,5 +88,4 @@ func (s *Store) writeOnce(
 	return err
 }
 
-// doneBefore is the again of an effect without an answer.
 func doneBefore(int64) error { return nil }

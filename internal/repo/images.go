@@ -31,11 +31,12 @@ func (s *Store) Picture(ctx context.Context, id string) (picture.Picture, error)
 	return row.Picture, s.db.Translate(err)
 }
 
-// requireImage returns an *domain.InvalidError unless id is empty or that of a stored picture. Pictures are never deleted.
 func requireImage(tx *gorm.DB, id string) error {
 	if id == "" {
 		return nil
 	}
+
+	// Pictures are never deleted, so it stays.
 	err := tx.Session(&gorm.Session{}).Select("id").Where("id = ?", id).Take(&imageRow{}).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return domain.Invalid("image_id", "is not the id of an uploaded picture")

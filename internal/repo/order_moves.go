@@ -48,7 +48,6 @@ func (s *Store) readOrderAgain(ctx context.Context, row *orderRow) func(id int64
 	}
 }
 
-// requirePaid returns domain.ErrInvalidState if the money of an order has gone back.
 func requirePaid(tx *gorm.DB, orderID int64) error {
 	var payments []domain.PaymentStatus
 	err := tx.Model(&paymentRow{}).Where("order_id = ?", orderID).Pluck("status", &payments).Error

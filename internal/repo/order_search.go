@@ -59,7 +59,6 @@ func find(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
 	return rows, err
 }
 
-// within selects the orders that were placed between From and To. The range of ids makes the database skip the others.
 func within(tx *gorm.DB, q service.SearchQuery) *gorm.DB {
 	if !q.From.IsZero() {
 		tx = tx.Where("created_at >= ?", q.From)
@@ -73,6 +72,7 @@ func within(tx *gorm.DB, q service.SearchQuery) *gorm.DB {
 		return tx
 	}
 
+	// The range of ids, which grow with the time, makes the database skip the others.
 	if q.FirstID > 0 {
 		tx = tx.Where("id >= ?", q.FirstID)
 	}

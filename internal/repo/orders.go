@@ -24,7 +24,6 @@ type orderRow struct {
 
 func (orderRow) TableName() string { return "voucher_orders" }
 
-// keyExpired reports whether a request at the given time may use the order's Idempotency-Key for another order.
 func (r *orderRow) keyExpired(at time.Time) bool { return at.Sub(r.CreatedAt) >= domain.KeyLife }
 
 func newOrderRow(o *domain.Order) orderRow { return orderRow{Order: *o, UpdatedAt: o.CreatedAt} }

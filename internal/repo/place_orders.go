@@ -144,7 +144,6 @@ func (d doubts) and(o doubts) doubts {
 	}
 }
 
-// precheck reports whether the existing orders are read before the insert.
 func (d doubts) precheck() bool { return d.users || d.commit }
 
 // pendingInsert is one order of a batch.
@@ -283,7 +282,6 @@ func (b *batch) assign(tx *gorm.DB) error {
 	return forgetKeys(tx, expired)
 }
 
-// follow makes p a follower of those of the blocking orders that this run inserts.
 func (b *batch) follow(p *pendingInsert, blocking userOrders) {
 	for _, leader := range b.inserts {
 		if blocking.has(leader.row.ID) {
@@ -427,7 +425,6 @@ func insertOrders(n int) string {
 	return insertHead + insertRow + strings.Repeat(","+insertRow, n-1)
 }
 
-// allStored returns nil if all rows are stored and gorm.ErrRecordNotFound otherwise.
 func (b *batch) allStored(tx *gorm.DB) error {
 	stored, err := ordersByID(tx, b.inserts, identityColumns...)
 	if err != nil {
@@ -588,7 +585,6 @@ func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
 	}
 }
 
-// takeUnits takes n units of a sale, or none and returns false.
 func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
 	where, args := sale.having(n)
 	res := tx.Table("seckill_vouchers").Where(where, args...).

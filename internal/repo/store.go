@@ -83,7 +83,6 @@ func lockDue[R any](due *gorm.DB, order string, limit int) ([]R, error) {
 	return rows, err
 }
 
-// list returns the rows of a query outside a transaction.
 func list[T any](s *Store, q *gorm.DB) ([]T, error) {
 	var rows []T
 	err := q.Find(&rows).Error

@@ -62,7 +62,6 @@ func (s *Store) SaleRecords(ctx context.Context, of []domain.SaleUser) (map[doma
 	return records, s.db.Translate(rows.Err())
 }
 
-// timeOf returns the time that an expression has returned, or the zero time for NULL.
 func timeOf(value any) time.Time {
 	switch value := value.(type) {
 	case time.Time:

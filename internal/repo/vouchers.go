@@ -297,7 +297,6 @@ func (s *Store) NewestVouchers(ctx context.Context, most int) ([]domain.Voucher,
 	})
 }
 
-// findVoucher reads a voucher and its sale. Error: gorm.ErrRecordNotFound.
 func findVoucher(db *gorm.DB, id int64) (domain.Voucher, error) {
 	// Each query needs a fresh session, because a *gorm.DB with clauses accumulates conditions.
 	db = db.Session(&gorm.Session{})

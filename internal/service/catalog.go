@@ -118,7 +118,6 @@ func (c *Catalog) Until(now time.Time) time.Time {
 // Error: ErrUnavailable.
 func (s *Sales) Catalog(ctx context.Context) (*Catalog, error) { return current(ctx, &s.catalog) }
 
-// current is r.Get with the error ErrUnavailable if ctx ends first.
 func current[T any](ctx context.Context, r *cache.Refreshed[T]) (T, error) {
 	v, err := r.Get(ctx)
 	if err != nil && errors.Is(err, ctx.Err()) {

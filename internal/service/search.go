@@ -171,7 +171,6 @@ func (q *SearchQuery) matches(o *domain.Order) bool {
 		!o.CreatedAt.Before(q.From) && (q.To.IsZero() || o.CreatedAt.Before(q.To))
 }
 
-// resolve turns a filter into a query. Errors: ErrNotFound (no order can match), *InvalidError, ErrUnavailable.
 func (s *Search) resolve(ctx context.Context, f SearchFilter) (SearchQuery, error) {
 	q := SearchQuery{
 		ID:     f.ID,

@@ -356,7 +356,6 @@ func (f *file) head(h http.Header) {
 	h.Set("Permissions-Policy", cmp.Or(f.permissions, permissions))
 }
 
-// acceptsGzip reports whether an Accept-Encoding header names gzip with a weight above 0.
 func acceptsGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		coding, params, err := mime.ParseMediaType("x/" + strings.TrimSpace(part))

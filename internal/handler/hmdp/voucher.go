@@ -174,7 +174,6 @@ func (a *API) parseTime(field string, text *string) (*time.Time, error) {
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
-// place buys a unit and writes the order's id. In lane queue the order may not be committed yet.
 func (a *API) place(c *gin.Context, voucherID int64) error {
 	id, err := a.placeWithin(c.Request.Context(), a.Caller(c).UserID, voucherID)
 	if err != nil {

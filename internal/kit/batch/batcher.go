@@ -306,7 +306,6 @@ func (b *Batcher[T, R]) dequeue(q *queue[T, R], batch []*call[T, R]) []*call[T, 
 	return batch
 }
 
-// run processes one batch and finishes every call in it, even if Run panics or returns too few results.
 func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()

@@ -206,7 +206,6 @@ func (q *Quota) giveLocal(n int, buckets []Bucket) {
 	}
 }
 
-// emptyLocal empties a bucket until it has n tokens after the wait.
 func (q *Quota) emptyLocal(n int, b Bucket, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

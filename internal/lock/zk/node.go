@@ -353,7 +353,6 @@ func (n *Node) withdraw(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrUncertain, err)
 }
 
-// startRemoval removes the node in the background, once.
 func (n *Node) startRemoval() {
 	n.once.Do(func() {
 		// At a Close the session ends, and the node with it.

@@ -117,7 +117,6 @@ func (c *Client) sessionEvent(e zk.Event) {
 	}
 }
 
-// confirm notes that the leader has answered a request that was sent at that time.
 func (c *Client) confirm(sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

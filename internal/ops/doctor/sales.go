@@ -168,7 +168,6 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 	return Good("sales whose totals are consistent: %d", len(totals))
 }
 
-// checkGates checks that each loaded gate matches the database. The first buyer loads any other.
 func (s *Sales) checkGates(ctx context.Context) Result {
 	const change = "seckill reconcile --apply, or start a server in lane queue, which rebuilds the gate"
 	switch {

@@ -138,7 +138,6 @@ func (r *Reconciler) Task() loop.Task {
 	})
 }
 
-// round checks every voucher once. It continues after an error and returns all errors joined.
 func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) (Round, error) {
 	round := Round{
 		At:       r.cfg.Now(),

@@ -95,7 +95,6 @@ func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error
 //go:embed lua
 var sources embed.FS
 
-// lua returns the text of a file in the folder lua. A missing file is a panic when the program starts.
 func lua(name string) string {
 	text, err := sources.ReadFile("lua/" + name + ".lua")
 	if err != nil {

@@ -150,7 +150,6 @@ func (i *inspection) readDeadLetters(ctx context.Context, k gateKeys) error {
 	return err
 }
 
-// entryTime returns the time at which an entry was added, by the clock of Redis, from its id "<ms>-<seq>".
 func entryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 

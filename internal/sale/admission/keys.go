@@ -7,7 +7,6 @@ import (
 // Group is the consumer group of the streams. common.lua repeats it.
 const Group = "workers"
 
-// shardOf returns the shard with the keys of a voucher's first segment, which is the only one by default.
 func shardOf(voucherID int64) Shard {
 	return Shard(uint64(voucherID) % uint64(Shards)) //nolint:gosec // only the remainder matters
 }

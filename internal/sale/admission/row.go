@@ -176,7 +176,6 @@ func cutOffer(text string) (string, domain.OfferID, error) {
 	return rest, id, err
 }
 
-// parseRows parses rows, of which there must be at least one.
 func parseRows(text string) ([]domain.Admission, error) {
 	as := make([]domain.Admission, 0, 1+strings.Count(text, rowSeparator))
 	for row := range strings.SplitSeq(text, rowSeparator) {

@@ -71,7 +71,6 @@ func (g *Gate) readSegments(ctx context.Context, voucherID int64, keys []gateKey
 	return all, errors.Join(broken...)
 }
 
-// readSegment reads one segment in one transaction. Errors: domain.ErrGateBroken, ErrUnavailable.
 func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (segment, error) {
 	var loads *redis.IntCmd
 	var loans *redis.MapStringStringCmd

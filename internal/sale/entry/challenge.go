@@ -341,7 +341,6 @@ func sign(secret, message []byte) []byte {
 	return h.Sum(nil)
 }
 
-// equalHex compares an HMAC in hex with the right one in constant time.
 func equalHex(given string, want []byte) bool {
 	raw, err := hex.DecodeString(given)
 	return err == nil && hmac.Equal(raw, want)

@@ -63,7 +63,6 @@ func (s *Service) prove(ctx context.Context, userID int64, v *domain.Voucher, so
 	return p, p.refuse(ctx, err)
 }
 
-// useUp uses up the solution. Errors: those of prove.
 func (p proof) useUp(ctx context.Context) error {
 	if p.id == "" {
 		return nil

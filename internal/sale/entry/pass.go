@@ -43,7 +43,6 @@ type sealMAC struct {
 	sum     [sha256.Size]byte
 }
 
-// newSealer returns a sealer that signs with the first key and accepts all of them.
 func newSealer(keys domain.Keyring) sealer {
 	s := sealer{signer: sealID(keys[0]), macs: map[byte][]*sync.Pool{}}
 	for _, k := range keys {

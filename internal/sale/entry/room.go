@@ -341,7 +341,6 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 	return t
 }
 
-// ahead returns how many buyers wait in front of a position. Between two counts it is approximate.
 func (l *line) ahead(position uint32) int {
 	n := int(position) - l.over.below(position) - l.behind.below(position)
 	if l.behind.has(position) {
@@ -359,7 +358,6 @@ func (l *line) markPresent(number uint32, until time.Time) {
 	l.seen[number] = uint32(until.Unix()) //nolint:gosec // before 2106
 }
 
-// wait estimates how long it takes to admit so many buyers, of which some are absent.
 func (l *line) wait(ahead, rate int) time.Duration {
 	if waiting := l.waiting(); l.present > 0 && l.present < waiting {
 		ahead = ahead * l.present / waiting

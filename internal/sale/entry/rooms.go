@@ -166,7 +166,6 @@ func (r *Rooms) leave(ctx context.Context, items []leave) []error {
 	return results
 }
 
-// open returns the line of a sale. The first caller waits until it is read. Error: domain.ErrUnavailable.
 func (r *Rooms) open(ctx context.Context, voucherID int64) (*line, error) {
 	r.mu.Lock()
 	l := r.lines[voucherID]

@@ -258,7 +258,6 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 	return s.admission(userID, &v, number, t)
 }
 
-// admission returns the answer for a place. Errors: domain.ErrPlaceLost, domain.ErrUnavailable (an outage goes on).
 func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {
 	switch t.state {
 	case turnOver:

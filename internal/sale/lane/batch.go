@@ -96,7 +96,6 @@ func (p placer) commit(ctx context.Context, purchases []domain.Purchase) []domai
 	return results
 }
 
-// try places the open purchases and returns those whose id exists already.
 func (p placer) try(ctx context.Context, purchases []domain.Purchase, results []domain.Placed, open []int) []int {
 	ids, err := p.ids.NextN(ctx, len(open))
 	if err != nil {

@@ -181,7 +181,6 @@ func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome
 	return domain.Outcome{OrderID: o.ID}, err == nil, err
 }
 
-// findStored checks with one query which orders of a voucher are stored. The error of the others is ErrNotFound.
 func (l *Queue) findStored(ctx context.Context, orders []domain.Order) []error {
 	ids := make([]int64, len(orders))
 	for i := range orders {

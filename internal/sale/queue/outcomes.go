@@ -62,7 +62,6 @@ func refusalCode(err error) (string, bool) {
 	return "", false
 }
 
-// isTemporary reports whether err is independent of the admission: the database was unavailable or too slow.
 func isTemporary(err error) bool {
 	return err != nil && (errors.Is(err, domain.ErrUnavailable) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
