@@ -47,7 +47,18 @@ func TestUnknownSettings(t *testing.T) {
 	}))
 	require.Empty(t, unknownSettings([]string{
 		"SECKILL_PORT=tcp://10.0.0.1:80", "SECKILL_SERVICE_HOST=10.0.0.1", "SECKILL_PORT_80_TCP_ADDR=10.0.0.1", "SECKILL_SERVICE_PORT_HTTP=80",
+		"SECKILL_REDIS_PORT_6379_TCP=tcp://[fd00::1]:6379", "SECKILL_REDIS_SERVICE_PORT=6379", "SECKILL_PORT_53_UDP_PROTO=udp",
 	}))
+
+	// Most settings that are misspelt have a URL as their value.
+	misspelt := []string{
+		"SECKILL_EVENT_URL=https://a.example", "SECKILL_LOCK_NODE=zk://a:2181", "SECKILL_PAYMENTS_URL=https://a.example", "SECKILL_REDIS_PORT=6379",
+		"SECKILL_REDIS_URL=redis://a:6379", "SECKILL_SERVICE_URL=https://a.example", "seckill_order_lane=queue",
+	}
+	for _, variable := range misspelt {
+		name, _, _ := strings.Cut(variable, "=")
+		require.Equal(t, []string{name}, unknownSettings([]string{variable}))
+	}
 }
 
 func TestRedisOptions(t *testing.T) {

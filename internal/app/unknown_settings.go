@@ -2,6 +2,7 @@ package app
 
 import (
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,10 +25,11 @@ func unknownSettings(environ []string) []string {
 	variables := Variables()
 	var unknown []string
 	for _, variable := range environ {
-		name, value, _ := strings.Cut(variable, "=")
+		name, _, _ := strings.Cut(variable, "=")
 		_, known := variables[name]
-		ours := strings.HasPrefix(name, "SECKILL_") && !strings.HasPrefix(name, "SECKILL_TEST")
-		if ours && !known && !variables[strings.TrimSuffix(name, "_FILE")] && !isServiceLink(name, value) {
+		upper := strings.ToUpper(name)
+		ours := strings.HasPrefix(upper, "SECKILL_") && !strings.HasPrefix(upper, "SECKILL_TEST")
+		if ours && !known && !variables[strings.TrimSuffix(name, "_FILE")] && !serviceLink.MatchString(variable) {
 			unknown = append(unknown, name)
 		}
 	}
@@ -36,8 +38,6 @@ func unknownSettings(environ []string) []string {
 	return unknown
 }
 
-// isServiceLink reports whether a variable is one that Kubernetes sets for the address of a service.
+// serviceLink matches a variable that Kubernetes sets for the address of a service.
 // https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
-func isServiceLink(name, value string) bool {
-	return strings.Contains(name, "_SERVICE_") || strings.Contains(name, "_PORT_") || strings.Contains(value, "://")
-}
+var serviceLink = regexp.MustCompile(`_SERVICE_HOST=|_SERVICE_PORT(_[A-Z0-9_]+)?=[0-9]+$|_PORT(_[0-9]+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|_PORT_[0-9]+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=`)
