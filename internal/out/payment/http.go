@@ -147,8 +147,8 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	return &n, err
 }
 
-// Refund implements domain.PaymentProvider. An answer with another status than refunded, such as refunding, is an error:
-// the refund is requested again later.
+// Refund implements domain.PaymentProvider. An answer with another status than refunded, such as refunding, or about a part of
+// the money, is an error: the refund is requested again later.
 func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	got, err := h.call(ctx, "/payments/refund", p)
 	if err != nil {
@@ -157,6 +157,12 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 	if result, _ := resultOf(got.Status); result != domain.PaymentRefunded {
 		return fmt.Errorf("the refund is not complete: status %q", got.Status)
 	}
+
+	n, err := parse(got.notice)
+	if err == nil && (n.Amount != p.Amount || n.Currency != "" && n.Currency != p.Currency) {
+		return fmt.Errorf("the refund is not complete: %d %s of %d %s", n.Amount, n.Currency, p.Amount, p.Currency)
+	}
+
 	return nil
 }
 

@@ -435,6 +435,14 @@ func TestHTTPRefund(t *testing.T) {
 	for _, status := range []string{"refunding", "succeeded", "pending", ""} {
 		require.Error(t, provide(t, http.StatusOK, answerWith(status, "")).Refund(t.Context(), aPayment), status)
 	}
+	// The last of equal fields counts. The whole amount as banks write it, and a part of it or other money (HiEventsDev/Hi.Events#1067).
+	for _, whole := range []string{`,"amount":-8000`, `,"amount":"8000.00","currency":"cny"`, `,"currency":null`} {
+		require.NoError(t, provide(t, http.StatusOK, answerWith("refunded", whole)).Refund(t.Context(), aPayment), whole)
+	}
+	for _, other := range []string{`,"amount":4000`, `,"amount":0`, `,"amount":"-40.00"`, `,"amount":8001`, `,"currency":"USD"`} {
+		require.Error(t, provide(t, http.StatusOK, answerWith("refunded", other)).Refund(t.Context(), aPayment), other)
+	}
+
 	require.Error(t, provide(t, http.StatusAccepted, "{}").Refund(t.Context(), aPayment))
 	require.Error(t, provide(t, http.StatusNotFound, "").Refund(t.Context(), aPayment))
 }
