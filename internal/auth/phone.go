@@ -3,6 +3,7 @@ package auth
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -84,6 +85,11 @@ func (n *Phones) Canonical(text string) (string, error) {
 func (n *Phones) read(text string) (*phonenumbers.PhoneNumber, string) {
 	if len(text) > maxPhoneLength {
 		return nil, ""
+	}
+
+	// The address of a link that a browser copies has its spaces and its plus sign escaped.
+	if plain, err := url.PathUnescape(text); err == nil {
+		text = plain
 	}
 
 	match := writtenPhone.FindStringSubmatch(domain.Typed(text))
