@@ -471,6 +471,7 @@ func TestForwardedAddresses(t *testing.T) {
 		"Forwarded":                  {"127.0.0.1:9", http.Header{"Forwarded": {`For=203.0.113.7; proto=https;by=10.0.0.1`}}, "203.0.113.7", false},
 		"Forwarded, IPv6":            {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9, for="[2001:db8::1]:443";proto=https, for=10.1.1.1`}}, "2001:db8::1", false},
 		"X-Forwarded-For goes first": {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9`}, "X-Forwarded-For": {"203.0.113.7:1"}}, "203.0.113.7", false},
+		"X-Forwarded-For is empty":   {"127.0.0.1:9", http.Header{"Forwarded": {`for=203.0.113.7`}, "X-Forwarded-For": {"", " ,"}}, "203.0.113.7", false},
 		"Forwarded, hidden port":     {"127.0.0.1:9", http.Header{"Forwarded": {`FOR="[2001:db8::17]:_port"`}}, "2001:db8::17", false},
 		"Forwarded, more in quotes":  {"127.0.0.1:9", http.Header{"Forwarded": {`for="203.0.113.7:_x";host="a,for=198.51.100.9;"`}}, "203.0.113.7", false},
 		"Forwarded, several lines":   {"127.0.0.1:9", http.Header{"Forwarded": {"for=203.0.113.7:1", "for=10.1.1.1"}}, "203.0.113.7", false},

@@ -73,13 +73,12 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 // hopsOf returns the addresses through which a request came, the last one last, as the proxies wrote them.
 func hopsOf(header http.Header) []string {
 	var hops []string
-	lines := header.Values(forwardedForHeader)
-	for hop := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+	for hop := range strings.SplitSeq(strings.Join(header.Values(forwardedForHeader), ","), ",") {
 		if strings.TrimSpace(hop) != "" {
 			hops = append(hops, hop)
 		}
 	}
-	if len(lines) > 0 {
+	if len(hops) > 0 {
 		return hops
 	}
 
