@@ -228,11 +228,13 @@ func (s *Search) byPhoneEnd(ctx context.Context, f *SearchFilter, q *SearchQuery
 	if f.PhoneEnd == "" {
 		return nil
 	}
-	if !phoneEnd.MatchString(f.PhoneEnd) {
+
+	end := domain.Typed(f.PhoneEnd)
+	if !phoneEnd.MatchString(end) {
 		return domain.Invalid("phone_end", "must be four digits")
 	}
 
-	users, err := s.Store.UsersByPhoneEnd(ctx, f.PhoneEnd, maxSearchUsers+1)
+	users, err := s.Store.UsersByPhoneEnd(ctx, end, maxSearchUsers+1)
 	if err != nil {
 		return err
 	}
