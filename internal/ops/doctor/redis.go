@@ -162,9 +162,16 @@ func (n *redisNode) checkVersion(context.Context) Result {
 func (n *redisNode) checkEviction(context.Context) Result {
 	policy := n.info["maxmemory_policy"]
 	limit := n.info["maxmemory"]
+	most, _ := strconv.ParseFloat(limit, 64)
+	used, _ := strconv.ParseFloat(n.info["used_memory"], 64)
+
+	const nearlyAll = 0.9
 	switch {
 	case policy == "":
 		return n.unknown("INFO", "maxmemory_policy (must be noeviction)")
+	case policy == "noeviction" && most > 0 && used > nearlyAll*most:
+		return Bad(Warn, "CONFIG SET maxmemory to more, and in redis.conf; redis-cli --memkeys shows what uses it",
+			"%.0f %% of maxmemory are used: at the limit Redis refuses purchases and new locks", used/most*100)
 	case policy == "noeviction":
 		return Good("maxmemory-policy noeviction")
 	case limit == "0":
@@ -319,7 +326,13 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 		kind = "a script"
 	}
 
-	err := n.Client.Eval(ctx, script, []string{key}).Err()
+	// The program sends a script once, and its hash from then on.
+	probe := redis.NewScript(script)
+	err := probe.Eval(ctx, n.Client, []string{key}).Err()
+	if err == nil {
+		err = probe.EvalSha(ctx, n.Client, []string{key}).Err()
+	}
+
 	switch {
 	case err == nil && n.Locks:
 		return Good("scripts run, and those of these locks name their keys literally")
@@ -337,22 +350,31 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	}
 }
 
-// checkChannels publishes on a channel without subscribers. Since Redis 7 a new user may use no channel.
+// checkChannels uses a channel of each kind, without messages for others. Since Redis 7 a new user may use no channel.
 func (n *redisNode) checkChannels(ctx context.Context) Result {
 	if n.Locks {
 		return Good("these locks use no channel")
 	}
 
-	err := n.Client.Publish(ctx, probeKey, "").Err()
-	switch {
-	case err == nil:
-		return Good("messages can be published")
-	case refused(err):
-		return FromError(Warn, "ACL SETUSER default &seckill:* &lock:* +@pubsub",
-			"PUBLISH is refused: results of queued orders and changes of sales reach other servers late, and no waiter for a lock is woken: ", err)
-	default:
-		return Unanswered(err, redisFix(err))
+	for _, channel := range []string{"seckill:doctor", "lock:doctor"} {
+		err := n.Client.Publish(ctx, channel, "").Err()
+		if err == nil {
+			subscription := n.Client.Subscribe(ctx, channel)
+			_, err = subscription.Receive(ctx)
+			_ = subscription.Close()
+		}
+
+		switch {
+		case err == nil:
+		case refused(err):
+			return FromError(Warn, "ACL SETUSER default &seckill:* &lock:* +@pubsub",
+				"channel "+channel+" is refused: results of queued orders and changes of sales reach other servers late, and no waiter for a lock is woken: ", err)
+		default:
+			return Unanswered(err, redisFix(err))
+		}
 	}
+
+	return Good("channels can be used")
 }
 
 const clusterSlots = 16384

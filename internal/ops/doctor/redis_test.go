@@ -70,6 +70,9 @@ func TestMisconfiguredRedis(t *testing.T) {
 	want(t, check(t, r, queue), map[string]Status{"redis.persistence": Fail})
 	do(t, rdb, "CONFIG", "SET", "maxmemory", "0")
 	want(t, check(t, r), map[string]Status{"redis.eviction": OK})
+	do(t, rdb, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	do(t, rdb, "CONFIG", "SET", "maxmemory", "500kb")
+	want(t, check(t, r), map[string]Status{"redis.eviction": Warn}) // full
 }
 
 func TestFailedPersistenceStopsWrites(t *testing.T) {
@@ -192,7 +195,8 @@ func TestUserWithoutChannels(t *testing.T) {
 	t.Parallel()
 	r := env.StartRedis(t)
 	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
-	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&lock:*"}, {"allchannels", "-@pubsub"}} {
+	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&lock:*"}, {"allchannels", "-@pubsub"},
+		{"resetchannels", "&seckill:*", "+@pubsub"}, {"allchannels", "-subscribe"}} {
 		do(t, r.Client(t), append([]any{"ACL", "SETUSER", "default"}, rights...)...)
 		want(t, check(t, r), map[string]Status{"redis.channels": Warn})
 		assert.Equal(t, OK, check(t, r, locks)["redis.channels"].Status, "a RedLock uses none")
@@ -229,7 +233,9 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	want(t, check(t, r, through), map[string]Status{"redis.scripts": Fail})
 	assert.Equal(t, OK, check(t, r, through, locks)["redis.scripts"].Status)
 
-	do(t, r.Client(t), "ACL", "SETUSER", "default", "-eval")
+	do(t, r.Client(t), "ACL", "SETUSER", "default", "-evalsha")
+	want(t, check(t, r), map[string]Status{"redis.scripts": Fail})
+	do(t, r.Client(t), "ACL", "SETUSER", "default", "+evalsha", "-eval")
 	want(t, check(t, r), map[string]Status{"redis.scripts": Fail})
 	assert.Equal(t, Fail, check(t, r, locks)["redis.scripts"].Status, "the scripts of locks are refused as well")
 }
