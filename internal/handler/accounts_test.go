@@ -175,6 +175,9 @@ func TestExportThatFailsMidwayBreaksOff(t *testing.T) {
 func TestExportsAreLimitedPerUser(t *testing.T) {
 	e := start(t, func(s *setup) { s.rateLimit = true })
 	c, other := e.buyer(1), e.buyer(2)
+	for range 3 {
+		c.send(c.request(e.url, http.MethodHead, "/api/v1/me/export", nil)).want(http.StatusOK) // is no export
+	}
 	for range 2 {
 		c.get("/api/v1/me/export").want(http.StatusOK)
 	}

@@ -200,6 +200,14 @@ func (l *limits) row(c *gin.Context) error { return take(c, l.rows, byUser(c)+" 
 
 func (l *limits) visit(c *gin.Context) error { return l.takeSlowly(c, l.addresses, byAddress(c), 1) }
 
+// export takes an export of the user's data. The answer to HEAD has none.
+func (l *limits) export(c *gin.Context) error {
+	if isHead(c) {
+		return nil
+	}
+	return take(c, l.exports, byUser(c), 1)
+}
+
 func perUser(limit limit) func(*gin.Context) error {
 	return func(c *gin.Context) error { return take(c, limit, byUser(c), 1) }
 }

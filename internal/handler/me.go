@@ -59,6 +59,10 @@ func (h *meHandler) export(c *gin.Context) error {
 
 	c.Header("Content-Type", jsonType[0])
 	c.Header("Content-Disposition", `attachment; filename="seckill-data.json"`)
+	if isHead(c) {
+		c.Writer.WriteHeaderNow()
+		return nil
+	}
 
 	w := &exportWriter{c: c}
 	w.field("exported_at", domain.Moment(h.Now()))

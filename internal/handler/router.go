@@ -322,7 +322,7 @@ func (r *routes) files() {
 	images := &imageHandler{r.api}
 	exports := &exportHandler{r.api, make(slots, maxFiles)}
 
-	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(perUser(r.limits.exports)), wrap(me.export))
+	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.export), wrap(me.export))
 	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
 		wrap(images.upload))
 
