@@ -59,6 +59,8 @@ type line struct {
 
 	// admitted and left are buyers by event, including those whose passes have expired.
 	admitted, left int
+	// paused is the last heartbeat before a pause.
+	paused time.Time
 	// reports are those of all servers, as of the last exchange.
 	reports []report
 }
@@ -170,13 +172,20 @@ func (l *line) expire(now time.Time) {
 	maps.DeleteFunc(l.passes, func(_, seq uint32) bool { return l.round(seq) == nil })
 }
 
-// passTime returns the time by which passes expire. It stands still during an outage, whose end extends the passes that
-// are left.
+// passTime returns the time by which passes expire. It stands still during an outage or a pause, whose end extends the passes
+// that are left.
 func (l *line) passTime(now time.Time) time.Time {
 	if l.room.Heartbeat.IsZero() {
 		return now
 	}
 	return domain.Earlier(now, l.room.Heartbeat.Add(domain.RoomOutage))
+}
+
+// pause notes that the heartbeats stand still because the room is paused.
+func (l *line) pause() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.paused = l.room.Heartbeat
 }
 
 // resume applies the end of an outage: the passes that had not expired get its time back.
@@ -307,7 +316,18 @@ func (l *line) poll(number uint32, sale *domain.Sale, now time.Time) turn {
 		if r.expires.After(now) {
 			return turn{state: Admitted, expires: r.expires, round: r.seq}
 		}
-		return turn{state: turnSuspended, round: r.seq}
+		if !sale.Entry.Paused && !l.room.Heartbeat.Equal(l.paused) {
+			return turn{state: turnSuspended, round: r.seq}
+		}
+
+		// Until the pause ends, and this server reads that, the buyer is the first in line.
+		return turn{
+			state: Waiting,
+			round: r.seq,
+			poll:  minPoll + rand.N(minPoll),
+			size:  l.room.Size,
+			seed:  l.room.Seed,
+		}
 	}
 
 	position := l.positionOf(number)

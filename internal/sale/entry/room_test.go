@@ -359,6 +359,31 @@ func TestLateServerAgreesOnOutage(t *testing.T) {
 	require.Zero(t, late.outstanding())
 }
 
+// A buyer whose pass passed its time in a pause waits for the end of the pause, before all others.
+func TestPauseKeepsTurn(t *testing.T) {
+	r := newTestRoom(t, 20)
+	turns := r.admit(time.Second)
+	r.room.Heartbeat = r.now
+	r.read()
+	r.now = r.now.Add(time.Minute)
+	r.read()
+	require.Equal(t, turnSuspended, r.ask(turns[0]).state, "an outage")
+	r.sale.Entry.Paused = true
+	first := r.ask(turns[0])
+	require.Equal(t, Waiting, first.state)
+	require.Zero(t, first.ahead)
+	require.GreaterOrEqual(t, first.poll, minPoll)
+
+	// Until the end is read.
+	r.pause()
+	r.sale.Entry.Paused = false
+	require.Equal(t, Waiting, r.ask(turns[0]).state)
+	resumed := domain.RoomEvent{VoucherID: 1, Kind: domain.RoomResumed, Since: r.room.Heartbeat, At: r.now}
+	r.room.Heartbeat = r.now
+	r.read(resumed)
+	require.Equal(t, Admitted, r.ask(turns[0]).state)
+}
+
 func TestStatsFollowTheRoom(t *testing.T) {
 	r := newTestRoom(t, 20)
 	reports := func(others ...report) Stats {

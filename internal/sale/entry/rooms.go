@@ -347,6 +347,12 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		return nil
 	}
 
+	// Without heartbeats, a pause costs no admitted buyer the turn.
+	if v.Sale.Entry.Paused && !ended {
+		l.pause()
+		return nil
+	}
+
 	stock, err := r.stock(ctx, voucherID, l)
 	if err != nil {
 		return err
@@ -359,7 +365,7 @@ func (r *Rooms) admit(ctx context.Context, voucherID int64, l *line, reports []r
 		}
 	}
 
-	if ended || v.Sale.Entry.Paused {
+	if ended {
 		return nil
 	}
 

@@ -368,6 +368,7 @@ func TestOutageKeepsTurns(t *testing.T) {
 		"of one server":                         {lasts: 45 * time.Second, set: mute(1), expire: true},
 		"all servers":                           {lasts: 45 * time.Second, set: func(*world, bool) {}, restart: true},
 		"the sale is withdrawn":                 {lasts: 45 * time.Second, set: withdrawn},
+		"the room is paused":                    {lasts: 45 * time.Second, set: func(w *world, on bool) { w.vouchers[1].Sale.Entry.Paused = on }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
