@@ -432,6 +432,20 @@ var moduleScenes = []struct{ name, run, then string }{
 		`count("/vouchers/77") < 5`,
 	},
 	{
+		"a late answer about a sale changes no other sale, which the page shows by then",
+		`const s = await load("shop/sales.js"), { get } = await load("lib/api.js");
+		const [v] = (await get("/vouchers?limit=1")).items;
+		window.answer = (a, o, real) => a.endsWith("/vouchers/" + v.id) && new Promise((done) => (window.late = done)).then(real);
+		s.watch(v.id);
+		while (!window.late) await new Promise((done) => setTimeout(done, 20));
+		s.watch("70");
+		late();
+		await s.refresh();
+		window.wrong = s.sale("70")?.title ?? "";
+		s.watch()`,
+		`wrong === ""`,
+	},
+	{
 		"event streams are opened for orders with a pending change",
 		`window.mine = await load("shop/mine.js");
 		const user_id = await me();

@@ -340,20 +340,20 @@ stock>0?"on_sale":"sold_out"}var tags=new Map;var quiet=0;async function request
 now();const response=await by("GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.
 got);const tag=response.headers.get("ETag");if(tags.get(path2)!==tag)quiet=0;tags.set(path2,tag);return json(response)}async function page(status,after){
 const body=await request2(`/vouchers?status=${status}&limit=${PAGE}${after?`&cursor=${after}`:""}`);return{...body,items:body.
-items.filter(v2=>v2.type==="seckill")}}async function read(){quiet++;const found=new Map;const began=performance.now();if(only){
-const path2=`/vouchers/${encodeURIComponent(only)}`;const preview=new URLSearchParams(location.search).has("preview");const v2=preview?
-{...await request2(path2,asUser),status:"on",preview}:await request2(path2);if(v2.type!=="seckill")throw new Problem({code:"\
-not_found",status:404});found.set(only,v2)}else{let after=null;for(let n2=0;n2===0||n2<pages2&&after!==null;n2++){const{
+items.filter(v2=>v2.type==="seckill")}}async function read(id){quiet++;const found=new Map;const began=performance.now();
+if(id){const path2=`/vouchers/${encodeURIComponent(id)}`;const preview=new URLSearchParams(location.search).has("preview");
+const v2=preview?{...await request2(path2,asUser),status:"on",preview}:await request2(path2);if(v2.type!=="seckill")throw new Problem(
+{code:"not_found",status:404});found.set(id,v2)}else{let after=null;for(let n2=0;n2===0||n2<pages2&&after!==null;n2++){const{
 items,next_cursor}=await page("current",after);for(const v2 of items)found.set(v2.id,v2);after=next_cursor}cursor2=after;
-const now2=now();for(const[id,v2]of sales)if(!found.has(id)&&!v2.preview&&Date.parse(v2.end_at)<=now2)found.set(id,v2)}if(!only)
-sales.clear();for(const[id,v2]of found)sales.set(id,began<known.get(id)?.until?{...v2,stock:Math.min(v2.stock,known.get(
-id).stock)}:v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){
+const now2=now();for(const[of,v2]of sales)if(!found.has(of)&&!v2.preview&&Date.parse(v2.end_at)<=now2)found.set(of,v2)}if(!id&&
+!only)sales.clear();for(const[of,v2]of found)sales.set(of,began<known.get(of)?.until?{...v2,stock:Math.min(v2.stock,known.
+get(of).stock)}:v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){
 error=problem2}changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until});if(sales.has(
 id))sales.set(id,{...sales.get(id),stock});changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());var bought=id=>sales.
 has(id)&&atMost(id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){running??=(async()=>{const id=only;
-try{await read();loaded=true;failures=0;error=null}catch(problem2){if(id&&[400,401,403,404].includes(problem2.status)){sales.
-delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(()=>{
-running=null;schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){
+try{await read(id);loaded=true;failures=0;error=null}catch(problem2){if(id&&[400,401,403,404].includes(problem2.status)){
+sales.delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(
+()=>{running=null;schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){
 if(sales.has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.
 get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},
 problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){

@@ -61,16 +61,17 @@ async function page(status, after) {
   return { ...body, items: body.items.filter((v) => v.type === "seckill") };
 }
 
-async function read() {
+// read reads the sale with an id, or the list without one. The page may show something else when the answer arrives.
+async function read(id) {
   quiet++;
   const found = new Map();
   const began = performance.now();
-  if (only) {
-    const path = `/vouchers/${encodeURIComponent(only)}`;
+  if (id) {
+    const path = `/vouchers/${encodeURIComponent(id)}`;
     const preview = new URLSearchParams(location.search).has("preview"); // staff sees a sale as if it were published
     const v = preview ? { ...(await request(path, asUser)), status: "on", preview } : await request(path);
     if (v.type !== "seckill") throw new Problem({ code: "not_found", status: 404 });
-    found.set(only, v);
+    found.set(id, v);
   } else {
     let after = null;
     for (let n = 0; n === 0 || (n < pages && after !== null); n++) {
@@ -81,10 +82,10 @@ async function read() {
     cursor = after;
     const now = clock.now();
     // What ends while the page is open stays, so that no card moves. What was unpublished leaves.
-    for (const [id, v] of sales) if (!found.has(id) && !v.preview && Date.parse(v.end_at) <= now) found.set(id, v);
+    for (const [of, v] of sales) if (!found.has(of) && !v.preview && Date.parse(v.end_at) <= now) found.set(of, v);
   }
-  if (!only) sales.clear();
-  for (const [id, v] of found) sales.set(id, began < known.get(id)?.until ? { ...v, stock: Math.min(v.stock, known.get(id).stock) } : v);
+  if (!id && !only) sales.clear();
+  for (const [of, v] of found) sales.set(of, began < known.get(of)?.until ? { ...v, stock: Math.min(v.stock, known.get(of).stock) } : v);
 }
 
 // readPast adds the last sales that have ended to the list.
@@ -114,7 +115,7 @@ export function refresh() {
   running ??= (async () => {
     const id = only;
     try {
-      await read();
+      await read(id);
       loaded = true;
       failures = 0;
       error = null;
