@@ -466,6 +466,19 @@ var moduleScenes = []struct{ name, run, then string }{
 	},
 	{"and recovers if it appears after that", `mine.put({ ...order, status: "pending_payment" })`, `mine.order("99").status === "pending_payment"`},
 	{
+		"answers of a proxy end neither an order nor the page of a sale nor the session",
+		`const s = await load("shop/sales.js"), { session } = await load("lib/session.js");
+		mine.put({ ...order, id: "98" });
+		window.answer = (a) => a.includes("/api/") && Promise.resolve(new Response("default backend", { status: a.endsWith("/refresh") ? 401 : 404 }));
+		window.unread = await mine.fetchOne("98").then(() => false, () => true);
+		s.watch("70");
+		for (let i = 0; i < 2; i++) await s.refresh(); // the first may be one of the list
+		window.missing = s.missing;
+		await session.renew().catch(() => {});
+		s.watch()`,
+		`unread && missing === null && document.querySelector("#account").innerText.includes("Log out")`,
+	},
+	{
 		"the refusal of a renewal does not end a session that began after it",
 		`const { session } = await load("lib/session.js");
 		window.answer = (a) => a.endsWith("/auth/refresh") && new Promise((done) => (window.go = done)).then(() => problem(401, "unauthenticated"));

@@ -88,12 +88,12 @@ work):work();async function exchange(){for(let attempt=1;;attempt++){try{return 
 esh",{headers:BY_COOKIE,keepalive:true,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===ATTEMPTS)
 throw problem;await sleep(backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(async()=>{
 if(token&&token!==stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem){
-if(token!==stale)return;if(problem.status===401)drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*
-(1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
-includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{await session.
-renew()}catch(problem){await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&hint(),
-async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>expires)
-await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
+if(token!==stale)return;if(problem.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,
+RETRY_PAUSE*(1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
+permissions?.includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{
+await session.renew()}catch(problem){await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&
+hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>
+expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
 const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
 headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(async()=>{const body2={phone,code,
 login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));
@@ -279,11 +279,11 @@ ange_stock","return_outside","close_notice","undo_redeem"].includes(action))retu
 change)];const rest=detail2.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
 ,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
 is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
-read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.status!==
-404)sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitled",{id:id2})}
-function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});const show2=()=>text(
-link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
-ll",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
+read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.code!==
+"not_found")sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitl\
+ed",{id:id2})}function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});
+const show2=()=>text(link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"na\
+med"},name," ",h("small",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
 var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var render2=()=>{};var violated=voucherID=>alerts?.
 violations.some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);
 function sentences2(){const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)

@@ -16,7 +16,7 @@ export function titleOf(id, known) {
       sale.title = v.title;
     }, (problem) => {
       if (!problem.code) throw problem;
-      if (problem.status !== 404) sales.delete(id); // read again the next time
+      if (problem.code !== "not_found") sales.delete(id); // read again the next time
     });
   }
   if (!sale.title) sale.read.then(() => sale.title && known());

@@ -9,7 +9,8 @@ const TIMEOUT = 10_000; // the server answers within 5 s, even if a dependency i
 
 // Problem is an error response of the API (RFC 9457). `code` is one of the API's codes, or "network" if there was no
 // answer. `errors` lists the invalid fields of a request as {field, detail}; `challenge` is the one of "challenge_required",
-// `shopName` the shop of an order that a redeemer of other shops may not see. `foreign` means that a proxy answered.
+// `shopName` the shop of an order that a redeemer of other shops may not see. `foreign` means that a proxy answered. Its 404 or
+// 401 says nothing about an order or a session, so pages decide by the code, which codeOf derives then.
 export class Problem extends Error {
   constructor(fields) {
     super(`${fields.code}: ${fields.detail ?? fields.title ?? ""}`);

@@ -98,7 +98,7 @@ async function renew() {
     });
   } catch (problem) {
     if (token !== stale) return; // the failure concerns a session that was replaced
-    if (problem.status === 401) drop(true);
+    if (problem.code === "unauthenticated") drop(true);
     else if (token) scheduleRenewal(Math.max(problem.retryAfter, RETRY_PAUSE * (1 + Math.random())));
     throw problem;
   }

@@ -154,7 +154,7 @@ async function buyer(setState, expired) {
     try {
       await session.token();
     } catch (problem) {
-      if (problem.status === 401) {
+      if (problem.code === "unauthenticated") {
         setState({ is: "idle" });
         if (!(await login())) return undefined;
         continue;

@@ -91,12 +91,12 @@ work):work();async function exchange(){for(let attempt=1;;attempt++){try{return 
 esh",{headers:BY_COOKIE,keepalive:true,timeout:TIMEOUT2}))}catch(problem2){if(problem2.code!=="network"||attempt===ATTEMPTS)
 throw problem2;await sleep(backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(async()=>{
 if(token&&token!==stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem2){
-if(token!==stale)return;if(problem2.status===401)drop(true);else if(token)scheduleRenewal(Math.max(problem2.retryAfter,RETRY_PAUSE*
-(1+Math.random())));throw problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
-includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{await session.
-renew()}catch(problem2){await sleep(Math.max(problem2.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&hint(),
-async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>expires)
-await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
+if(token!==stale)return;if(problem2.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem2.
+retryAfter,RETRY_PAUSE*(1+Math.random())));throw problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
+permissions?.includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{
+await session.renew()}catch(problem2){await sleep(Math.max(problem2.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&
+hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>
+expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
 const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
 headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(async()=>{const body={phone,code,login_id:loginID,
 ...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(true);adopt(login2,
@@ -253,9 +253,9 @@ const user2=session.user()?.id;if(!user2)return;if(state==="none"||state==="fail
 `/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;if(more3||state==="loadi\
 ng")cursor=page2.next_cursor;for(const o2 of page2.items)put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.
 user()?.id!==user2)return;problem=err;if(state==="loading")state="failed"}changes4.emit()}async function fetchOne(id){try{
-put(await getMine(`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known2=order(id);if(err.status!==
-404||known2?.status!=="queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.now()-missing2.
-get(id)>=LOST)put({...known2,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){
+put(await getMine(`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known2=order(id);if(err.code!==
+"not_found"||known2?.status!=="queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.
+now()-missing2.get(id)>=LOST)put({...known2,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){
 const before2=doing(id);if(before2.action&&!before2.problem)return;const key=before2.action===action2?before2.key:newKey();
 const user2=session.user()?.id;busy.set(id,{action:action2,key,since:performance.now()});changes4.emit();try{const answer=await postMine(
 `/orders/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url)location.assign(answer.payment.checkout_url);
@@ -331,33 +331,34 @@ ageshow",event=>event.persisted&&restore(session.user()));channel3?.addEventList
 hello}})=>{if(user2!==session.user()?.id)return;if(!hello)return adopt2(user2,id,state2);for(const[id2,p2]of places)if(p2.
 leads&&!p2.abort.signal.aborted)channel3.postMessage({user:user2,id:id2,state:p2.state})})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
 loaded:()=>loaded,missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
-sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var LAG=2e3;var sales=new Map;var changes6=topic();
-var timer2=0;var failures=0;var pages2=PAGES;var cursor2=null;var running=null;var watching=false;var only=null;var past=null;
-var onChange4=changes6.on;var all=()=>[...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(
-id);var hasMore2=()=>cursor2!==null;var hasPast=()=>past!==null;var error=null;var loaded=false;var missing3=null;function stateOf2(v2,now2=now()){
-if(v2.status!=="on"||now2>=Date.parse(v2.end_at))return"ended";if(now2<Date.parse(v2.begin_at))return"upcoming";return v2.
-stock>0?"on_sale":"sold_out"}var tags=new Map;var quiet=0;async function request2(path2,by=send){const sent=performance.
-now();const response=await by("GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.
-got);const tag=response.headers.get("ETag");if(tags.get(path2)!==tag)quiet=0;tags.set(path2,tag);return json(response)}async function page(status,after){
-const body=await request2(`/vouchers?status=${status}&limit=${PAGE}${after?`&cursor=${after}`:""}`);return{...body,items:body.
-items.filter(v2=>v2.type==="seckill")}}async function read(id){quiet++;const found=new Map;const began=performance.now();
-if(id){const path2=`/vouchers/${encodeURIComponent(id)}`;const preview=new URLSearchParams(location.search).has("preview");
-const v2=preview?{...await request2(path2,asUser),status:"on",preview}:await request2(path2);if(v2.type!=="seckill")throw new Problem(
-{code:"not_found",status:404});found.set(id,v2)}else{let after=null;for(let n2=0;n2===0||n2<pages2&&after!==null;n2++){const{
-items,next_cursor}=await page("current",after);for(const v2 of items)found.set(v2.id,v2);after=next_cursor}cursor2=after;
-const now2=now();for(const[of,v2]of sales)if(!found.has(of)&&!v2.preview&&Date.parse(v2.end_at)<=now2)found.set(of,v2)}if(!id&&
-!only)sales.clear();for(const[of,v2]of found)sales.set(of,began<known.get(of)?.until?{...v2,stock:Math.min(v2.stock,known.
-get(of).stock)}:v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){
-error=problem2}changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until});if(sales.has(
-id))sales.set(id,{...sales.get(id),stock});changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());var bought=id=>sales.
-has(id)&&atMost(id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){running??=(async()=>{const id=only;
-try{await read(id);loaded=true;failures=0;error=null}catch(problem2){if(id&&[400,401,403,404].includes(problem2.status)){
-sales.delete(id);missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(
-()=>{running=null;schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){
-if(sales.has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.
-get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},
-problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){
-if(failures>0)return backoff(failures,1e3,15e3);const now2=now();const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;
+sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100;var PAGES=5;var SOON=15e3;var OPEN=3e3;var QUIET=500;var SLOW=8e3;var LAG=2e3;var gone=["invalid_request","\
+unauthenticated","forbidden","not_found"];var sales=new Map;var changes6=topic();var timer2=0;var failures=0;var pages2=PAGES;
+var cursor2=null;var running=null;var watching=false;var only=null;var past=null;var onChange4=changes6.on;var all=()=>[
+...new Map([...past??[],...sales]).values()];var sale=id=>sales.get(id)??past?.get(id);var hasMore2=()=>cursor2!==null;var hasPast=()=>past!==
+null;var error=null;var loaded=false;var missing3=null;function stateOf2(v2,now2=now()){if(v2.status!=="on"||now2>=Date.
+parse(v2.end_at))return"ended";if(now2<Date.parse(v2.begin_at))return"upcoming";return v2.stock>0?"on_sale":"sold_out"}var tags=new Map;
+var quiet=0;async function request2(path2,by=send){const sent=performance.now();const response=await by("GET",path2,{cache:"\
+no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);const tag=response.headers.get("ETag");if(tags.
+get(path2)!==tag)quiet=0;tags.set(path2,tag);return json(response)}async function page(status,after){const body=await request2(
+`/vouchers?status=${status}&limit=${PAGE}${after?`&cursor=${after}`:""}`);return{...body,items:body.items.filter(v2=>v2.
+type==="seckill")}}async function read(id){quiet++;const found=new Map;const began=performance.now();if(id){const path2=`\
+/vouchers/${encodeURIComponent(id)}`;const preview=new URLSearchParams(location.search).has("preview");const v2=preview?
+{...await request2(path2,asUser),status:"on",preview}:await request2(path2);if(v2.type!=="seckill")throw new Problem({code:"\
+not_found",status:404});found.set(id,v2)}else{let after=null;for(let n2=0;n2===0||n2<pages2&&after!==null;n2++){const{items,
+next_cursor}=await page("current",after);for(const v2 of items)found.set(v2.id,v2);after=next_cursor}cursor2=after;const now2=now();
+for(const[of,v2]of sales)if(!found.has(of)&&!v2.preview&&Date.parse(v2.end_at)<=now2)found.set(of,v2)}if(!id&&!only)sales.
+clear();for(const[of,v2]of found)sales.set(of,began<known.get(of)?.until?{...v2,stock:Math.min(v2.stock,known.get(of).stock)}:
+v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[v2.id,v2]))}catch(problem2){error=problem2}
+changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until});if(sales.has(id))sales.set(
+id,{...sales.get(id),stock});changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());var bought=id=>sales.has(id)&&
+atMost(id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){running??=(async()=>{const id=only;
+try{await read(id);loaded=true;failures=0;error=null}catch(problem2){if(id&&gone.includes(problem2.code)){sales.delete(id);
+missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(()=>{running=null;
+schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){if(sales.
+has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.get(id);
+if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},problem2=>o2.
+next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){if(failures>
+0)return backoff(failures,1e3,15e3);const now2=now();const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;
 for(const v2 of sales.values()){if(near(v2.begin_at)||near(v2.end_at))wait2=OPEN;else if(["on_sale","sold_out"].includes(
 stateOf2(v2,now2)))wait2=Math.min(wait2,OPEN+quiet*QUIET)}return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(
 timer2);if(watching&&!document.hidden)timer2=setTimeout(refresh,pause())}function watch2(id=null){[watching,only,missing3]=
@@ -390,14 +391,14 @@ EXPIRY;if(!repeat)keys.forget(user2,voucherID);if(problem2.code==="sale_not_star
 150+Math.random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,setState,repeat);return}await pauseBeforeRetry(
 problem2,failures2,setState);renewed=false;if(expired2()){reject(voucherID,problem2,setState,true);return}}}}async function buyer(setState,expired2){
 for(let failures2=0;!session.user();){if(session.pending())setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){
-if(problem2.status===401){setState({is:"idle"});if(!await login())return void 0;continue}if(retryable.includes(problem2.
-code)&&++failures2<=RETRIES)await pauseBeforeRetry(problem2,failures2,setState);else failures2=Infinity;if(failures2===Infinity||
-expired2()){setState({is:"refused",problem:problem2,since:performance.now()});return void 0}}}return session.user().id}var keys={
-known:new Map,of(user2,voucherID){const name2=`seckill.intent.${user2}.${voucherID}`;let key=this.known.get(name2);try{key??=
-sessionStorage.getItem(name2)??newKey();sessionStorage.setItem(name2,key)}catch{key??=newKey()}this.known.set(name2,key);
-return key},has(user2,voucherID){const name2=`seckill.intent.${user2}.${voucherID}`;try{return this.known.has(name2)||sessionStorage.
-getItem(name2)!==null}catch{return this.known.has(name2)}},forget(user2,voucherID){const name2=`seckill.intent.${user2}.${voucherID}`;
-this.known.delete(name2);try{sessionStorage.removeItem(name2)}catch{}}};function reject(voucherID,problem2,setState,open3=false){
+if(problem2.code==="unauthenticated"){setState({is:"idle"});if(!await login())return void 0;continue}if(retryable.includes(
+problem2.code)&&++failures2<=RETRIES)await pauseBeforeRetry(problem2,failures2,setState);else failures2=Infinity;if(failures2===
+Infinity||expired2()){setState({is:"refused",problem:problem2,since:performance.now()});return void 0}}}return session.user().
+id}var keys={known:new Map,of(user2,voucherID){const name2=`seckill.intent.${user2}.${voucherID}`;let key=this.known.get(
+name2);try{key??=sessionStorage.getItem(name2)??newKey();sessionStorage.setItem(name2,key)}catch{key??=newKey()}this.known.
+set(name2,key);return key},has(user2,voucherID){const name2=`seckill.intent.${user2}.${voucherID}`;try{return this.known.
+has(name2)||sessionStorage.getItem(name2)!==null}catch{return this.known.has(name2)}},forget(user2,voucherID){const name2=`\
+seckill.intent.${user2}.${voucherID}`;this.known.delete(name2);try{sessionStorage.removeItem(name2)}catch{}}};function reject(voucherID,problem2,setState,open3=false){
 if(problem2.code==="sold_out")soldOut(voucherID);setState({is:"refused",problem:problem2,open:open3,since:performance.now()})}
 async function pauseBeforeRetry(problem2,failures2,setState){const pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,
 MOST2)+(problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});
@@ -501,15 +502,15 @@ e":Boolean(only2)});const empty=h("p",{class:"empty"});const error2=h("p",{class
  primary"},t("orders.shop"));const more3=h("button",{type:"button",class:"quiet",onclick:()=>load(true)},t("more"));let missing4=false;
 let unreadable=null;let failures2=0;let mounted=true;let retry=0;root2.replaceChildren(h("header",{class:"lead"},all2,heading),
 error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));function find2(){clearTimeout(retry);missing4=false;if(!only2||
-!session.user()||order(only2))return;fetchOne(only2).then(()=>unreadable=null,problem2=>{missing4=problem2.status===404||
-problem2.status===400;unreadable=missing4?null:problem2;if(unreadable&&mounted)retry=setTimeout(find2,problem2.retryAfter+
-backoff(failures2++,1e3,15e3))}).then(()=>mounted&&render2())}function render2(){const user2=session.user();const{state:state2,
-problem:unread}=loadState();const orders2=!user2?[]:only2?[order(only2)].filter(Boolean):list();const problem2=orders2.length===
-0&&unreadable||unread;const loading=user2&&state2!=="loaded"&&!problem2;text(empty,!user2?t("orders.guest"):missing4?t("\
-orders.missing"):loading||only2?t("loading"):t("orders.none"));show(empty,orders2.length===0&&!problem2);text(error2,problem2?
-`${explain(problem2)} ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop3,user2&&!loading&&
-orders2.length===0&&!problem2&&(!only2||missing4));show(all2,only2);show(more3,user2&&!only2&&hasMore());for(const[id,c2]of cards){
-if(orders2.some(o2=>o2.id===id))continue;c2.element.remove();cards.delete(id)}let at=list2.firstChild;for(const o2 of orders2){
+!session.user()||order(only2))return;fetchOne(only2).then(()=>unreadable=null,problem2=>{missing4=["not_found","invalid_\
+request"].includes(problem2.code);unreadable=missing4?null:problem2;if(unreadable&&mounted)retry=setTimeout(find2,problem2.
+retryAfter+backoff(failures2++,1e3,15e3))}).then(()=>mounted&&render2())}function render2(){const user2=session.user();const{
+state:state2,problem:unread}=loadState();const orders2=!user2?[]:only2?[order(only2)].filter(Boolean):list();const problem2=orders2.
+length===0&&unreadable||unread;const loading=user2&&state2!=="loaded"&&!problem2;text(empty,!user2?t("orders.guest"):missing4?
+t("orders.missing"):loading||only2?t("loading"):t("orders.none"));show(empty,orders2.length===0&&!problem2);text(error2,
+problem2?`${explain(problem2)} ${t("store.retrying")}`:"");show(error2,user2&&problem2);show(enter,!user2);show(shop3,user2&&
+!loading&&orders2.length===0&&!problem2&&(!only2||missing4));show(all2,only2);show(more3,user2&&!only2&&hasMore());for(const[
+id,c2]of cards){if(orders2.some(o2=>o2.id===id))continue;c2.element.remove();cards.delete(id)}let at=list2.firstChild;for(const o2 of orders2){
 let c2=cards.get(o2.id);if(!c2){c2=card(o2.id,Boolean(only2));cards.set(o2.id,c2);list2.insertBefore(c2.element,at)}else if(c2.
 element===at)at=at.nextSibling;c2.update()}}const ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.
 on(()=>{find2();render2()})];const timer3=setInterval(()=>{for(const c2 of cards.values())c2.update()},1e3);if(session.user())
@@ -697,7 +698,7 @@ a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]]){text(el,words??"
 attr(part,"max",a2.part?.[1]);show(part,a2.part);show(result,a2.kind||note.textContent)}return{element,update}}var shown="";var title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){
 shown=id;const heading=h("h1",{tabindex:-1});const banner=h("p",{class:"banner toast",role:"status"});const waiting=h("p",
 {class:"sr",role:"status"},t("loading"));const body=h("div",{class:"one"});const bones=h("div",{class:"one bones","aria-\
-hidden":"true"},h("div",{class:"bone"}));const c2=card2(id,true);let gone=false;const facts=h("dl",{class:"facts-list"});
+hidden":"true"},h("div",{class:"bone"}));const c2=card2(id,true);let gone2=false;const facts=h("dl",{class:"facts-list"});
 const rules=h("p",{class:"terms"});const rulesTitle=h("h2",{},t("sale.terms"));const shared=h("p",{class:"note",role:"st\
 atus"});const share=h("button",{type:"button",class:"quiet","data-do":"share",onclick:onShare},icon("share"),t("sale.sha\
 re"));const stepsID=newID("steps");const steps=h("div",{class:"steps"},h("h2",{id:stepsID},t("sale.after")),h("ol",{"ari\
@@ -706,7 +707,7 @@ a-labelledby":stepsID},...["pay","code","shop"].map(step=>h("li",{},t(`sale.afte
 /",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,heading),banner,waiting,
 body,bones);async function onShare(){const link=new URL(`/sales/${id}`,location.href).href;try{if(navigator.share)await navigator.
 share({title:title(),url:link});else{await navigator.clipboard.writeText(link);text(shared,t("sale.copied"))}}catch{text(
-shared,link)}}function giveUp(){if(gone)return;gone=true;stopReading();attr(root2,"data-bar",null);mount(root2);showTitle()}
+shared,link)}}function giveUp(){if(gone2)return;gone2=true;stopReading();attr(root2,"data-bar",null);mount(root2);showTitle()}
 function update(now2,idle2){if(missing3===id)return giveUp();const v2=sale(id);text(banner,error?t(error.code==="network"?
 "store.offline":"store.unavailable"):"");show(banner,error);const loading=!v2&&!error;show(waiting,loading);show(bones,loading);
 show(body,v2);text(heading,title());if(!v2)return;heading.lang=languageOf(v2.title);if(document.title.indexOf(v2.title)<

@@ -103,7 +103,7 @@ export async function fetchOne(id) {
     missing.delete(id);
   } catch (err) {
     const known = order(id);
-    if (err.status !== 404 || known?.status !== "queued") throw err;
+    if (err.code !== "not_found" || known?.status !== "queued") throw err;
     if (!missing.has(id)) missing.set(id, performance.now());
     if (performance.now() - missing.get(id) >= LOST) put({ ...known, status: "failed", reason: "internal", guessed: true });
   }

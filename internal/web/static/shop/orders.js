@@ -39,7 +39,7 @@ export function mount(root, only) {
     missing = false;
     if (!only || !session.user() || mine.order(only)) return;
     mine.fetchOne(only).then(() => (unreadable = null), (problem) => {
-      missing = problem.status === 404 || problem.status === 400;
+      missing = ["not_found", "invalid_request"].includes(problem.code);
       unreadable = missing ? null : problem;
       if (unreadable && mounted) retry = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
     }).then(() => mounted && render());

@@ -12,6 +12,9 @@ const QUIET = 500; // ms more for each poll without a change
 const SLOW = 8_000; // polling interval otherwise
 const LAG = 2_000; // ms until the answers of all servers have a purchase
 
+// Problems of reading a sale that does not exist, or not for this visitor.
+const gone = ["invalid_request", "unauthenticated", "forbidden", "not_found"];
+
 const sales = new Map();
 const changes = topic();
 let timer = 0;
@@ -120,7 +123,7 @@ export function refresh() {
       failures = 0;
       error = null;
     } catch (problem) {
-      if (id && [400, 401, 403, 404].includes(problem.status)) {
+      if (id && gone.includes(problem.code)) {
         sales.delete(id);
         missing = id;
       } else if (++failures > 1 || !loaded || !navigator.onLine) error = problem;
