@@ -58,7 +58,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"purchase expires":   purchaseExpires, "reload during purchase": reloadDuringPurchase,
 		"code before reload": codeBeforeReload, "order unreadable": orderUnreadable, "lost renewals": lostRenewals,
 		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
-		"another site": anotherSite, "reminder": reminder,
+		"another site": anotherSite, "reminder": reminder, "storage blocked": storageBlocked,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -368,6 +368,26 @@ func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 		v.click("button")
 		v.until(`document.body.innerText.includes(%q)`, refusal)
 	}
+}
+
+// storageBlocked: a browser that blocks the storage of a site refuses locks and channels between tabs as well. Its user can
+// log in and wait in a room all the same.
+func storageBlocked(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, nil)
+	v := visit(p.URL)
+	v.before(`{
+		const refuse = () => { throw new DOMException("no", "SecurityError"); };
+		for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: refuse });
+		LockManager.prototype.request = async () => refuse();
+		window.BroadcastChannel = class { constructor() { refuse(); } };
+	}`)
+	v.goTo("/")
+	v.until(canBuy(sale))
+	v.click(buyOf(sale))
+	v.login(rig.NewPhone())
+	v.reads(card(sale), "You are in the waiting room")
+	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."}))
+	v.reads(card(sale), "Ten more minutes, please.")
 }
 
 // orderUnreadable: the page of an order shows an error and recovers without a reload.

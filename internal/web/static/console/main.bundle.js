@@ -74,29 +74,30 @@ async function json(response){try{return response.status===204?null:await respon
 code:"network",detail:String(err)})}}var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(
 await asUser("GET",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
 await asUser("PATCH",path,options));var deleteMine=async(path,options)=>json(await asUser("DELETE",path,options));function newKey(){
-return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}var HINT="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
-var changes2=topic();var channel="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.session"):null;var user=null;
-var lastPhone="";var token="";var expires=0;var renewing=null;var timer=0;function hint(value){try{if(value===void 0)return localStorage.
-getItem(HINT)==="1";if(value)localStorage.setItem(HINT,"1");else localStorage.removeItem(HINT)}catch{}return false}function adopt(login2,broadcast){
-const before=user?.id;({access_token:token,user}=login2);expires=performance.now()+login2.expires_in*1e3;scheduleRenewal(
-Math.max(1e3,login2.expires_in*1e3-EARLY));if(broadcast)channel?.postMessage({login:login2});if(user.id!==before)changes2.
-emit(user)}function scheduleRenewal(pause){clearTimeout(timer);timer=setTimeout(()=>session.renew().catch(()=>{}),pause)}
-function drop(broadcast){clearTimeout(timer);token="";if(broadcast){hint(false);channel?.postMessage({logout:true})}if(user){
-lastPhone=user.phone;user=null;changes2.emit(null)}}channel?.addEventListener("message",({data})=>{if(data.login)adopt(data.
-login,false);if(data.logout)drop(false)});var exclusive=work=>navigator.locks?navigator.locks.request("seckill.session",
-work):work();async function exchange(){for(let attempt=1;;attempt++){try{return await json(await send("POST","/auth/refr\
-esh",{headers:BY_COOKIE,keepalive:true,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===ATTEMPTS)
-throw problem;await sleep(backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(async()=>{
-if(token&&token!==stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem){
-if(token!==stale)return;if(problem.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,
-RETRY_PAUSE*(1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
-permissions?.includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{
-await session.renew()}catch(problem){await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&
-hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>
-expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
+return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+alone=work}={}){let granted=false;try{return await navigator.locks.request(name,{signal},()=>{granted=true;return work()})}catch(err){
+if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
+var changes2=topic();var channel=channelOf(NAME);var user=null;var lastPhone="";var token="";var expires=0;var renewing=null;
+var timer=0;function hint(value){try{if(value===void 0)return localStorage.getItem(NAME)==="1";if(value)localStorage.setItem(
+NAME,"1");else localStorage.removeItem(NAME)}catch{}return false}function adopt(login2,broadcast){const before=user?.id;
+({access_token:token,user}=login2);expires=performance.now()+login2.expires_in*1e3;scheduleRenewal(Math.max(1e3,login2.expires_in*
+1e3-EARLY));if(broadcast)channel?.postMessage({login:login2});if(user.id!==before)changes2.emit(user)}function scheduleRenewal(pause){
+clearTimeout(timer);timer=setTimeout(()=>session.renew().catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer);
+token="";if(broadcast){hint(false);channel?.postMessage({logout:true})}if(user){lastPhone=user.phone;user=null;changes2.
+emit(null)}}channel?.addEventListener("message",({data})=>{if(data.login)adopt(data.login,false);if(data.logout)drop(false)});
+async function exchange(){for(let attempt=1;;attempt++){try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,
+keepalive:true,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===ATTEMPTS)throw problem;await sleep(
+backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==
+stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem){if(token!==
+stale)return;if(problem.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*
+(1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
+includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{await session.
+renew()}catch(problem){await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&hint(),
+async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>expires)
+await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
 const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
-headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(async()=>{const body2={phone,code,
-login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));
+headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{const body2={phone,
+code,login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));
 hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-al\
 l":"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(true)},async erase(){
 await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem=>problem.retryAfter>VALID;function login({again=false}={}){open??=openDialog(

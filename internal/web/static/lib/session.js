@@ -2,12 +2,13 @@
 // (X-Refresh-Token: cookie). A flag in localStorage says that a session exists, so a first visit makes no failing request.
 //
 // Tabs share the session: a tab that logs in, renews or logs out sends a message to the others. One tab renews at a time.
-// Without Web Locks (pages without TLS) two tabs may renew at once; the server accepts the replaced cookie once more.
+// Without Web Locks two tabs may renew at once; the server accepts the replaced cookie once more.
 
 import { asUser, Problem, send, json } from "./api.js";
 import { backoff, sleep, topic } from "./events.js";
+import { channelOf, exclusive } from "./tabs.js";
 
-const HINT = "seckill.session";
+const NAME = "seckill.session"; // of the flag, the channel and the lock
 const BY_COOKIE = { "X-Refresh-Token": "cookie" };
 const EARLY = 60_000; // renewed this long before it expires, so that a purchase does not wait for a renewal
 // The server accepts a refresh cookie that it has replaced for another 30 s, and answers with the same successor, so a
@@ -18,7 +19,7 @@ const ATTEMPTS = 3;
 const RETRY_PAUSE = 5_000; // doubled at most
 
 const changes = topic();
-const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.session") : null;
+const channel = channelOf(NAME);
 let user = null;
 let lastPhone = "";
 let token = "";
@@ -29,9 +30,9 @@ let timer = 0;
 // hint sets the flag that a session exists, or returns it if called without a value.
 function hint(value) {
   try {
-    if (value === undefined) return localStorage.getItem(HINT) === "1";
-    if (value) localStorage.setItem(HINT, "1");
-    else localStorage.removeItem(HINT);
+    if (value === undefined) return localStorage.getItem(NAME) === "1";
+    if (value) localStorage.setItem(NAME, "1");
+    else localStorage.removeItem(NAME);
   } catch {
     // without storage a reload ends the session
   }
@@ -71,8 +72,6 @@ channel?.addEventListener("message", ({ data }) => {
   if (data.logout) drop(false);
 });
 
-const exclusive = (work) => (navigator.locks ? navigator.locks.request("seckill.session", work) : work());
-
 // exchange exchanges the cookie for a new access token.
 async function exchange() {
   for (let attempt = 1; ; attempt++) {
@@ -89,7 +88,7 @@ async function exchange() {
 async function renew() {
   const stale = token;
   try {
-    await exclusive(async () => {
+    await exclusive(NAME, async () => {
       if (token && token !== stale) return; // another tab has renewed it
       const login = await exchange();
       if (token !== stale) return; // a login has replaced the session meanwhile
@@ -151,7 +150,7 @@ export const session = {
   // sendCode, or undefined for the one in the cookie. Problem of its own: "totp_required" if the password is missing or
   // wrong.
   async login(phone, code, loginID, totp) {
-    await exclusive(async () => {
+    await exclusive(NAME, async () => {
       const body = { phone, code, login_id: loginID, ...(totp && { totp }) };
       const login = await json(await send("POST", "/auth/login", { body, headers: BY_COOKIE }));
       hint(true);

@@ -77,32 +77,33 @@ code==="token_expired"){await session.renew();return attempt()}if(problem2.code=
 throw problem2}}async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem(
 {code:"network",detail:String(err)})}}var get=async(path2,options)=>json(await send("GET",path2,options));var getMine=async(path2,options)=>json(
 await asUser("GET",path2,options));var postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
-getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var HINT="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
-var changes2=topic();var channel="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.session"):null;var user=null;
-var lastPhone="";var token="";var expires=0;var renewing=null;var timer=0;function hint(value){try{if(value===void 0)return localStorage.
-getItem(HINT)==="1";if(value)localStorage.setItem(HINT,"1");else localStorage.removeItem(HINT)}catch{}return false}function adopt(login2,broadcast){
-const before2=user?.id;({access_token:token,user}=login2);expires=performance.now()+login2.expires_in*1e3;scheduleRenewal(
-Math.max(1e3,login2.expires_in*1e3-EARLY));if(broadcast)channel?.postMessage({login:login2});if(user.id!==before2)changes2.
-emit(user)}function scheduleRenewal(pause2){clearTimeout(timer);timer=setTimeout(()=>session.renew().catch(()=>{}),pause2)}
-function drop(broadcast){clearTimeout(timer);token="";if(broadcast){hint(false);channel?.postMessage({logout:true})}if(user){
-lastPhone=user.phone;user=null;changes2.emit(null)}}channel?.addEventListener("message",({data})=>{if(data.login)adopt(data.
-login,false);if(data.logout)drop(false)});var exclusive=work=>navigator.locks?navigator.locks.request("seckill.session",
-work):work();async function exchange(){for(let attempt=1;;attempt++){try{return await json(await send("POST","/auth/refr\
-esh",{headers:BY_COOKIE,keepalive:true,timeout:TIMEOUT2}))}catch(problem2){if(problem2.code!=="network"||attempt===ATTEMPTS)
-throw problem2;await sleep(backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(async()=>{
-if(token&&token!==stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem2){
-if(token!==stale)return;if(problem2.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem2.
-retryAfter,RETRY_PAUSE*(1+Math.random())));throw problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
+getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
+signal,alone=work}={}){let granted=false;try{return await navigator.locks.request(name2,{signal},()=>{granted=true;return work()})}catch(err){
+if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
+var changes2=topic();var channel=channelOf(NAME);var user=null;var lastPhone="";var token="";var expires=0;var renewing=null;
+var timer=0;function hint(value){try{if(value===void 0)return localStorage.getItem(NAME)==="1";if(value)localStorage.setItem(
+NAME,"1");else localStorage.removeItem(NAME)}catch{}return false}function adopt(login2,broadcast){const before2=user?.id;
+({access_token:token,user}=login2);expires=performance.now()+login2.expires_in*1e3;scheduleRenewal(Math.max(1e3,login2.expires_in*
+1e3-EARLY));if(broadcast)channel?.postMessage({login:login2});if(user.id!==before2)changes2.emit(user)}function scheduleRenewal(pause2){
+clearTimeout(timer);timer=setTimeout(()=>session.renew().catch(()=>{}),pause2)}function drop(broadcast){clearTimeout(timer);
+token="";if(broadcast){hint(false);channel?.postMessage({logout:true})}if(user){lastPhone=user.phone;user=null;changes2.
+emit(null)}}channel?.addEventListener("message",({data})=>{if(data.login)adopt(data.login,false);if(data.logout)drop(false)});
+async function exchange(){for(let attempt=1;;attempt++){try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,
+keepalive:true,timeout:TIMEOUT2}))}catch(problem2){if(problem2.code!=="network"||attempt===ATTEMPTS)throw problem2;await sleep(
+backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==
+stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem2){if(token!==
+stale)return;if(problem2.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem2.retryAfter,
+RETRY_PAUSE*(1+Math.random())));throw problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
 permissions?.includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{
 await session.renew()}catch(problem2){await sleep(Math.max(problem2.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&
 hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>
 expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
 const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
-headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(async()=>{const body={phone,code,login_id:loginID,
-...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(true);adopt(login2,
-true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){
-if(problem2.code!=="unauthenticated")throw problem2}drop(true)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE});
-drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem2=>problem2.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
+headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{const body={phone,code,
+login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(
+true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/\
+auth/logout",{headers:BY_COOKIE})}catch(problem2){if(problem2.code!=="unauthenticated")throw problem2}drop(true)},async erase(){
+await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem2=>problem2.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
 again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
 demo??"").split(";").filter(Boolean).map(a2=>a2.split(" "));if(accounts.length===0)return null;return h("div",{class:"de\
 mo note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",
@@ -240,78 +241,76 @@ paid:2,redeemed:3,refunding:3,cancelled:4,refunded:4,failed:4};var final=order2=
 led"].includes(order2.status);var active=order2=>!["cancelled","refunded","failed"].includes(order2.status);var expired=order2=>order2.
 status==="cancelled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at);var revivable=o2=>o2.status==="fail\
 ed"&&now()-Date.parse(o2.created_at)<REVIVAL;var idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending_paymen\
-t"&&timeLeft(o2)>0;var orders=new Map;var missing2=new Map;var busy=new Map;var streams=new Map;var changes4=topic();var channel2="\
-BroadcastChannel"in globalThis?new BroadcastChannel("seckill.orders"):null;var state="none";var problem=null;var onChange2=changes4.
-on;var loadState=()=>({state,problem});var order=id=>orders.get(id);var doing=id=>busy.get(id)??{};function list(){return[
-...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.
-voucher_id===voucherID&&active(o2));function put(order2,notify=true){if(order2.user_id!==session.user()?.id)return;let known2=orders.
-get(order2.id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>progress[order2.
-status]&&(known2.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known2,...order2});if(known2?.
-status!==order2.status){if(notify)channel2?.postMessage({user:session.user()?.id});if(known2)busy.delete(order2.id)}changes4.
-emit(order2,known2?.status);updateStreams()}var cursor=null;var hasMore=()=>cursor!==null;async function load(more3=false){
-const user2=session.user()?.id;if(!user2)return;if(state==="none"||state==="failed")state="loading";try{const page2=await getMine(
-`/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;if(more3||state==="loadi\
-ng")cursor=page2.next_cursor;for(const o2 of page2.items)put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.
-user()?.id!==user2)return;problem=err;if(state==="loading")state="failed"}changes4.emit()}async function fetchOne(id){try{
-put(await getMine(`/orders/${encodeURIComponent(id)}`));missing2.delete(id)}catch(err){const known2=order(id);if(err.code!==
-"not_found"||known2?.status!=="queued")throw err;if(!missing2.has(id))missing2.set(id,performance.now());if(performance.
-now()-missing2.get(id)>=LOST)put({...known2,status:"failed",reason:"internal",guessed:true})}return order(id)}async function act(id,action2){
-const before2=doing(id);if(before2.action&&!before2.problem)return;const key=before2.action===action2?before2.key:newKey();
-const user2=session.user()?.id;busy.set(id,{action:action2,key,since:performance.now()});changes4.emit();try{const answer=await postMine(
-`/orders/${id}/${action2}`,{as:user2,key});if(answer.payment?.checkout_url)location.assign(answer.payment.checkout_url);
-put(action2==="pay"?answer.order:answer);if(session.user()?.id!==user2)return;if(action2==="pay"&&order(id)?.status==="p\
-ending_payment"){busy.set(id,{action:action2,key,submitted:true,since:performance.now()});updateStreams()}else busy.delete(
-id)}catch(err){if(session.user()?.id!==user2)return;if(err.code==="invalid_state"){busy.delete(id);await fetchOne(id).catch(
-()=>{});if(order(id)?.status==="pending_payment")busy.set(id,{action:action2,problem:err})}else busy.set(id,{action:action2,
-key,problem:err})}changes4.emit()}async function checkPayment(id){const was=doing(id);try{const payments=(await getMine(
-`/orders/${id}/payments`)).items;if(doing(id)!==was||order(id)?.status!=="pending_payment")return;if(payments.length>0&&
-payments.every(p2=>p2.status==="failed")){busy.set(id,{action:"pay",problem:{code:"payment_failed"}});changes4.emit()}else if(performance.
-now()-was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}var lastIDs=new Map;var heldUntil=0;var pinned="";function pin(id){
-pinned=id;updateStreams()}var awaited=o2=>o2.id===pinned||Boolean(doing(o2.id).submitted);function watched(){if(document.
-hidden||!session.user()||performance.now()<heldUntil)return[];const rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];
-return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){
-const ids2=watched();for(const[id,abort]of streams){if(!ids2.includes(id)){streams.delete(id);abort.abort()}}for(const id of ids2){
-if(streams.has(id))continue;const abort=new AbortController;streams.set(id,abort);follow(`/orders/${id}/events`,{signal:abort.
-signal,lastID:lastIDs.get(id),onEvent:event=>{if(event.id)lastIDs.set(id,event.id);put(JSON.parse(event.data))},done:()=>final(
-order(id)??{status:"failed"})}).then(held=>{if(!held)return;heldUntil=performance.now()+HELD;updateStreams();fetchOne(id).
-catch(()=>{})}).finally(()=>{if(streams.get(id)===abort)streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.
-hidden&&session.user()){for(const[id,{submitted}]of busy)if(submitted)await checkPayment(id);const unwatched=list().filter(
-o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));if(state==="failed"||
-unwatched.some(o2=>!awaited(o2)))await load();for(const o2 of unwatched)if(["queued","failed"].includes(o2.status)||awaited(
-o2))await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:0;setTimeout(poll,POLL+backoff(failures2,500,2e4),
-failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();busy.clear();missing2.clear();lastIDs.clear();[
-state,problem,cursor]=["none",null,null];updateStreams();changes4.emit();if(user2)load()};session.on(begin2);if(session.
-user())begin2(session.user());document.addEventListener("visibilitychange",()=>{updateStreams();if(!document.hidden)load()});
-channel2?.addEventListener("message",({data})=>{if(data.user===session.user()?.id&&!document.hidden)load()});poll()}var timeLeft=o2=>Date.
-parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
+t"&&timeLeft(o2)>0;var orders=new Map;var missing2=new Map;var busy=new Map;var streams=new Map;var changes4=topic();var channel2=channelOf(
+"seckill.orders");var state="none";var problem=null;var onChange2=changes4.on;var loadState=()=>({state,problem});var order=id=>orders.
+get(id);var doing=id=>busy.get(id)??{};function list(){return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||
+(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=true){
+if(order2.user_id!==session.user()?.id)return;let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.
+status};else if(known2&&progress[known2.status]>progress[order2.status]&&(known2.status!=="failed"||order2.status==="que\
+ued"))return;orders.set(order2.id,{...known2,...order2});if(known2?.status!==order2.status){if(notify)channel2?.postMessage(
+{user:session.user()?.id});if(known2)busy.delete(order2.id)}changes4.emit(order2,known2?.status);updateStreams()}var cursor=null;
+var hasMore=()=>cursor!==null;async function load(more3=false){const user2=session.user()?.id;if(!user2)return;if(state===
+"none"||state==="failed")state="loading";try{const page2=await getMine(`/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:
+""}`);if(session.user()?.id!==user2)return;if(more3||state==="loading")cursor=page2.next_cursor;for(const o2 of page2.items)
+put(o2,false);[state,problem]=["loaded",null]}catch(err){if(session.user()?.id!==user2)return;problem=err;if(state==="lo\
+ading")state="failed"}changes4.emit()}async function fetchOne(id){try{put(await getMine(`/orders/${encodeURIComponent(id)}`));
+missing2.delete(id)}catch(err){const known2=order(id);if(err.code!=="not_found"||known2?.status!=="queued")throw err;if(!missing2.
+has(id))missing2.set(id,performance.now());if(performance.now()-missing2.get(id)>=LOST)put({...known2,status:"failed",reason:"\
+internal",guessed:true})}return order(id)}async function act(id,action2){const before2=doing(id);if(before2.action&&!before2.
+problem)return;const key=before2.action===action2?before2.key:newKey();const user2=session.user()?.id;busy.set(id,{action:action2,
+key,since:performance.now()});changes4.emit();try{const answer=await postMine(`/orders/${id}/${action2}`,{as:user2,key});
+if(answer.payment?.checkout_url)location.assign(answer.payment.checkout_url);put(action2==="pay"?answer.order:answer);if(session.
+user()?.id!==user2)return;if(action2==="pay"&&order(id)?.status==="pending_payment"){busy.set(id,{action:action2,key,submitted:true,
+since:performance.now()});updateStreams()}else busy.delete(id)}catch(err){if(session.user()?.id!==user2)return;if(err.code===
+"invalid_state"){busy.delete(id);await fetchOne(id).catch(()=>{});if(order(id)?.status==="pending_payment")busy.set(id,{
+action:action2,problem:err})}else busy.set(id,{action:action2,key,problem:err})}changes4.emit()}async function checkPayment(id){
+const was=doing(id);try{const payments=(await getMine(`/orders/${id}/payments`)).items;if(doing(id)!==was||order(id)?.status!==
+"pending_payment")return;if(payments.length>0&&payments.every(p2=>p2.status==="failed")){busy.set(id,{action:"pay",problem:{
+code:"payment_failed"}});changes4.emit()}else if(performance.now()-was.since>PAYING)busy.delete(id),changes4.emit()}catch{}}
+var lastIDs=new Map;var heldUntil=0;var pinned="";function pin(id){pinned=id;updateStreams()}var awaited=o2=>o2.id===pinned||
+Boolean(doing(o2.id).submitted);function watched(){if(document.hidden||!session.user()||performance.now()<heldUntil)return[];
+const rank2=o2=>awaited(o2)?1:{queued:2,refunding:3}[o2.status];return list().filter(o2=>!final(o2)&&rank2(o2)).sort((a2,b2)=>rank2(
+a2)-rank2(b2)).slice(0,MAX_STREAMS).map(o2=>o2.id)}function updateStreams(){const ids2=watched();for(const[id,abort]of streams){
+if(!ids2.includes(id)){streams.delete(id);abort.abort()}}for(const id of ids2){if(streams.has(id))continue;const abort=new AbortController;
+streams.set(id,abort);follow(`/orders/${id}/events`,{signal:abort.signal,lastID:lastIDs.get(id),onEvent:event=>{if(event.
+id)lastIDs.set(id,event.id);put(JSON.parse(event.data))},done:()=>final(order(id)??{status:"failed"})}).then(held=>{if(!held)
+return;heldUntil=performance.now()+HELD;updateStreams();fetchOne(id).catch(()=>{})}).finally(()=>{if(streams.get(id)===abort)
+streams.delete(id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(const[id,{submitted}]of busy)
+if(submitted)await checkPayment(id);const unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&
+(!idle(o2)||awaited(o2)||turn2%IDLE_POLLS===0));if(state==="failed"||unwatched.some(o2=>!awaited(o2)))await load();for(const o2 of unwatched)
+if(["queued","failed"].includes(o2.status)||awaited(o2))await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+
+1:0;setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){const begin2=user2=>{orders.clear();
+busy.clear();missing2.clear();lastIDs.clear();[state,problem,cursor]=["none",null,null];updateStreams();changes4.emit();
+if(user2)load()};session.on(begin2);if(session.user())begin2(session.user());document.addEventListener("visibilitychange",
+()=>{updateStreams();if(!document.hidden)load()});channel2?.addEventListener("message",({data})=>{if(data.user===session.
+user()?.id&&!document.hidden)load()});poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1;var POLL2=5e3;var RETRY2=1e3;var SLOWEST=8e3;var STORED="seckill.place.";var places=new Map;var changes5=topic();
-var channel3="BroadcastChannel"in globalThis?new BroadcastChannel("seckill.rooms"):null;var streams2=0;var heldUntil2=0;
-var onChange3=changes5.on;function place(id){const state2=places.get(id)?.state??{is:"none"};return state2.is==="admitte\
-d"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){const all2=[...places.keys()].map(
-place);if(all2.some(p2=>p2.is==="admitted"))return t("room.badgeTurn");const positions=all2.filter(p2=>p2.is==="waiting").
-map(p2=>p2.position);if(positions.length>0)return t("room.badge",{position:Math.min(...positions)});return all2.some(p2=>p2.
-is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);const p2={user:user2,ticket:answer.ticket,
-state:{is:"asking"},abort:new AbortController};places.set(id,p2);store(user2,id,p2.ticket);take(id,p2,answer);keep(id,p2)}
-async function leave(id){const p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){
-if(problem2.code!=="entry_required")throw problem2}if(places.get(id)===p2)drop2(id,p2,"none")}function done(id){const p2=places.
-get(id);if(p2)drop2(id,p2,"none")}async function renew2(id){const p2=places.get(id);if(!p2)return void 0;try{take(id,p2,
-await getMine(path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}var path=id=>`\
-/vouchers/${id}/entry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){if(places.get(id)!==p2)
-return;p2.state=state2;channel3?.postMessage({user:p2.user,id,state:state2});changes5.emit(id)}function take(id,p2,a2){const until=Date.
-parse(a2.expires_at);if(a2.state==="admitted"&&until!==p2.state.until){clearTimeout(p2.expiry);p2.expiry=setTimeout(()=>places.
-get(id)===p2&&!p2.abort.signal.aborted&&renew2(id),until-now())}set(id,p2,{is:a2.state,pass:a2.pass,until,position:a2.position,
-ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function fail(id,p2,{code}){if(code==="entry_req\
-uired")drop2(id,p2,"lost");else if(["sale_ended","invalid_state","not_found"].includes(code))drop2(id,p2,"none");else if(code===
-"sold_out")set(id,p2,{is:"sold_out"});else if(code==="sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,
-offline:true})}function drop2(id,p2,is){if(places.get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}
-function stop(id){places.get(id)?.abort.abort();places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.
-removeItem(`${STORED}${user2}.${id}`);else localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){
-const{signal}=p2.abort;const lead=()=>new Promise(release=>{p2.leads=true;signal.addEventListener("abort",release);watch(
-id,p2).finally(release)});if(!navigator.locks)return poll2(id,p2);return navigator.locks.request(`${STORED}${p2.user}.${id}`,
-{signal},lead).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=MAX_STREAMS2)return poll2(
-id,p2);const soldOut2=()=>p2.state.is==="sold_out";const held=()=>performance.now()<heldUntil2;while(!p2.abort.signal.aborted){
-if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(id,p2))heldUntil2=
-performance.now()+HELD;else if(!soldOut2())return}}async function stream(id,p2){streams2++;const end=new AbortController;
+var channel3=channelOf("seckill.rooms");var streams2=0;var heldUntil2=0;var onChange3=changes5.on;function place(id){const state2=places.
+get(id)?.state??{is:"none"};return state2.is==="admitted"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}
+function badge2(){const all2=[...places.keys()].map(place);if(all2.some(p2=>p2.is==="admitted"))return t("room.badgeTurn");
+const positions=all2.filter(p2=>p2.is==="waiting").map(p2=>p2.position);if(positions.length>0)return t("room.badge",{position:Math.
+min(...positions)});return all2.some(p2=>p2.is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);
+const p2={user:user2,ticket:answer.ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2);store(user2,id,
+p2.ticket);take(id,p2,answer);keep(id,p2)}async function leave(id){const p2=places.get(id);try{await deleteMine(path(id),
+{as:p2.user,headers:headers(p2)})}catch(problem2){if(problem2.code!=="entry_required")throw problem2}if(places.get(id)===
+p2)drop2(id,p2,"none")}function done(id){const p2=places.get(id);if(p2)drop2(id,p2,"none")}async function renew2(id){const p2=places.
+get(id);if(!p2)return void 0;try{take(id,p2,await getMine(path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(
+id,p2,problem2)}return place(id).pass}var path=id=>`/vouchers/${id}/entry`;var headers=p2=>({"X-Entry-Ticket":p2.ticket});
+function set(id,p2,state2){if(places.get(id)!==p2)return;p2.state=state2;channel3?.postMessage({user:p2.user,id,state:state2});
+changes5.emit(id)}function take(id,p2,a2){const until=Date.parse(a2.expires_at);if(a2.state==="admitted"&&until!==p2.state.
+until){clearTimeout(p2.expiry);p2.expiry=setTimeout(()=>places.get(id)===p2&&!p2.abort.signal.aborted&&renew2(id),until-
+now())}set(id,p2,{is:a2.state,pass:a2.pass,until,position:a2.position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,
+message:a2.message})}function fail(id,p2,{code}){if(code==="entry_required")drop2(id,p2,"lost");else if(["sale_ended","i\
+nvalid_state","not_found"].includes(code))drop2(id,p2,"none");else if(code==="sold_out")set(id,p2,{is:"sold_out"});else if(code===
+"sale_not_started")set(id,p2,{is:"lobby"});else set(id,p2,{...p2.state,offline:true})}function drop2(id,p2,is){if(places.
+get(id)!==p2)return;store(p2.user,id,null);set(id,p2,{is});p2.abort.abort()}function stop(id){places.get(id)?.abort.abort();
+places.delete(id)}function store(user2,id,ticket){try{if(ticket===null)localStorage.removeItem(`${STORED}${user2}.${id}`);else
+localStorage.setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){const{signal}=p2.abort;const lead=()=>new Promise(
+release=>{p2.leads=true;signal.addEventListener("abort",release);watch(id,p2).finally(release)});const alone=()=>poll2(id,
+p2);return exclusive(`${STORED}${p2.user}.${id}`,lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){
+if(streams2>=MAX_STREAMS2)return poll2(id,p2);const soldOut2=()=>p2.state.is==="sold_out";const held=()=>performance.now()<
+heldUntil2;while(!p2.abort.signal.aborted){if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(
+id,p2))heldUntil2=performance.now()+HELD;else if(!soldOut2())return}}async function stream(id,p2){streams2++;const end=new AbortController;
 const stop2=()=>end.abort();p2.abort.signal.addEventListener("abort",stop2);const failed=problem2=>{fail(id,p2,problem2);
 if(p2.state.is==="sold_out")stop2()};return follow(`${path(id)}/events`,{signal:end.signal,headers:headers(p2),most:SLOWEST,
 onEvent:({event,data})=>event==="end"?failed(JSON.parse(data)):take(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&

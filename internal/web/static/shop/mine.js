@@ -9,6 +9,7 @@ import { getMine, newKey, postMine } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
 import { follow, HELD } from "../lib/stream.js";
+import { channelOf } from "../lib/tabs.js";
 
 const MAX_STREAMS = 2;
 const POLL = 5_000; // ms
@@ -41,7 +42,7 @@ const missing = new Map(); // by order: the time since which the server does not
 const busy = new Map(); // by order: {action, key, problem, since, submitted}
 const streams = new Map();
 const changes = topic();
-const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.orders") : null;
+const channel = channelOf("seckill.orders");
 let state = "none"; // none, loading, loaded, failed
 let problem = null;
 

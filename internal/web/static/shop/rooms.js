@@ -8,6 +8,7 @@ import { backoff, topic } from "../lib/events.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
+import { channelOf, exclusive } from "../lib/tabs.js";
 
 const MAX_STREAMS = 1; // of this tab; see mine.js. Further places are polled
 const POLL = 5_000; // ms; of an admitted visitor
@@ -17,7 +18,7 @@ const STORED = "seckill.place.";
 
 const places = new Map(); // by voucher: {user, ticket, state, abort, leads}
 const changes = topic();
-const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("seckill.rooms") : null;
+const channel = channelOf("seckill.rooms");
 let streams = 0;
 let heldUntil = 0; // performance.now(); until then a proxy holds streams back, as far as known, and places are polled
 
@@ -149,8 +150,8 @@ async function keep(id, p) {
     signal.addEventListener("abort", release);
     watch(id, p).finally(release);
   });
-  if (!navigator.locks) return poll(id, p); // as every tab follows then, streams would use up the browser's connections
-  return navigator.locks.request(`${STORED}${p.user}.${id}`, { signal }, lead).catch((err) => {
+  const alone = () => poll(id, p); // as every tab follows then, streams would use up the browser's connections
+  return exclusive(`${STORED}${p.user}.${id}`, lead, { signal, alone }).catch((err) => {
     if (!signal.aborted) throw err;
   });
 }
