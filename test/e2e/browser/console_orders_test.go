@@ -81,6 +81,14 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	c.WaitFor(t, token, o.ID, "paid")
 	v.send("redeem", "code", "no-such-code")
 	v.reads(fieldError("redeem", "code"), "Code not found")
+
+	// A scan replaces the code before, and its Enter presses no button.
+	v.until(hasFocus(codeField))
+	v.key(code + kb.Enter)
+	v.until(hasFocus(`[data-do="use-code"]`))
+	v.key("another-code" + kb.Enter)
+	v.reads(fieldError("redeem", "code"), "Code not found")
+	c.WaitFor(t, token, o.ID, "paid")
 }
 
 // findOrders finds orders by what their buyer can tell, and keeps the search in the address, but no phone number. It cancels
@@ -522,7 +530,17 @@ func counterRefuses(t *testing.T, c *consoleTest) {
 	v.legible(t, "refused")
 	v.run(`window.validity = { valid_from: "2020-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`)
 	v.send("redeem", "code", code)
-	v.until(`document.activeElement?.dataset.do === "use-code"`)
+	v.until(hasFocus(`[data-do="use-code"]`))
+
+	// A code that is scanned while another one is being checked is the next to be checked.
+	v.run(`const { answer } = window;
+		window.answer = (a, o, real) => o.body?.includes("slow") ? new Promise((done) => (window.late = () => done(problem(503, "unavailable")))) : answer(a, o, real)`)
+	v.key("slow" + kb.Enter)
+	v.until(`window.late`)
+	v.key(code + kb.Enter)
+	v.run(`late()`)
+	v.until(hasFocus(`[data-do="use-code"]`))
+	v.reads("[data-redemption]", "Soup")
 }
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.

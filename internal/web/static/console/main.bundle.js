@@ -1672,27 +1672,31 @@ status}`)});if(order.valid_from&&now()<Date.parse(order.valid_from))return t("re
 if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late",{at:stamp(order.valid_until)});return""}
 function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
 redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
-deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}))});async function preview2(code){
-try{render3(await postMine("/admin/redeem/preview",{body:{code}}),code)}catch(problem){if(problem.errors?.some(e=>e.field===
-"code")&&f.showErrors({code:t("invalid.code")}))return;if(!problem.shopName)throw problem;attr(shown2,"data-verdict","no");
-shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop")));
-show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const shop2=newID("shop");const title=newID("ti\
-tle");const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),about:`${shop2} ${title}`,out},async()=>{try{
-await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;await preview2(code);return}
-f.clear();attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(order,code));status.show(t("redeem.done",{title:order.
-title,id:order.id}));f.element.querySelector("input").focus()});const no=refusal(order,by);attr(shown2,"data-verdict",no?
-"no":"yes");shown2.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"head"},h("strong",{id:title},
-order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],
-[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.v\
-alid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],
-[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("r\
-ead")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions st\
-art"},use2),...canUndo(order)?[undoOf(order,code)]:[]);show(shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",
-label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{
-status.clear();out.clear();show(shown2,false);await preview2(code)}});const scanner=camera(code=>{f.write([["code",code]]);
-f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.element,scanner.element,out.element,
-status.element,shown2);attr(counter,"data-counter",true);attr(f.element.querySelector("input"),"data-first",true);root2.
-replaceChildren(head(t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
+deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}));input.focus()});async function preview2(code){
+try{const found=await postMine("/admin/redeem/preview",{body:{code}});if(asked===code)render3(found,code)}catch(problem){
+if(problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t("invalid.code")}))return;if(!problem.shopName)throw problem;
+attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"\
+alert"},t("redeem.otherShop")));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const shop2=newID(
+"shop");const title=newID("title");const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),about:`${shop2}\
+ ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;
+await preview2(code);return}status.show(t("redeem.done",{title:order.title,id:order.id}));if(input.value.trim()===code)f.
+clear();if(!use2.isConnected)return;attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(order,code));input.focus()});
+const no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"shop",id:shop2},
+order.shop_name),h("div",{class:"head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",
+role:"alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,
+voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],
+[t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_a\
+t"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.
+id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:
+[]);show(shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"\
+text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);input.
+select();try{await preview2(code)}finally{if(asked!==code)setTimeout(()=>f.element.requestSubmit())}}});const input=f.element.
+querySelector("input");let asked="";f.element.addEventListener("submit",()=>{asked=input.value.trim()},{capture:true});const scanner=camera(
+code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.
+element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);attr(input,"data-first",true);
+counter.addEventListener("keydown",event=>{const types=event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&
+!event.altKey;if(!types||event.target.matches("input"))return;input.focus();input.select()});root2.replaceChildren(head(
+t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
 const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const why=h("p",{class:"note","dat\
 a-why":true});const detail2=h("p",{class:"reference",lang:"en"});const results=verdicts();const link3=h("a",{class:"link"},

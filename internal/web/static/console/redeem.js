@@ -33,11 +33,13 @@ export function mount(root) {
     await post("/admin/redeem/undo", { code, reason });
     show(shown, false);
     status.show(t("redeem.undone", { id: order.id }));
+    input.focus();
   });
 
   async function preview(code) {
     try {
-      render(await postMine("/admin/redeem/preview", { body: { code } }), code);
+      const found = await postMine("/admin/redeem/preview", { body: { code } });
+      if (asked === code) render(found, code);
     } catch (problem) {
       if (problem.errors?.some((e) => e.field === "code") && f.showErrors({ code: t("invalid.code") })) return;
       if (!problem.shopName) throw problem;
@@ -58,11 +60,12 @@ export function mount(root) {
         await preview(code); // it was used meanwhile: show when
         return;
       }
-      f.clear();
+      status.show(t("redeem.done", { title: order.title, id: order.id }));
+      if (input.value.trim() === code) f.clear(); // the next code may be in the field
+      if (!use.isConnected) return;
       attr(shown, "data-verdict", null);
       shown.replaceChildren(undoOf(order, code));
-      status.show(t("redeem.done", { title: order.title, id: order.id }));
-      f.element.querySelector("input").focus();
+      input.focus();
     });
     const no = refusal(order, by);
     attr(shown, "data-verdict", no ? "no" : "yes");
@@ -90,9 +93,17 @@ export function mount(root) {
       status.clear();
       out.clear();
       show(shown, false);
-      await preview(code);
+      input.select(); // the next scan replaces it
+      try {
+        await preview(code);
+      } finally {
+        if (asked !== code) setTimeout(() => f.element.requestSubmit());
+      }
     },
   });
+  const input = f.element.querySelector("input");
+  let asked = ""; // the code that was entered last, perhaps while another one was being checked
+  f.element.addEventListener("submit", () => { asked = input.value.trim(); }, { capture: true });
   const scanner = camera((code) => {
     f.write([["code", code]]);
     f.element.requestSubmit();
@@ -100,7 +111,14 @@ export function mount(root) {
   show(shown, false);
   const counter = section(t("redeem.title"), f.element, scanner.element, out.element, status.element, shown);
   attr(counter, "data-counter", true);
-  attr(f.element.querySelector("input"), "data-first", true); // for hand scanners
+  attr(input, "data-first", true); // for hand scanners
+  // A hand scanner types where the focus is. Its Enter would press the button for the code before.
+  counter.addEventListener("keydown", (event) => {
+    const types = event.key.length === 1 && event.key !== " " && !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (!types || event.target.matches("input")) return;
+    input.focus();
+    input.select();
+  });
   root.replaceChildren(head(t("redeem.page")), counter);
   focusPage();
   return scanner.end;
