@@ -323,7 +323,8 @@ func reloadDuringPurchase(t *testing.T, p *rig.Shop, visit func(string) *visitor
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 }
 
-// codeBeforeReload: a code that was sent before a reload can still be entered. Fields take all of what is pasted into them.
+// codeBeforeReload: a number that was mistyped can be corrected at once, although a code was sent to it. A code that was sent
+// before a reload can still be entered. Fields take all of what is pasted into them.
 // Source: woocommerce/woocommerce#58000, hitobito/hitobito#2874.
 func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	phone := rig.NewPhone()
@@ -331,9 +332,15 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
-	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	codeShown := `document.querySelector("dialog[open] input[name=code]").checkVisibility()`
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), rig.NewPhone()))
 	v.click(`dialog[open] button[type=submit]`)
-	v.until(`document.querySelector("dialog[open] input[name=code]")?.value`)
+	v.until(codeShown)
+	v.run(`document.querySelector("dialog[open] input[name=phone]").value = ""`)
+	v.do(chromedp.SendKeys(chromedp.CSS(`dialog[open] input[name=phone]`), phone))
+	v.until("!" + codeShown)
+	v.click(`dialog[open] button[type=submit]`)
+	v.until(codeShown)
 	code := evaluate[string](v.tab, `document.querySelector("dialog[open] input[name=code]").value`)
 	p.LoginToken(t, phone) // another client has a newer code sent
 
@@ -346,11 +353,11 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.insert("\u202d" + phone[:3] + " " + phone[3:7] + " " + phone[7:] + "\u202c")
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "Too many codes for this number. You can request the next one at ")
-	require.False(t, evaluate[bool](v.tab, `document.querySelector("dialog[open] input[name=code]").checkVisibility()`))
+	require.False(t, evaluate[bool](v.tab, codeShown))
 	v.run(`window.wait = "50"`)
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "A code was sent to this number moments ago.")
-	v.until(`document.querySelector("dialog[open] input[name=code]").checkVisibility()`)
+	v.until(codeShown)
 	v.click(`dialog[open] input[name=code]`)
 	v.insert(code[:3] + " " + code[3:])
 	v.click(`dialog[open] button[type=submit]`)

@@ -107,38 +107,39 @@ demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===0
 quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}function openDialog(again){
 return new Promise(resolve=>{const ids3={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("co\
 de"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h("input",{id:ids3.phone,
-type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids3.format} ${ids3.error}`});
-const code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"numeric","aria-descri\
-bedby":`${ids3.note} ${ids3.error}`});const totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"one-time-\
-code",inputmode:"numeric","aria-describedby":`${ids3.totpNote} ${ids3.error}`});const note=h("p",{id:ids3.note,class:"no\
-te"});const error=h("p",{id:ids3.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"link",
-onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submit",class:"\
-primary"});const second2=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);const third=h(
-"div",{class:"field"},h("label",{for:ids3.totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.tot\
-pNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids3.title},t(
-"login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"field"},h("la\
-bel",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second2,third,
-error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
-const dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},form2);let sent=false;let loginID;let needsTOTP=false;
-let done=false;let working=false;let ticking=0;function render3(){show(second2,sent);show(third,needsTOTP);text(submit,working?
-t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.
-code==="totp_required"){if(needsTOTP)text(error,t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();
-return}if(problem.code==="rate_limited"&&!sent){text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,
-now())}):t("login.sentBefore"));return}const wrongCode=problem.code==="unauthenticated";text(error,wrongCode?t("login.wr\
-ong"):problem.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem))}async function work(what){if(working)
-return;working=true;text(error,"");render3();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limit\
-ed"&&!quota(problem))sent=true;if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){
-const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"\
-aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=
-0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const answer=await session.sendCode(
-phone.value.trim());sent=true;loginID=answer.login_id;render3();text(note,answer.demo?t("login.demo",{code:answer.demo}):
-t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){
-await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.close()}const send2=()=>work(
-sendCode);function enterAs(number2){if(working)return;phone.value=number2;code.value="";sent=false;work(async()=>{await sendCode();
-await enter()})}function next(event){event.preventDefault();if(!sent){if(phone.value.trim()===""){text(error,t("login.ba\
-dphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.remove();if(document.
-activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.lastPhone();render3();document.body.
-append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids3.format} ${ids3.error}`,
+oninput:()=>render3()});const code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"\
+numeric","aria-describedby":`${ids3.note} ${ids3.error}`});const totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"\
+one-time-code",inputmode:"numeric","aria-describedby":`${ids3.totpNote} ${ids3.error}`});const note=h("p",{id:ids3.note,
+class:"note"});const error=h("p",{id:ids3.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"\
+link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submi\
+t",class:"primary"});const second2=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);
+const third=h("div",{class:"field"},h("label",{for:ids3.totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},
+t("login.totpNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids3.
+title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"fiel\
+d"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second2,
+third,error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
+const dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},form2);let sentTo="";let loginID;let needsTOTP=false;
+let done=false;let working=false;let ticking=0;const sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render3(){
+show(second2,sent());show(third,sent()&&needsTOTP);text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
+d"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code==="totp_required"){if(needsTOTP)text(error,
+t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();return}if(problem.code==="rate_limited"&&!sent()){
+text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,now())}):t("login.sentBefore"));return}const wrongCode=problem.
+code==="unauthenticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent()?t("login.badpho\
+ne"):explain(problem))}async function work(what){if(working)return;working=true;text(error,"");render3();try{await what()}catch(problem){
+fail(problem);if(problem.code==="rate_limited"&&!quota(problem))sentTo=phone.value.trim();if(problem.retryAfter>0)countDown(
+problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){const until=performance.now()+ms;clearInterval(
+ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("lo\
+gin.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(
+tick,1e3);tick()}async function sendCode(){const number2=phone.value.trim();const answer=await session.sendCode(number2);
+sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value="";render3();if(!sent())return;text(note,answer.demo?t(
+"login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}
+async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.
+close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;sentTo="";work(async()=>{
+await sendCode();await enter()})}function next(event){event.preventDefault();if(!sent()){if(phone.value.trim()===""){text(
+error,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.
+remove();if(document.activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.lastPhone();render3();
+document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url=>url.pathname+url.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home==="/\

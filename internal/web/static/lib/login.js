@@ -37,7 +37,7 @@ function openDialog(again) {
     const ids = { title: newID("login"), phone: newID("phone"), format: newID("format"), code: newID("code"), note: newID("note"), error: newID("error"), totp: newID("totp"), totpNote: newID("note") };
     const phone = h("input", {
       id: ids.phone, type: "tel", name: "phone", autocomplete: "tel", inputmode: "tel", required: true,
-      "aria-describedby": `${ids.format} ${ids.error}`,
+      "aria-describedby": `${ids.format} ${ids.error}`, oninput: () => render(),
     });
     const code = h("input", {
       id: ids.code, type: "text", name: "code", autocomplete: "one-time-code", inputmode: "numeric",
@@ -65,17 +65,20 @@ function openDialog(again) {
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("cancel")), submit));
     const dialog = h("dialog", { "aria-labelledby": ids.title, class: "sheet", onclose: closed }, form);
-    let sent = false;
+    let sentTo = ""; // the number that has a code
     let loginID; // of the last code that this dialog had sent
     let needsTOTP = false;
     let done = false;
     let working = false;
     let ticking = 0;
 
+    // sent reports whether the number has a code, which that of a number before is not.
+    const sent = () => sentTo !== "" && sentTo === phone.value.trim();
+
     function render() {
-      show(second, sent);
-      show(third, needsTOTP);
-      text(submit, working ? t("working") : sent ? t("login.enter") : t("login.send"));
+      show(second, sent());
+      show(third, sent() && needsTOTP);
+      text(submit, working ? t("working") : sent() ? t("login.enter") : t("login.send"));
       attr(submit, "aria-disabled", working);
     }
 
@@ -88,12 +91,12 @@ function openDialog(again) {
         totp.focus();
         return;
       }
-      if (problem.code === "rate_limited" && !sent) {
+      if (problem.code === "rate_limited" && !sent()) {
         text(error, quota(problem) ? t("login.quota", { at: hour(now() + problem.retryAfter, now()) }) : t("login.sentBefore"));
         return;
       }
       const wrongCode = problem.code === "unauthenticated";
-      text(error, wrongCode ? t("login.wrong") : problem.code === "invalid_request" && !sent ? t("login.badphone") : explain(problem));
+      text(error, wrongCode ? t("login.wrong") : problem.code === "invalid_request" && !sent() ? t("login.badphone") : explain(problem));
     }
 
     async function work(what) {
@@ -105,7 +108,7 @@ function openDialog(again) {
         await what();
       } catch (problem) {
         fail(problem);
-        if (problem.code === "rate_limited" && !quota(problem)) sent = true; // a code sent before a reload is still valid
+        if (problem.code === "rate_limited" && !quota(problem)) sentTo = phone.value.trim(); // a code sent before a reload is still valid
         if (problem.retryAfter > 0) countDown(problem.retryAfter);
       } finally {
         working = false;
@@ -128,12 +131,16 @@ function openDialog(again) {
     }
 
     async function sendCode() {
-      const answer = await session.sendCode(phone.value.trim());
-      sent = true;
+      const number = phone.value.trim();
+      const answer = await session.sendCode(number);
+      sentTo = number;
       loginID = answer.login_id;
+      needsTOTP = false;
+      totp.value = "";
       render();
+      if (!sent()) return; // another number has been entered meanwhile
       text(note, answer.demo ? t("login.demo", { code: answer.demo }) : t("login.sent"));
-      if (answer.demo) code.value = answer.demo;
+      code.value = answer.demo;
       countDown(answer.resend_after * 1000);
       code.focus();
     }
@@ -150,8 +157,7 @@ function openDialog(again) {
     function enterAs(number) {
       if (working) return;
       phone.value = number;
-      code.value = "";
-      sent = false;
+      sentTo = "";
       work(async () => {
         await sendCode();
         await enter();
@@ -160,7 +166,7 @@ function openDialog(again) {
 
     function next(event) {
       event.preventDefault();
-      if (!sent) {
+      if (!sent()) {
         if (phone.value.trim() === "") {
           text(error, t("login.badphone"));
           phone.focus();

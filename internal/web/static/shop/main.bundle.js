@@ -111,37 +111,39 @@ class:"quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`),"
 function openDialog(again){return new Promise(resolve=>{const ids2={title:newID("login"),phone:newID("phone"),format:newID(
 "format"),code:newID("code"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h(
 "input",{id:ids2.phone,type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids2.
-format} ${ids2.error}`});const code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"\
-numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"\
-one-time-code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});const note=h("p",{id:ids2.note,
-class:"note"});const error2=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"\
-link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submi\
-t",class:"primary"});const second2=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend);
-const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},
-t("login.totpNote")));const demo=demoAccounts(enterAs);const form=h("form",{onsubmit:next2,novalidate:true},h("h2",{id:ids2.
-title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"fiel\
-d"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.format")),demo),second2,
-third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),
-submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},form);let sent=false;let loginID;
-let needsTOTP=false;let done2=false;let working=false;let ticking=0;function render2(){show(second2,sent);show(third,needsTOTP);
-text(submit,working?t("working"):sent?t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail2(problem2){
-if(problem2.code==="totp_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";
-totp.focus();return}if(problem2.code==="rate_limited"&&!sent){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+
-problem2.retryAfter,now())}):t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,
-wrongCode?t("login.wrong"):problem2.code==="invalid_request"&&!sent?t("login.badphone"):explain(problem2))}async function work(what){
-if(working)return;working=true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code===
-"rate_limited"&&!quota(problem2))sent=true;if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;
-render2()}}function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-
-performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/
-1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){
-const answer=await session.sendCode(phone.value.trim());sent=true;loginID=answer.login_id;render2();text(note,answer.demo?
-t("login.demo",{code:answer.demo}):t("login.sent"));if(answer.demo)code.value=answer.demo;countDown(answer.resend_after*
-1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());
-done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;
-code.value="";sent=false;work(async()=>{await sendCode();await enter()})}function next2(event){event.preventDefault();if(!sent){
-if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed2(){
-clearInterval(ticking);dialog.remove();if(document.activeElement===document.body)focusPage();resolve(done2)}if(again)phone.
-value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+format} ${ids2.error}`,oninput:()=>render2()});const code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"\
+one-time-code",inputmode:"numeric","aria-describedby":`${ids2.note} ${ids2.error}`});const totp=h("input",{id:ids2.totp,
+type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids2.totpNote} ${ids2.error}`});
+const note=h("p",{id:ids2.note,class:"note"});const error2=h("p",{id:ids2.error,class:"error",role:"alert"});const resend=h(
+"button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h(
+"button",{type:"submit",class:"primary"});const second2=h("div",{class:"field"},h("label",{for:ids2.code},t("login.code")),
+code,note,resend);const third=h("div",{class:"field"},h("label",{for:ids2.totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,
+class:"note"},t("login.totpNote")));const demo=demoAccounts(enterAs);const form=h("form",{onsubmit:next2,novalidate:true},
+h("h2",{id:ids2.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("d\
+iv",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,class:"note"},t("login.form\
+at")),demo),second2,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},
+t("cancel")),submit));const dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},form);let sentTo="";
+let loginID;let needsTOTP=false;let done2=false;let working=false;let ticking=0;const sent=()=>sentTo!==""&&sentTo===phone.
+value.trim();function render2(){show(second2,sent());show(third,sent()&&needsTOTP);text(submit,working?t("working"):sent()?
+t("login.enter"):t("login.send"));attr(submit,"aria-disabled",working)}function fail2(problem2){if(problem2.code==="totp\
+_required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render2();totp.value="";totp.focus();return}if(problem2.
+code==="rate_limited"&&!sent()){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+problem2.retryAfter,now())}):
+t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,wrongCode?t("login.wrong"):problem2.
+code==="invalid_request"&&!sent()?t("login.badphone"):explain(problem2))}async function work(what){if(working)return;working=
+true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code==="rate_limited"&&!quota(
+problem2))sentTo=phone.value.trim();if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;render2()}}
+function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.
+now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t(
+"login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const number2=phone.
+value.trim();const answer=await session.sendCode(number2);sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value=
+"";render2();if(!sent())return;text(note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.
+demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.
+value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){
+if(working)return;phone.value=number2;sentTo="";work(async()=>{await sendCode();await enter()})}function next2(event){event.
+preventDefault();if(!sent()){if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();return}
+work(enter)}function closed2(){clearInterval(ticking);dialog.remove();if(document.activeElement===document.body)focusPage();
+resolve(done2)}if(again)phone.value=session.lastPhone();render2();document.body.append(dialog);dialog.showModal();phone.
+focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path2=>pages.find(p2=>p2.path.test(path2));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url2=>url2.pathname+url2.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home===
