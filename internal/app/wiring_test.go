@@ -109,8 +109,7 @@ func TestSolutionIsUsedUpOnce(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		a, b := usedSolutions{rdb}, usedSolutions{rdb}
 		useUp := func(u usedSolutions, id string) bool {
-			first := env.Must(u.UseUp(t.Context(), id, 3*time.Minute))(t)
-			return first
+			return env.Must(u.UseUp(t.Context(), id, 3*time.Minute))(t)
 		}
 		require.True(t, useUp(a, "1"))
 		require.False(t, useUp(b, "1"))

@@ -44,8 +44,7 @@ func (s *userStore) UserByPhone(_ context.Context, phone string) (domain.User, e
 }
 
 func (c *codes) identify(from Asker, phone string) asker {
-	a := env.Must(c.service.identify(c.t.Context(), from, phone))(c.t)
-	return a
+	return env.Must(c.service.identify(c.t.Context(), from, phone))(c.t)
 }
 
 func (c *codes) send(country, address string, known bool) bool {
@@ -181,8 +180,7 @@ func TestProofsCostFewReads(t *testing.T) {
 
 func numbers(t *testing.T, countries ...string) *Phones {
 	t.Helper()
-	n := env.Must(NewPhones(countries))(t)
-	return n
+	return env.Must(NewPhones(countries))(t)
 }
 
 // Every way to write a number leads to one account.

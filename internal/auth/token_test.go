@@ -35,8 +35,7 @@ func tokensAt(t *testing.T, clock *time.Time, secrets ...string) *Tokens {
 	if len(secrets) > 0 {
 		keys = domain.ParseKeyring(strings.Join(secrets, ","))
 	}
-	tokens := env.Must(NewTokens(keys, func() time.Time { return *clock }))(t)
-	return tokens
+	return env.Must(NewTokens(keys, func() time.Time { return *clock }))(t)
 }
 
 var (
@@ -109,8 +108,7 @@ func TestCachedTokenStillExpires(t *testing.T) {
 func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
 	sign := func(ahead time.Duration) string {
 		clock := testNow.Add(ahead)
-		token := env.Must(tokensAt(t, &clock).Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t)
-		return token
+		return env.Must(tokensAt(t, &clock).Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t)
 	}
 	tokens := tokensAt(t, &testNow)
 	env.Must(tokens.Verify(sign(maxSkew)))(t)
@@ -203,8 +201,7 @@ func TestTokenWithoutKeyID(t *testing.T) {
 		if kid != nil {
 			token.Header["kid"] = kid
 		}
-		text := env.Must(token.SignedString([]byte(secret)))(t)
-		return text
+		return env.Must(token.SignedString([]byte(secret)))(t)
 	}
 	for _, secret := range []string{newSecret, oldSecret} {
 		env.Must(tokens.Verify(sign(secret, nil)))(t)
@@ -226,8 +223,7 @@ func TestSecondFactorCheck(t *testing.T) {
 	now := time.Date(2026, 11, 11, 12, 0, 10, 0, time.UTC)
 	current := now.Unix() / 30
 	at := func(step int64) string {
-		code := env.Must(totp.GenerateCode(key.Secret(), time.Unix(step*30, 0)))(t)
-		return code
+		return env.Must(totp.GenerateCode(key.Secret(), time.Unix(step*30, 0)))(t)
 	}
 	for _, c := range []struct {
 		name, password string

@@ -276,9 +276,7 @@ func (e *environment) enroll(phone string, role domain.Role) app {
 // password returns the password that the app shows after the given number of steps of 30 s.
 func (a app) password(steps int) string {
 	a.e.t.Helper()
-	code, err := totp.GenerateCode(a.key.Secret(), a.e.clock.now().Add(time.Duration(steps)*30*time.Second))
-	require.NoError(a.e.t, err)
-	return code
+	return env.Must(totp.GenerateCode(a.key.Secret(), a.e.clock.now().Add(time.Duration(steps)*30*time.Second)))(a.e.t)
 }
 
 // tryTOTP logs in with the last login code and a second factor.

@@ -508,8 +508,7 @@ func sign(t testing.TB, method jwt.SigningMethod, key any, claims jwt.Claims, he
 	for _, header := range headers {
 		maps.Copy(token.Header, header)
 	}
-	text := env.Must(token.SignedString(key))(t)
-	return text
+	return env.Must(token.SignedString(key))(t)
 }
 
 // TestInvalidTokens: TestDocumentListsReturnedCodes has the routes.

@@ -290,8 +290,7 @@ func decode[T any](a answer) T {
 
 func mustID(t testing.TB, id string) int64 {
 	t.Helper()
-	n := env.Must(strconv.ParseInt(id, 10, 64))(t)
-	return n
+	return env.Must(strconv.ParseInt(id, 10, 64))(t)
 }
 
 // The fields of bodies that tests use. The complete bodies are validated against the document.

@@ -19,6 +19,7 @@ import (
 	"seckill/internal/handler"
 	"seckill/internal/kit/picture"
 	"seckill/internal/service"
+	"seckill/test/env"
 )
 
 // TestHmdpVisit follows a visitor from the login to the logout.
@@ -439,10 +440,9 @@ func (e *environment) shops(n int) {
 		one.Y += 0.001
 		shops = append(shops, one)
 	}
-	seeded, err := e.store.SeedDemo(e.t.Context(), func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
+	seeded := env.Must(e.store.SeedDemo(e.t.Context(), func() ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 		return shops, nil, nil, nil
-	})
-	require.NoError(e.t, err)
+	}))(e.t)
 	require.True(e.t, seeded)
 }
 
@@ -451,9 +451,7 @@ func number(t *testing.T, v any) float64 {
 	t.Helper()
 	n, ok := v.(json.Number)
 	require.True(t, ok, "%v is not a number", v)
-	f, err := n.Float64()
-	require.NoError(t, err)
-	return f
+	return env.Must(n.Float64())(t)
 }
 
 func TestHmdpShop(t *testing.T) {
@@ -586,8 +584,7 @@ func TestHmdpTimesOfSummerTime(t *testing.T) {
 			"2026-04-23T23:59": "2026-04-23T21:59:00Z", "2026-04-24T00:00": "", "2026-10-29T23:30": "2026-10-29T20:30:00Z",
 		},
 	} {
-		zone, err := time.LoadLocation(name)
-		require.NoError(t, err)
+		zone := env.Must(time.LoadLocation(name))(t)
 		e := newEnv(t, configured(func(c *handler.Config) { c.Zone = zone }))
 		p, body := e.pageOf(adminPhone), e.courseVoucher()
 		body["endTime"] = "2026-12-01T00:00:00"

@@ -70,8 +70,7 @@ func (e *environment) overdue(o orderView) {
 func (e *environment) close() int {
 	e.t.Helper()
 	closer := &service.Closer{Store: e.store, Returns: e.returns}
-	n := env.Must(closer.CloseDue(e.t.Context()))(e.t)
-	return n
+	return env.Must(closer.CloseDue(e.t.Context()))(e.t)
 }
 
 // attempt is an action on an order. do checks that the action is refused unless it is allowed.

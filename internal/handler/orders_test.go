@@ -132,10 +132,9 @@ func (e *environment) letExpire(o orderView) {
 	e.t.Helper()
 	id := mustID(e.t, o.ID)
 	stored := env.Must(e.store.Order(e.t.Context(), 0, id))(e.t)
-	closed, err := e.store.MoveOrder(e.t.Context(), domain.OrderMove{
+	closed := env.Must(e.store.MoveOrder(e.t.Context(), domain.OrderMove{
 		Move: domain.MoveExpire, OrderID: id, By: domain.Actor{Kind: domain.ActorSystem}, At: stored.ExpiresAt,
-	})
-	require.NoError(e.t, err)
+	}))(e.t)
 	e.returns.Release(e.t.Context(), closed)
 	env.Must(e.returns.Sales.Fresh(e.t.Context(), closed.VoucherID))(e.t)
 }

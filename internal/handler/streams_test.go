@@ -284,8 +284,7 @@ func (r *streamRig) tokenFor(session string, ttl time.Duration) string {
 	r.t.Helper()
 	tokens := env.Must(auth.NewTokens(domain.NewKeyring(secret), r.one.clock.now))(r.t)
 	id := mustID(r.t, r.userID)
-	token := env.Must(tokens.Access(auth.Identity{UserID: id, SessionID: session, Role: domain.RoleAdmin}, ttl))(r.t)
-	return token
+	return env.Must(tokens.Access(auth.Identity{UserID: id, SessionID: session, Role: domain.RoleAdmin}, ttl))(r.t)
 }
 
 // shake gives all streams of a server a reason for an event. The order is paid by another session.

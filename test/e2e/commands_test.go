@@ -63,12 +63,10 @@ func TestDefaultStartSeedsDemoOnce(t *testing.T) {
 	require.Equal(t, order.ID, again.Body["order_id"])
 	s.Verify(t) // while the server is running
 
-	files, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	files := env.Must(os.ReadDir(dir))(t)
 	require.NotEmpty(t, files)
 	for _, f := range files {
-		info, err := f.Info()
-		require.NoError(t, err)
+		info := env.Must(f.Info())(t)
 		require.Zero(t, info.Mode().Perm()&0o077, "%s is %s", f.Name(), info.Mode())
 	}
 }
@@ -251,8 +249,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, app.SecretFile), []byte(strings.Repeat("x", 40)), 0o600))
 			elsewhere := &rig.Stack{Env: []string{"SECKILL_DATA_DIR=" + dir, "SECKILL_DEMO=" + demo, "SECKILL_ADMIN_PHONES=" + app.DemoAdmin}}
 			elsewhere.Exits(t, 0, "rush", "--url", p.URL, "--buyers", "3", "--stock", "2") // its buyers logged in instead
-			files, err := os.ReadDir(dir)
-			require.NoError(t, err)
+			files := env.Must(os.ReadDir(dir))(t)
 			require.Len(t, files, 1, "the directory contains only the secret: %v", files)
 		})
 	}
@@ -348,8 +345,7 @@ func readTerminalQR(t *testing.T, out string) string {
 			}
 		}
 	}
-	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
-	require.NoError(t, err)
+	bitmap := env.Must(gozxing.NewBinaryBitmapFromImage(picture))(t)
 	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	require.NoError(t, err)
 	return found.GetText()
@@ -483,8 +479,7 @@ func sellersStack(t *testing.T, kind env.Kind) (*rig.Stack, *mysql.Config) {
 	t.Helper()
 	env.Full(t)
 	db, rds := kind.Start(t), env.StartRedis(t, "--appendonly", "yes")
-	dsn, err := mysql.ParseDSN(db.DSN(t))
-	require.NoError(t, err)
+	dsn := env.Must(mysql.ParseDSN(db.DSN(t)))(t)
 	s := &rig.Stack{Kind: db.Kind, Database: db, Redis: rds, Env: []string{"SECKILL_MYSQL_DSN=" + dsn.FormatDSN()}}
 	s.Exec(t, "CREATE USER seller@'127.0.0.1' IDENTIFIED BY 'hunter2hunter2'")
 	s.Exec(t, "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX ON `"+dsn.DBName+"`.* TO seller@'127.0.0.1'")

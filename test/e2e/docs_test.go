@@ -199,8 +199,7 @@ func (h *httpRun) confirmed(r *httpRequest, queued rig.Answer) (a rig.Answer) {
 // TestAPIFile sends every request of docs/api.http from top to bottom in every lane. Every route occurs in the file.
 func TestAPIFile(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(apiFile)
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile(apiFile))(t)
 	f := parseHTTP(t, string(text))
 	require.Greater(t, len(f.requests), 40)
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
@@ -247,8 +246,7 @@ func routesOf(t *testing.T, p *rig.Server) []*regexp.Regexp {
 		}
 	}
 
-	table, err := os.ReadFile("../../docs/hmdp.md")
-	require.NoError(t, err)
+	table := env.Must(os.ReadFile("../../docs/hmdp.md"))(t)
 	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
 		names = append(names, m[1])
 	}
@@ -273,8 +271,7 @@ func TestTour(t *testing.T) {
 	for _, name := range []string{"tour.md", "tour.zh-CN.md"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile("../../docs/" + name)
-			require.NoError(t, err)
+			text := env.Must(os.ReadFile("../../docs/" + name))(t)
 			addr := rig.FreeAddr(t)
 			blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(string(text), "127.0.0.1:8080", addr), -1)
 			require.Len(t, blocks, 7)
@@ -297,8 +294,7 @@ func TestTour(t *testing.T) {
 			for _, b := range blocks[1:] {
 				fmt.Fprintf(&script, "%s\necho '%s'\n", b[1], endOfBlock)
 			}
-			out, err := dir.shell(addr, script.String()).CombinedOutput()
-			require.NoError(t, err)
+			out := env.Must(dir.shell(addr, script.String()).CombinedOutput())(t)
 			printed := strings.Split(string(out), endOfBlock+"\n")
 			require.Len(t, printed, len(blocks), string(out))
 			for i, b := range blocks[1:] {
@@ -335,8 +331,7 @@ type tourFolder struct {
 // newTourFolder returns an empty folder with a go command that builds the program without compiling it.
 func newTourFolder(t *testing.T) tourFolder {
 	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := env.Must(os.Executable())(t)
 	dir := tourFolder{path: t.TempDir(), exe: exe}
 	const builder = "#!/bin/sh\n" + `[ "$*" = "build -tags nomsgpack -o seckill ./cmd/seckill" ] && ln -s "$SECKILL_EXE" seckill` + "\n"
 	require.NoError(t, os.Mkdir(filepath.Join(dir.path, "bin"), 0o755))                            //nolint:gosec // only this test uses it

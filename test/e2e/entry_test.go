@@ -19,6 +19,7 @@ import (
 	"seckill/internal/repo"
 	"seckill/internal/sale/entry"
 	"seckill/test/e2e/rig"
+	"seckill/test/env"
 )
 
 // TestPasses checks that a sale in mode pass sells only to buyers with a pass, on every server, and that
@@ -168,9 +169,7 @@ func tryEntry(ctx context.Context, p *rig.Server, method, token, sale, ticket st
 // mustEntry is tryEntry for a request that must be answered.
 func mustEntry(t *testing.T, p *rig.Server, method, token, sale, ticket string) entryAnswer {
 	t.Helper()
-	a, err := tryEntry(t.Context(), p, method, token, sale, ticket)
-	require.NoError(t, err)
-	return a
+	return env.Must(tryEntry(t.Context(), p, method, token, sale, ticket))(t)
 }
 
 // Busy reports whether the answer is 503.
@@ -305,8 +304,7 @@ func roomLogOf(t *testing.T, s *rig.Stack, sale string) *roomLog {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 
-	id, err := strconv.ParseInt(sale, 10, 64)
-	require.NoError(t, err)
+	id := env.Must(strconv.ParseInt(sale, 10, 64))(t)
 
 	return &roomLog{store, id}
 }

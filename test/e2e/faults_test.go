@@ -103,8 +103,7 @@ func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 		p := s.Serve(t)
 		p.MayRefuse() // while the dependency is frozen
 		sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
-		_, err := p.Voucher(t.Context(), sale)
-		require.NoError(t, err)
+		env.Must(p.Voucher(t.Context(), sale))(t)
 		require.NoError(t, pick(s).Pause())
 		start := time.Now()
 		p.RequireUnavailable(t, tokens[0], sale)
@@ -156,8 +155,7 @@ func TestDatabaseOutOfConnectionsInMidRush(t *testing.T) {
 // takeConnections opens connections until the database has none left, and returns what closes them.
 func takeConnections(t *testing.T, s *rig.Stack) (release func()) {
 	t.Helper()
-	db, err := sql.Open("mysql", s.Setting("SECKILL_MYSQL_DSN"))
-	require.NoError(t, err)
+	db := env.Must(sql.Open("mysql", s.Setting("SECKILL_MYSQL_DSN")))(t)
 	t.Cleanup(func() { _ = db.Close() })
 
 	var held []*sql.Conn
@@ -234,8 +232,7 @@ func ordersBetween(t *testing.T, p *rig.Server, sale string, from, to time.Time)
 		page := p.Must(t, rig.Get("/admin/orders?"+query.Encode(), admin))
 		for _, item := range page["items"].([]any) {
 			o := item.(map[string]any)
-			created, err := time.Parse(time.RFC3339, o["created_at"].(string))
-			require.NoError(t, err)
+			created := env.Must(time.Parse(time.RFC3339, o["created_at"].(string)))(t)
 			require.False(t, created.Before(from) || !created.Before(to), "%s was created at %s", o["id"], created)
 			ids = append(ids, o["id"].(string))
 		}

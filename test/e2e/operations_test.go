@@ -126,8 +126,7 @@ func restoreDatabaseAlone(t *testing.T, o *operator, shop *backedUpShop) {
 func newMachine(t *testing.T, kind env.Kind) *rig.Stack {
 	t.Helper()
 	db := kind.Start(t, "--log-bin", "--sync-binlog=1")
-	dsn, err := db.CreateDatabase(t.Context(), "seckill")
-	require.NoError(t, err)
+	dsn := env.Must(db.CreateDatabase(t.Context(), "seckill"))(t)
 	rds := env.StartRedis(t, "--appendonly", "yes")
 
 	return &rig.Stack{
@@ -185,8 +184,7 @@ func newOperator(t *testing.T) *operator {
 	t.Cleanup(listener.Close)
 	o.control = listener.URL
 
-	exe, err := os.Executable()
-	require.NoError(t, err)
+	exe := env.Must(os.Executable())(t)
 	for _, dir := range []string{"bin", "etc/seckill", "var/lib"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(o.root, dir), 0o700))
 	}
@@ -199,8 +197,7 @@ func newOperator(t *testing.T) *operator {
 // commandsOnMySQL reads the table that has the commands for MySQL.
 func commandsOnMySQL(t *testing.T) *strings.Replacer {
 	t.Helper()
-	page, err := os.ReadFile(operationsPage)
-	require.NoError(t, err)
+	page := env.Must(os.ReadFile(operationsPage))(t)
 
 	_, table, found := strings.Cut(string(page), "| on MariaDB | on MySQL |\n")
 	require.True(t, found)
@@ -217,8 +214,7 @@ func commandsOnMySQL(t *testing.T) *strings.Replacer {
 // different databases are those of "heading: database".
 func commandsOf(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile(path))(t)
 
 	commands := map[string]string{}
 	part := regexp.MustCompile("(?m)^#+ (.+)$|^(MariaDB and MySQL|SQLite):$|^```sh\n((?s:.*?))^```$")
@@ -257,14 +253,12 @@ func (o *operator) moveTo(t *testing.T, s *rig.Stack) {
 		return
 	}
 
-	dsn, err := mysql.ParseDSN(s.Setting("SECKILL_MYSQL_DSN"))
-	require.NoError(t, err)
+	dsn := env.Must(mysql.ParseDSN(s.Setting("SECKILL_MYSQL_DSN")))(t)
 	host, port, _ := strings.Cut(dsn.Addr, ":")
 	client := fmt.Sprintf("[client]\nhost=%s\nport=%s\nuser=%s\n", host, port, dsn.User)
 	require.NoError(t, os.WriteFile(o.path("/.my.cnf"), []byte(client), 0o600))
 
-	dir, err := s.Redis.Client(t).ConfigGet(t.Context(), "dir").Result()
-	require.NoError(t, err)
+	dir := env.Must(s.Redis.Client(t).ConfigGet(t.Context(), "dir").Result())(t)
 	_ = os.Remove(o.path("/var/lib/redis"))
 	require.NoError(t, os.Symlink(dir["dir"], o.path("/var/lib/redis")))
 }
@@ -438,9 +432,7 @@ func refreshToken(login map[string]any) string {
 
 func number(t *testing.T, id string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(id, 10, 64)
-	require.NoError(t, err)
-	return n
+	return env.Must(strconv.ParseInt(id, 10, 64))(t)
 }
 
 // TestReadmeDeployment runs the commands of the section on deployment of both READMEs. It ends with an admin who publishes.
@@ -474,8 +466,7 @@ func TestReadmeDeployment(t *testing.T) {
 			deployed.Env = regexp.MustCompile(`(?m)^SECKILL_\w+=.*$`).FindAllString(printed, -1)
 			p := deployed.Spawn(t, "")
 			admin, _ := codes.LoginWith(t, p, phone, printed)["access_token"].(string)
-			_, err := p.CreateSale(t.Context(), admin, "Rush", 1)
-			require.NoError(t, err)
+			env.Must(p.CreateSale(t.Context(), admin, "Rush", 1))(t)
 		})
 	}
 }

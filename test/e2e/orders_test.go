@@ -78,8 +78,7 @@ func startProvider(t *testing.T, shop string) (url string) {
 func checkOut(t *testing.T, page, order string) {
 	t.Helper()
 	browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	a, err := rig.SendBy(t.Context(), browser, page, rig.Request{Method: http.MethodPost})
-	require.NoError(t, err)
+	a := env.Must(rig.SendBy(t.Context(), browser, page, rig.Request{Method: http.MethodPost}))(t)
 	require.Equal(t, http.StatusSeeOther, a.Status)
 	require.True(t, strings.HasSuffix(a.Header.Get("Location"), "/orders/"+order))
 }
@@ -202,16 +201,14 @@ func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 	t.Helper()
 	messages := s.Client(t).Subscribe(t.Context(), app.OrdersChannel)
 	t.Cleanup(func() { _ = messages.Close() })
-	_, err := messages.Receive(t.Context())
-	require.NoError(t, err)
+	env.Must(messages.Receive(t.Context()))(t)
 
 	var published []string
 	return func() (order string) {
 		if len(published) == 0 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			m, err := messages.ReceiveMessage(ctx)
-			require.NoError(t, err)
+			m := env.Must(messages.ReceiveMessage(ctx))(t)
 			published = strings.Split(m.Payload, ",")
 		}
 		order, published = published[0], published[1:]

@@ -51,8 +51,7 @@ func newReadinessProxy(t *testing.T, servers []string) (*readinessProxy, string)
 	t.Helper()
 	p := &readinessProxy{ready: make([]atomic.Bool, len(servers))}
 	for _, s := range servers {
-		u, err := url.Parse(s)
-		require.NoError(t, err)
+		u := env.Must(url.Parse(s))(t)
 		p.servers = append(p.servers, u)
 	}
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
@@ -399,8 +398,7 @@ func TestPreviousSchema(t *testing.T) {
 			"UPDATE seckill_vouchers SET initial_stock = initial_stock - 800, stock = stock - 800 WHERE voucher_id = " + previousSale,
 			"UPDATE voucher_orders SET created_at = UTC_TIMESTAMP(3)", // a key ends after domain.KeyLife
 		} {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
+			env.Must(db.ExecContext(t.Context(), statement))(t)
 		}
 	})
 	var previous sync.WaitGroup
@@ -444,8 +442,7 @@ func TestPreviousSchema(t *testing.T) {
 	})
 	s.Verify(t)
 
-	tokens, err := auth.NewTokens(domain.NewKeyring([]byte(rig.TestSecret)), time.Now)
-	require.NoError(t, err)
+	tokens := env.Must(auth.NewTokens(domain.NewKeyring([]byte(rig.TestSecret)), time.Now))(t)
 	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
 	require.NoError(t, err)
 	again := servers[0].Do(t, rig.Purchase(previousSale, token).Keyed(previousKey))
@@ -479,8 +476,7 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 
 		p := s.Serve(t)
 		require.Equal(t, first.Order(), p.Do(t, keyed).Order(), "the key has its order")
-		o, err := p.Order(t.Context(), tokens[1], cancelled)
-		require.NoError(t, err)
+		o := env.Must(p.Order(t.Context(), tokens[1], cancelled))(t)
 		require.Equal(t, "cancelled", o.Status)
 		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 

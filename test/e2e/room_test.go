@@ -74,8 +74,7 @@ func TestRoomTickets(t *testing.T) {
 
 	beginSale(t, a, sale)
 	rig.Eventually(t, "the first buyer is admitted", func() bool {
-		place, err := all[0].Poll(t.Context())
-		require.NoError(t, err)
+		place := env.Must(all[0].Poll(t.Context()))(t)
 		return place.Pass != ""
 	})
 	requireRefused(t, b, "entry_required", all[0].Token, sale, "")

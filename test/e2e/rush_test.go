@@ -325,10 +325,8 @@ func TestSaleWithMillionOrders(t *testing.T) {
 	t.Log("repaired after", time.Since(start))
 
 	rig.RequireSettled(t, s)
-	id, err := strconv.ParseInt(s.Setting("SALE"), 10, 64)
-	require.NoError(t, err)
-	level, err := admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id)
-	require.NoError(t, err)
+	id := env.Must(strconv.ParseInt(s.Setting("SALE"), 10, 64))(t)
+	level := env.Must(admission.New(admission.Config{Redis: rdb}).Level(t.Context(), id))(t)
 	require.EqualValues(t, million+left, level.Stock+level.Held)
 	start = time.Now()
 	s.Verify(t)
@@ -349,8 +347,7 @@ func sellMillion(t *testing.T, s *rig.Stack, sale string) {
 				unusedOrderID, sale, env.Numbers(6)),
 			fmt.Sprintf("UPDATE seckill_vouchers SET stock = stock - %d WHERE voucher_id = %s", million, sale),
 		} {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
+			env.Must(db.ExecContext(t.Context(), statement))(t)
 		}
 	})
 	t.Log("1,000,000 orders written in", time.Since(start))

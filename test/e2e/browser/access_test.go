@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
+	"seckill/test/env"
 )
 
 // languages covers the language of the browser and the choice of another one.
@@ -195,12 +196,17 @@ func (b *tab) legible(t *testing.T, what string) {
 	t.Helper()
 	evaluate[any](b, axe+"; null")
 	for _, scheme := range []string{"dark", "light"} {
-		_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
-		}})
-		require.NoError(t, err)
+		b.prefers(scheme)
 		require.Empty(t, evaluate[[]string](b, violations), "%s, %s", what, scheme)
 	}
+}
+
+// prefers sets the colour scheme of the browser. It also asks for reduced motion.
+func (b *tab) prefers(scheme string) {
+	b.t.Helper()
+	env.Must(chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}))(b.t)
 }
 
 // texts requires the same texts in both languages, and a text for every error code of the API.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -41,8 +40,7 @@ func (b *tab) try(tag, id, body, path string, status int) {
 // insert enters a text as if it were pasted, at once: the page renders anew for every key.
 func (b *tab) insert(text string) {
 	b.t.Helper()
-	_, err := chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: text})
-	require.NoError(b.t, err)
+	env.Must(chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: text}))(b.t)
 }
 
 // TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
@@ -73,23 +71,17 @@ func TestDocs(t *testing.T) {
 
 	// The page follows the language and the theme of the browser, and ignores the URL of another document in its address.
 	// "Authorize" accepts a token that was obtained elsewhere.
-	dark := func(scheme string) {
-		_, err := chromedp.Call(v.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-		})
-		require.NoError(t, err)
-	}
 	v.legible(t, "API")
 	require.Equal(t, 1, evaluate[int](v.tab, `document.querySelectorAll("main:not([role])").length`))
 	require.Equal(t, []string{"API"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("h1")].filter((e) => e.checkVisibility()).map((e) => e.innerText)`))
 	lefts := evaluate[[]float64](v.tab, `[...document.querySelectorAll(".brand, h1, .info p, .opblock-tag, .opblock")].filter((e) => e.checkVisibility())
 		.map((e) => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft))`)
 	require.Equal(t, slices.Min(lefts), slices.Max(lefts), "one left edge")
-	dark("dark")
+	v.prefers("dark")
 	v.goTo("/docs?lang=zh&url=https://example.com/other.json")
 	v.reads("h1", "接口文档")
 	v.until(`document.documentElement.classList.contains("dark-mode") && document.documentElement.lang === "zh-CN"`)
-	dark("light")
+	v.prefers("light")
 	v.until(`!document.documentElement.classList.contains("dark-mode")`)
 	v.click(".auth-wrapper .authorize")
 	v.click("#auth-bearer-value")

@@ -96,8 +96,7 @@ type tab struct {
 func visit(t *testing.T, browser context.Context, url, language string) *visitor {
 	t.Helper()
 	v := &visitor{t: t, browser: browser, url: url, language: language}
-	created, err := chromedp.CallBrowser(browser, target.CreateBrowserContext, target.CreateBrowserContextParams{})
-	require.NoError(t, err)
+	created := env.Must(chromedp.CallBrowser(browser, target.CreateBrowserContext, target.CreateBrowserContextParams{}))(t)
 	v.profile = created.BrowserContextID
 	t.Cleanup(func() {
 		_, err := chromedp.CallBrowser(browser, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: v.profile})
@@ -112,10 +111,9 @@ func visit(t *testing.T, browser context.Context, url, language string) *visitor
 func (v *visitor) newTab() *tab {
 	v.t.Helper()
 	ownWindow := true
-	opened, err := chromedp.CallBrowser(v.browser, target.CreateTarget, target.CreateTargetParams{
+	opened := env.Must(chromedp.CallBrowser(v.browser, target.CreateTarget, target.CreateTargetParams{
 		URL: v.url + "/healthz", BrowserContextID: v.profile, NewWindow: &ownWindow,
-	})
-	require.NoError(v.t, err)
+	}))(v.t)
 	b := &tab{t: v.t, url: v.url}
 	ctx, cancel := chromedp.NewContext(v.browser, chromedp.WithTargetID(opened.TargetID), chromedp.WithListener(b.watch))
 	b.ctx = ctx
@@ -126,8 +124,7 @@ func (v *visitor) newTab() *tab {
 	})
 	v.t.Cleanup(cancel)
 	// Chromium throttles tabs without focus. With the emulation all tabs have it.
-	_, err = chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
-	require.NoError(v.t, err)
+	env.Must(chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))(v.t)
 	version, err := chromedp.CallBrowser(v.browser, cdpbrowser.GetVersion, cdp.Empty{})
 	require.NoError(v.t, err)
 	_, err = chromedp.Call(ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{

@@ -386,10 +386,8 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 // lasts returns how long a sale lasts.
 func lasts(t *testing.T, voucher map[string]any) time.Duration {
 	t.Helper()
-	begin, err := time.Parse(time.RFC3339, voucher["begin_at"].(string))
-	require.NoError(t, err)
-	end, err := time.Parse(time.RFC3339, voucher["end_at"].(string))
-	require.NoError(t, err)
+	begin := env.Must(time.Parse(time.RFC3339, voucher["begin_at"].(string)))(t)
+	end := env.Must(time.Parse(time.RFC3339, voucher["end_at"].(string)))(t)
 	return end.Sub(begin)
 }
 

@@ -23,10 +23,9 @@ import (
 func (b *tab) enter(path, phone string) {
 	b.t.Helper()
 	for _, c := range b.sessionOf(phone) {
-		_, err := chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
+		env.Must(chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
 			Name: c.Name, Value: c.Value, URL: b.url + c.Path, Path: c.Path, HTTPOnly: &c.HttpOnly, SameSite: network.CookieSameSiteStrict,
-		})
-		require.NoError(b.t, err)
+		}))(b.t)
 	}
 	// The pages expect a session, in the first of them only.
 	b.before(`try { if (!sessionStorage.entered) localStorage.setItem("seckill.session", sessionStorage.entered = "1") } catch {}`)
@@ -38,8 +37,7 @@ func (b *tab) enter(path, phone string) {
 func (b *tab) sessionOf(phone string) []*http.Cookie {
 	b.t.Helper()
 	post := func(path string, body map[string]string) http.Header {
-		a, err := rig.Send(b.t.Context(), b.url, rig.Post(path, "", body).With("X-Refresh-Token", "cookie"))
-		require.NoError(b.t, err)
+		a := env.Must(rig.Send(b.t.Context(), b.url, rig.Post(path, "", body).With("X-Refresh-Token", "cookie")))(b.t)
 		require.Equal(b.t, http.StatusOK, a.Status, path)
 		return a.Header
 	}
@@ -247,8 +245,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	assert.EqualValues(t, 990, made["pay_value"])
 	assert.EqualValues(t, 2000, made["actual_value"])
 	for field, want := range map[string]time.Time{"begin_at": begin, "end_at": end} {
-		got, err := time.Parse(time.RFC3339, made[field].(string))
-		require.NoError(t, err)
+		got := env.Must(time.Parse(time.RFC3339, made[field].(string)))(t)
 		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
 	}
 	n := 0
@@ -522,8 +519,7 @@ func rushOutsideDemo(t *testing.T, c *consoleTest) {
 	require.Empty(t, evaluate[[]string](v.tab, unlabelled))
 	v.key("12345\r")
 	v.reads("dialog[open] .error", "The digits are wrong")
-	password, err := totp.GenerateCode(key, time.Now())
-	require.NoError(t, err)
+	password := env.Must(totp.GenerateCode(key, time.Now()))(t)
 	v.key(password + "\r")
 	v.reads("[data-nodemo]", "This server is not in demo mode")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form").length`))

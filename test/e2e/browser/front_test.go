@@ -64,8 +64,7 @@ func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 // startFront starts a front of a server.
 func startFront(t *testing.T, server string) *front {
 	t.Helper()
-	target, err := url.Parse(server)
-	require.NoError(t, err)
+	target := env.Must(url.Parse(server))(t)
 
 	// Cut connections are expected.
 	silent := stdlog.New(io.Discard, "", 0)

@@ -102,8 +102,7 @@ var openShop = sync.OnceValues(func() ([]byte, error) {
 // intercept makes the pages of a tab run interceptFetch and openShop.
 func (b *tab) intercept() {
 	b.t.Helper()
-	script, err := openShop()
-	require.NoError(b.t, err)
+	script := env.Must(openShop())(b.t)
 	b.before(interceptFetch)
 	requests := make(chan *cdpfetch.EventRequestPaused, 8)
 	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
@@ -125,8 +124,8 @@ func (b *tab) intercept() {
 			}
 		}
 	}()
-	_, err = chromedp.Call(b.ctx, cdpfetch.Enable, cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}})
-	require.NoError(b.t, err)
+	bundles := cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}}
+	env.Must(chromedp.Call(b.ctx, cdpfetch.Enable, bundles))(b.t)
 }
 
 // run runs statements in a tab's page; they may use await.

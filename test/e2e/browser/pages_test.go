@@ -80,12 +80,9 @@ func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 func (b *tab) readQR(selector string) string {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
-	shot, err := chromedp.Run(b.ctx, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible))
-	require.NoError(b.t, err)
-	picture, err := png.Decode(bytes.NewReader(shot))
-	require.NoError(b.t, err)
-	bitmap, err := gozxing.NewBinaryBitmapFromImage(picture)
-	require.NoError(b.t, err)
+	shot := env.Must(chromedp.Run(b.ctx, chromedp.Screenshot(chromedp.CSS(selector), chromedp.NodeVisible)))(b.t)
+	picture := env.Must(png.Decode(bytes.NewReader(shot)))(b.t)
+	bitmap := env.Must(gozxing.NewBinaryBitmapFromImage(picture))(b.t)
 	// The picture contains nothing else. Without this hint, gozxing cannot decode one code in a hundred.
 	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
 	require.NoError(b.t, err)

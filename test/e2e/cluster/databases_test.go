@@ -202,11 +202,9 @@ func row(t *testing.T, m *env.Database, query string) map[string]string {
 	t.Helper()
 	byName := map[string]string{}
 	administrator(m).Query(t, func(db *sql.DB) {
-		rows, err := db.QueryContext(t.Context(), query)
-		require.NoError(t, err)
+		rows := env.Must(db.QueryContext(t.Context(), query))(t)
 		defer rows.Close()
-		names, err := rows.Columns()
-		require.NoError(t, err)
+		names := env.Must(rows.Columns())(t)
 		values, into := make([]sql.NullString, len(names)), make([]any, len(names))
 		for i := range values {
 			into[i] = &values[i]

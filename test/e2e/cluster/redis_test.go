@@ -67,12 +67,10 @@ func TestOpenSlot(t *testing.T) {
 	rig.RequireQueued(t, p.Do(t, rig.Purchase(sale, tokens[0])))
 
 	rdb := cluster.Client(t)
-	n, err := strconv.ParseInt(sale, 10, 64)
-	require.NoError(t, err)
+	n := env.Must(strconv.ParseInt(sale, 10, 64))(t)
 	key := (admission.Shard(n) % admission.Shards).Gate(n)
 	slot := rdb.ClusterKeySlot(t.Context(), key).Val()
-	source, err := rdb.MasterForKey(t.Context(), key)
-	require.NoError(t, err)
+	source := env.Must(rdb.MasterForKey(t.Context(), key))(t)
 	var target *redis.Client
 	for _, node := range cluster.Nodes {
 		if node.Addr != source.Options().Addr {
@@ -102,8 +100,7 @@ func TestRedisClusterFailover(t *testing.T) {
 	t.Parallel()
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
 		cluster.AddReplicas(t)
-		master, err := cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02"))
-		require.NoError(t, err)
+		master := env.Must(cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
 		i := 0
 		for cluster.Nodes[i].Addr != master.Options().Addr {
 			i++
@@ -120,8 +117,7 @@ func TestCounterMasterDown(t *testing.T) {
 	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
 		rdb := cluster.Client(t)
 		masterOf := func(key string) string {
-			master, err := rdb.MasterForKey(t.Context(), key)
-			require.NoError(t, err)
+			master := env.Must(rdb.MasterForKey(t.Context(), key))(t)
 			return master.Options().Addr
 		}
 		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
@@ -132,8 +128,7 @@ func TestCounterMasterDown(t *testing.T) {
 		sale := func() string {
 			for {
 				id := p.Sale(t, 100)
-				n, err := strconv.ParseInt(id, 10, 64)
-				require.NoError(t, err)
+				n := env.Must(strconv.ParseInt(id, 10, 64))(t)
 				if masterOf((admission.Shard(n) % admission.Shards).Gate(n)) != node.Addr {
 					return id
 				}
@@ -315,8 +310,7 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/deployment.md")
-	require.NoError(t, err)
+	text := env.Must(os.ReadFile("../../../docs/deployment.md"))(t)
 	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
 	command, _, _ = strings.Cut(command, "```")
@@ -337,8 +331,7 @@ func addUser(t *testing.T, rdb *redis.Client, user string) {
 // requireNothingDenied requires that no command was refused for lack of rights.
 func requireNothingDenied(t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	denied, err := rdb.ACLLog(t.Context(), 100).Result()
-	require.NoError(t, err)
+	denied := env.Must(rdb.ACLLog(t.Context(), 100).Result())(t)
 	for _, d := range denied {
 		require.Equal(t, "auth", d.Reason, "%+v", d) // a wrong password
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 // Request is a request to a server. Its path begins with /api/v1 if Get, Post or Patch made it.
@@ -193,9 +195,7 @@ func (p *Server) Try(ctx context.Context, r Request) (Answer, error) {
 // Once sends a request once, which must be answered.
 func (p *Server) Once(t *testing.T, r Request) Answer {
 	t.Helper()
-	a, err := p.Send(context.WithoutCancel(t.Context()), r)
-	require.NoError(t, err)
-	return a
+	return env.Must(p.Send(context.WithoutCancel(t.Context()), r))(t)
 }
 
 // Do is Try for a request that must be answered.
@@ -229,9 +229,7 @@ func (p *Server) Items(t *testing.T, r Request) []map[string]any {
 // Fetch requests a URL once.
 func Fetch(t *testing.T, url string) Answer {
 	t.Helper()
-	a, err := Send(t.Context(), url, Request{Method: http.MethodGet})
-	require.NoError(t, err)
-	return a
+	return env.Must(Send(t.Context(), url, Request{Method: http.MethodGet}))(t)
 }
 
 // Stream is an open event stream.
@@ -267,8 +265,7 @@ func (p *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 // MustOpen opens an event stream that lasts until the end of the test.
 func (p *Server) MustOpen(t *testing.T, r Request) *Stream {
 	t.Helper()
-	s, err := p.Open(t.Context(), r)
-	require.NoError(t, err)
+	s := env.Must(p.Open(t.Context(), r))(t)
 	t.Cleanup(s.Close)
 	return s
 }

@@ -268,8 +268,7 @@ func (s *Stack) OnEmptyDatabase(t *testing.T) *Stack {
 		var name string
 		require.NoError(t, db.QueryRowContext(t.Context(), "SELECT DATABASE()").Scan(&name))
 		for _, statement := range []string{"DROP DATABASE " + name, "CREATE DATABASE " + name + " CHARACTER SET utf8mb4"} {
-			_, err := db.ExecContext(t.Context(), statement)
-			require.NoError(t, err)
+			env.Must(db.ExecContext(t.Context(), statement))(t)
 		}
 	})
 
@@ -321,8 +320,7 @@ func (s *Stack) With(variables ...string) *Stack {
 }
 
 func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := env.Must(os.Executable())(t)
 
 	cmd := exec.Command(self, args...)
 	cmd.Dir = t.TempDir()
@@ -350,15 +348,14 @@ func (s *Stack) Setting(name string) string {
 // Client connects to the Redis of the stack's servers.
 func (s *Stack) Client(t *testing.T) redis.UniversalClient {
 	t.Helper()
-	rdb, err := app.SharedRedis(app.Config{
+	rdb := env.Must(app.SharedRedis(app.Config{
 		DataDir:       s.Setting("SECKILL_DATA_DIR"),
 		RedisAddrs:    strings.FieldsFunc(s.Setting("SECKILL_REDIS_ADDRS"), func(r rune) bool { return r == ',' }),
 		RedisCA:       s.Setting("SECKILL_REDIS_CA"),
 		RedisSentinel: s.Setting("SECKILL_REDIS_SENTINEL"),
 		RedisUsername: s.Setting("SECKILL_REDIS_USERNAME"),
 		RedisPassword: s.Setting("SECKILL_REDIS_PASSWORD"),
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.NotNil(t, rdb, "no embedded Redis is running")
 
 	t.Cleanup(func() { _ = rdb.Close() })
@@ -454,13 +451,12 @@ func (s *Stack) Tokens(t *testing.T, n int) []string {
 		Demo:      &demo,
 	}
 
-	signer, err := app.NewSigner(cfg)
-	require.NoError(t, err)
-	store, err := app.OpenStore(cfg)
-	require.NoError(t, err)
+	signer := env.Must(app.NewSigner(cfg))(t)
+	store := env.Must(app.OpenStore(cfg))(t)
 	defer func() { require.NoError(t, store.Close()) }()
 
 	var buyers []app.Buyer
+	var err error
 	Eventually(t, "the database answers", func() bool {
 		buyers, err = app.SeedBuyers(t.Context(), store, signer, n)
 		return !errors.Is(err, domain.ErrUnavailable)
@@ -780,8 +776,7 @@ func (s *Stack) Query(t *testing.T, do func(*sql.DB)) {
 		dsn = "file:" + filepath.Join(s.Setting("SECKILL_DATA_DIR"), app.DatabaseFile) + "?_pragma=busy_timeout(5000)"
 	}
 
-	db, err := sql.Open(driver, dsn)
-	require.NoError(t, err)
+	db := env.Must(sql.Open(driver, dsn))(t)
 	defer db.Close()
 
 	do(db)
