@@ -309,62 +309,19 @@ func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 	})
 }
 
-// stockStore is a VoucherStore during whose ChangeStock the admin disconnects.
-type stockStore struct {
-	VoucherStore
-	disconnect func()
-	err        error
-}
-
-func (s stockStore) ChangeStock(context.Context, domain.StockChange) (domain.Voucher, error) {
-	s.disconnect()
-	return domain.Voucher{}, s.err
-}
-
-// stockQueue is a gate that refuses calls with an ended context.
-type stockQueue struct {
-	ReservationStore
-	level int64
-}
-
-func (q *stockQueue) AddStock(ctx context.Context, _, delta int64) error {
-	if ctx.Err() == nil {
-		q.level += delta
-	}
-	return ctx.Err()
-}
-
-// The gate follows the decision of the database even if the admin has disconnected.
-func TestStockChangeIgnoresEndOfRequest(t *testing.T) {
-	for _, tc := range []struct {
-		delta, gate int64
-		err         error
-	}{
-		{5, 15, nil}, {-5, 5, nil}, {-5, 10, domain.ErrInvalidState}, {-5, 10, domain.ErrNotFound}, {5, 10, domain.ErrInvalidState},
-		// Possibly committed: the gate must not offer more than the database.
-		{5, 10, domain.ErrUnavailable}, {-5, 5, domain.ErrUnavailable},
-	} {
-		ctx, disconnect := context.WithCancel(t.Context())
-		gate := &stockQueue{level: 10}
-		vouchers := NewVouchers(VouchersConfig{
-			Store: stockStore{disconnect: disconnect, err: tc.err}, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now,
-		})
-		env.Fails(vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted"))(t, tc.err)
-		require.Equal(t, tc.gate, gate.level, "%+v", tc)
-	}
-}
-
 // onceStore is a VoucherStore that changes the stock once per request. The answer of a change can be lost, before the
 // commit or after it.
 type onceStore struct {
 	VoucherStore
 	stock     int64
 	done      bool
-	lost      error // the result of the next change, if not nil
-	committed bool  // the change whose answer is lost has committed
+	lost      error  // the result of the next change, if not nil
+	committed bool   // the change whose answer is lost has committed
+	during    func() // called by every change
 }
 
 func (s *onceStore) ChangeStock(_ context.Context, c domain.StockChange) (domain.Voucher, error) {
+	s.during()
 	err := s.lost
 	switch s.lost = nil; {
 	case s.done:
@@ -386,8 +343,8 @@ type fakeStockGate struct {
 	down  bool // the next change is not answered
 }
 
-func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
-	if q.down {
+func (q *fakeStockGate) AddStock(ctx context.Context, _, delta int64) error {
+	if q.down || ctx.Err() != nil {
 		q.down = false
 		return domain.ErrUnavailable
 	}
@@ -401,6 +358,25 @@ func (q *fakeStockGate) AddStock(_ context.Context, _, delta int64) error {
 func (q *fakeStockGate) Unload(context.Context, int64) error {
 	q.units = q.db.stock
 	return nil
+}
+
+// The gate follows the decision of the database even if the admin disconnects while it is made.
+func TestStockChangeIgnoresEndOfRequest(t *testing.T) {
+	for _, tc := range []struct {
+		delta, gate int64
+		err         error
+	}{
+		{5, 15, nil}, {-5, 5, nil}, {-5, 10, domain.ErrInvalidState}, {-5, 10, domain.ErrNotFound}, {5, 10, domain.ErrInvalidState},
+		// Possibly committed: the gate must not offer more than the database.
+		{5, 10, domain.ErrUnavailable}, {-5, 5, domain.ErrUnavailable},
+	} {
+		ctx, disconnect := context.WithCancel(t.Context())
+		db := &onceStore{stock: 10, lost: tc.err, during: disconnect}
+		gate := &fakeStockGate{db: db, units: 10}
+		vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
+		env.Fails(vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted"))(t, tc.err)
+		require.Equal(t, tc.gate, gate.units, "%+v", tc)
+	}
 }
 
 // A repeated change of the stock has the result of the first run, and the gate has the units of the database, whatever step
@@ -424,7 +400,7 @@ func TestRepeatedStockChangeLeavesGateRight(t *testing.T) {
 		"an increase, answer not stored":    {delta: 6, stock: 9},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := &onceStore{stock: tc.stock, lost: tc.lost, committed: tc.committed}
+			db := &onceStore{stock: tc.stock, lost: tc.lost, committed: tc.committed, during: func() {}}
 			gate := &fakeStockGate{db: db, units: 9, down: tc.down}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
 			run := func(again bool) (domain.Voucher, error) {
