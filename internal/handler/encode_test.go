@@ -422,24 +422,6 @@ func TestProblemPagesAreComplete(t *testing.T) {
 	}
 }
 
-// TestRoutesByCode covers references and alternatives.
-func TestRoutesByCode(t *testing.T) {
-	t.Parallel()
-	routes, err := routesByCode([]byte(`{
-		"paths": {"/b": {"parameters": [], "post": {"responses": {"200": {}, "409": {"$ref": "#/components/responses/No"}}}},
-			"/a": {"get": {"responses": {"409": {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/One"}}}}}}}},
-		"components": {
-			"responses": {"No": {"content": {"application/problem+json": {"schema": {"oneOf": [
-				{"$ref": "#/components/schemas/One"}, {"anyOf": [{"properties": {"code": {"enum": ["x", "y"]}}}]}]}}}}},
-			"schemas": {"One": {"properties": {"code": {"enum": ["one"]}}}}}}`))
-	require.NoError(t, err)
-	assert.Equal(t, map[string][]string{"one": {"GET /a", "POST /b"}, "x": {"POST /b"}, "y": {"POST /b"}}, routes)
-	for _, bad := range []string{`[]`, `{"paths": {"/a": {"get": []}}}`} {
-		_, err := routesByCode([]byte(bad))
-		require.Error(t, err, bad)
-	}
-}
-
 // Every error in the table, even a new one without its own message, yields a message that is not empty.
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {

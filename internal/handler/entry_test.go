@@ -204,18 +204,6 @@ func (c client) admitted(v voucherView) client {
 	return c.with("X-Entry-Pass", a.Pass)
 }
 
-// A buyer who holds an order takes no pass, which would hold a unit for nothing.
-func TestHolderTakesNoPass(t *testing.T) {
-	e := start(t)
-	e.runRooms()
-	v := e.roomSale(2, -time.Hour)
-	holder := e.buyer(1).admitted(v)
-	o := holder.place(v)
-	p := holder.post(v.path()+"/entry", nil).problem(http.StatusConflict, "duplicate_order")
-	require.Equal(t, o.ID, p.OrderID)
-	e.buyer(2).admitted(v).place(v)
-}
-
 // A room is drawn at the start of its sale, and serves no later start. Package domain has the cases.
 func TestDrawnRoomServesNoLaterStart(t *testing.T) {
 	e := start(t)

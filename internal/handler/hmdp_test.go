@@ -262,17 +262,6 @@ func TestHmdpSharesLoginCodes(t *testing.T) {
 	e.tryCode(phone, code).problem(http.StatusUnauthorized, "unauthenticated") // five guesses over both APIs
 }
 
-// TestHmdpSharesRateLimits: both APIs share one bucket per caller.
-func TestHmdpSharesRateLimits(t *testing.T) {
-	e := start(t, limited)
-	p, bearer := e.pageOf(phone), e.login(phone).bad()
-	for range 199 {
-		require.Equal(t, http.StatusBadRequest, bearer.direct("POST", "/api/v1/vouchers/0/orders", nil).status)
-	}
-	p.post("/voucher-order/seckill/0", nil).fails("参数错误：id")
-	p.post("/voucher-order/seckill/0", nil).fails("操作太频繁，请稍后再试")
-}
-
 // TestHmdpUnsupportedFeatures compares the exact bodies, because the pages check them in different ways.
 func TestHmdpUnsupportedFeatures(t *testing.T) {
 	e := start(t)
