@@ -218,7 +218,6 @@ func TestVerifyReportsOnlyViolationsWithCode1(t *testing.T) {
 	}
 }
 
-// TestSecretsFromFiles reads every setting that may be a file.
 func TestSecretsFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"JWT_SECRET", "PAYMENT_SECRET", "EVENTS_SECRET", "MYSQL_DSN", "REDIS_PASSWORD"} {

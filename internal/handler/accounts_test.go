@@ -279,7 +279,6 @@ func (a app) password(steps int) string {
 	return env.Must(totp.GenerateCode(a.key.Secret(), a.e.clock.now().Add(time.Duration(steps)*30*time.Second)))(a.e.t)
 }
 
-// tryTOTP logs in with the last login code and a second factor.
 func (e *environment) tryTOTP(phone, password string) answer {
 	e.t.Helper()
 	body := map[string]string{"phone": phone, "code": e.outbox.code(phone)}
@@ -493,7 +492,6 @@ func (p *person) send() answer {
 	return c.post("/api/v1/auth/code", phoneBody(p.phone))
 }
 
-// login enters the code of a sent answer.
 func (p *person) login(sent answer, code string) answer {
 	body := map[string]string{"phone": p.phone, "code": code}
 	c := p.client

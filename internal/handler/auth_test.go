@@ -64,7 +64,6 @@ func otherCode(code string) string {
 	return fmt.Sprintf("%06d", (n+1)%1_000_000)
 }
 
-// retryAfter returns the header Retry-After in seconds.
 func (a answer) retryAfter() int {
 	a.t.Helper()
 	n, err := strconv.Atoi(a.header.Get("Retry-After"))

@@ -255,7 +255,6 @@ var invalidBodies = map[string]string{
 	`{"title":"` + strings.Repeat("x", 64<<10) + `"}`: "body",
 }
 
-// TestInvalidBodies sends the invalid bodies to every kind of route with a body.
 func TestInvalidBodies(t *testing.T) {
 	e := start(t)
 	e.sale(1)

@@ -70,7 +70,6 @@ func TestHmdpPrefix(t *testing.T) {
 	e.page().post("/api/user/code?phone="+phone, nil).none()
 }
 
-// TestHmdpRefusalMessages checks the message of every refusal of a purchase.
 func TestHmdpRefusalMessages(t *testing.T) {
 	e := start(t)
 	at := func(begin, end time.Duration) string {
@@ -299,7 +298,6 @@ type page struct{ client }
 // page returns a client that is not logged in.
 func (e *environment) page() page { return page{e.guest()} }
 
-// pageOf logs a phone in and returns the client.
 func (e *environment) pageOf(phone string) page {
 	e.t.Helper()
 	p := e.page()
@@ -325,7 +323,6 @@ func (p page) do(method, path string, body any) reply {
 	return r
 }
 
-// reply is an answer with its envelope.
 type reply struct {
 	answer
 	envelope map[string]any
@@ -413,7 +410,6 @@ func (r reply) broken(status int) {
 	require.Equal(r.t, map[string]any{"success": false, "errorMsg": "服务器异常"}, r.envelope, r.what)
 }
 
-// loggedOut stops the test unless the answer is 401.
 func (r reply) loggedOut() { r.t.Helper(); r.want(http.StatusUnauthorized) }
 
 // shops stores one shop of type 2 and n shops of type 1, each about 111 m north of the previous one.
@@ -435,7 +431,6 @@ func (e *environment) shops(n int) {
 	require.True(e.t, seeded)
 }
 
-// number returns the value of a JSON number.
 func number(t *testing.T, v any) float64 {
 	t.Helper()
 	n, ok := v.(json.Number)

@@ -144,7 +144,6 @@ func TestKeyMismatch(t *testing.T) {
 	})
 }
 
-// TestInvalidKeysAreRefused also checks that nothing is changed.
 func TestInvalidKeysAreRefused(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		v, buyer := e.sale(5), e.buyer(1).bad()
@@ -214,7 +213,6 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 	})
 }
 
-// TestKeyRemainsUsableAfterFailure: after a failure of the database or the locks, the key can be used again.
 func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	e := start(t)
 	v, buyer := e.sale(5), e.buyer(1)

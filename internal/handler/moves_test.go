@@ -347,7 +347,6 @@ func TestChangeDuringRefundAll(t *testing.T) {
 	}
 }
 
-// overHTTP makes the bank a provider over HTTP.
 func overHTTP(s *setup) { s.provider = payment.HTTPName }
 
 // overHTTP serves the bank with the API of docs/payment-provider.json, and returns the provider that calls it. Each

@@ -128,7 +128,6 @@ func operations(t *testing.T) []operation {
 	return all
 }
 
-// exampleOf returns an example of a body, the first by name.
 func exampleOf(m *openapi3.MediaType) any {
 	if m.Example != nil {
 		return m.Example

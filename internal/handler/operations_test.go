@@ -232,7 +232,6 @@ func (v voucherView) gateKey(t testing.TB, name string) string {
 	return strings.TrimSuffix(admission.Streams()[v.number()%16], "orders") + v.ID + ":" + name
 }
 
-// TestReconcileRoutes reports drift of a gate and repairs it.
 func TestReconcileRoutes(t *testing.T) {
 	e := startQueue(t)
 	v, other := e.sale(5), e.sale(5)
@@ -293,7 +292,6 @@ func TestEveryFindingIsDocumented(t *testing.T) {
 	assert.Equal(t, words, k.doc.Components.Schemas["Finding"].Value.Properties["kind"].Value.Enum)
 }
 
-// eventReceiver is the receiver of events. It answers with status.
 type eventReceiver struct {
 	mu     sync.Mutex
 	status int

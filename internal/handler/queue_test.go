@@ -139,7 +139,6 @@ func (c client) queue(v voucherView) string {
 
 func orderPath(id string) string { return "/api/v1/orders/" + id }
 
-// TestQueuedOrder follows an order in lane queue from the reservation to the cancellation.
 func TestQueuedOrder(t *testing.T) {
 	e := startQueue(t)
 	v, buyer := e.sale(2), e.buyer(1)

@@ -134,7 +134,6 @@ func TestSecurityEvents(t *testing.T) {
 	}
 }
 
-// Ordinary refusals of a sale are no security events.
 func TestOrdinaryRefusalsAreNoSecurityEvents(t *testing.T) {
 	e := start(t)
 	v, c := e.sale(1), e.buyer(1)

@@ -85,7 +85,6 @@ type requestView struct {
 	Status                                            *int
 }
 
-// brief returns the role, method, route below /api/v1, target and status.
 func (r *requestView) brief() string {
 	status := "unknown"
 	if r.Status != nil {

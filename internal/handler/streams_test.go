@@ -353,7 +353,6 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 	resumed.wantStatus("paid", "3000000000")
 }
 
-// TestSaleStreamEndsWithTheRole: an admin receives no further statistics after losing the role.
 func TestSaleStreamEndsWithTheRole(t *testing.T) {
 	t.Parallel()
 	r := newStreamRig(t)

@@ -115,7 +115,6 @@ func TestMigrateUpAndDown(t *testing.T) {
 	})
 }
 
-// TestConcurrentStartsMigrateOnce starts three servers at once on an empty database.
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
@@ -255,7 +254,6 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 	}
 }
 
-// TestMetricsOnOpsPortOnly requests metrics and profiles on both ports.
 func TestMetricsOnOpsPortOnly(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
@@ -290,7 +288,6 @@ func TestDemoDoesNotLimitCodes(t *testing.T) {
 
 var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
 
-// TestAdminCommands gives and takes a role while a server runs.
 func TestAdminCommands(t *testing.T) {
 	env.Full(t)
 	t.Parallel()

@@ -105,7 +105,6 @@ type httpRun struct {
 	answers map[string]rig.Answer
 }
 
-// fill replaces the variables in a text by their values.
 func (h *httpRun) fill(text string) string {
 	return reference.ReplaceAllStringFunc(text, func(ref string) string {
 		name := ref[2 : len(ref)-2]

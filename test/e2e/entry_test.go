@@ -172,7 +172,6 @@ func mustEntry(t *testing.T, p *rig.Server, method, token, sale, ticket string) 
 	return env.Must(tryEntry(t.Context(), p, method, token, sale, ticket))(t)
 }
 
-// Busy reports whether the answer is 503.
 func (a entryAnswer) Busy() bool { return a.Code == "unavailable" || a.Code == "overloaded" }
 
 // roomSale publishes a sale with a waiting room that begins after a time. Its lobby is open.
@@ -212,7 +211,6 @@ type waiter struct {
 	Begun <-chan struct{}
 }
 
-// Note remembers what an answer says.
 func (w *waiter) Note(a entryAnswer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +223,6 @@ func (w *waiter) Note(a entryAnswer) {
 	}
 }
 
-// Poll asks once.
 func (w *waiter) Poll(ctx context.Context) (entryAnswer, error) {
 	a, err := askEntry(ctx, w.P, http.MethodGet, w.Token, w.Sale, w.Ticket)
 	w.Note(a)
@@ -297,7 +294,6 @@ type roomLog struct {
 	id    int64
 }
 
-// roomLogOf reads the log of a waiting room.
 func roomLogOf(t *testing.T, s *rig.Stack, sale string) *roomLog {
 	t.Helper()
 	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
@@ -338,7 +334,6 @@ func (l *roomLog) Admitted(t *testing.T) []uint32 {
 	return numbers
 }
 
-// Order returns the order of the lobby.
 func (l *roomLog) Order(t *testing.T) []uint32 {
 	t.Helper()
 	room := l.read(t)

@@ -95,7 +95,6 @@ func TestDependenciesFrozen(t *testing.T) {
 	frozen(t, "redis", "batch", func(s *rig.Stack) freezer { return s.Redis })
 }
 
-// frozen freezes one dependency during a sale.
 func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
 	t.Run(name+"/"+lane, func(t *testing.T) {
 		t.Parallel()
@@ -335,7 +334,6 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 	})
 }
 
-// soldUnder counts the orders of a sale by their terms.
 func soldUnder(t *testing.T, s *rig.Stack, sale string) map[terms]int {
 	t.Helper()
 	seconds := "TIMESTAMPDIFF(SECOND, created_at, expires_at)"

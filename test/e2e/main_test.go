@@ -24,7 +24,6 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// metricsText returns metrics with the given numbers of answers.
 func metricsText(ok, refused, notReady int) string {
 	return fmt.Sprintf(`# TYPE seckill_http_requests counter
 seckill_http_requests_total{method="GET",route="/api/v1/me",status="200"} %d.0

@@ -234,7 +234,6 @@ func commandsOf(t *testing.T, path string) map[string]string {
 	return commands
 }
 
-// path returns where a file of the machine is.
 func (o *operator) path(file string) string { return filepath.Join(o.root, file) }
 
 // moveTo makes a stack the machine of the operator.
@@ -348,7 +347,6 @@ func openShop(t *testing.T, o *operator) *backedUpShop {
 	}
 }
 
-// sell sells units to the next buyers.
 func (s *backedUpShop) sell(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -377,14 +375,12 @@ func (s *backedUpShop) queue(t *testing.T, n int) {
 	}
 }
 
-// release lets the workers commit what is queued.
 func (s *backedUpShop) release(t *testing.T) {
 	t.Helper()
 	require.NoError(t, os.Remove(s.hold))
 	rig.RequireSettled(t, s.stack)
 }
 
-// moveOn creates a user and a sale, and refreshes a session.
 func (s *backedUpShop) moveOn(t *testing.T) {
 	t.Helper()
 	s.ids = []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}

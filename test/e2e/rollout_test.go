@@ -487,7 +487,6 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 	})
 }
 
-// logIn logs a phone in, and returns the answer.
 func logIn(t *testing.T, p *rig.Server, phone string) map[string]any {
 	t.Helper()
 	sent := p.Do(t, rig.Post("/auth/code", "", map[string]any{"phone": phone}))

@@ -92,7 +92,6 @@ func TestRoomTickets(t *testing.T) {
 	s.Exits(t, rig.ExitUnchecked, "room", "verify", "--voucher", "999")
 }
 
-// enter gives each token a place in a room, on the servers in turn.
 func enter(t *testing.T, sale string, tokens []string, servers ...*rig.Server) []*waiter {
 	t.Helper()
 	all := make([]*waiter, len(tokens))

@@ -74,7 +74,6 @@ func TestRushOnThreeServers(t *testing.T) {
 	})
 }
 
-// TestOneUserHundredTimes sends 100 concurrent purchases of one user.
 func TestOneUserHundredTimes(t *testing.T) {
 	t.Parallel()
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {

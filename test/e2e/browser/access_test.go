@@ -93,7 +93,6 @@ func (b *tab) buyByKeyboard(sale string) {
 	b.loginByKeyboard(rig.NewPhone())
 }
 
-// loginByKeyboard completes the login dialog without a mouse.
 func (b *tab) loginByKeyboard(phone string) {
 	b.t.Helper()
 	b.until(`document.activeElement?.name === "phone"`)
@@ -245,7 +244,6 @@ func requireSameTexts(t *testing.T, all map[string]map[string]string) {
 	assert.Len(t, all["zh"], len(all["en"]))
 }
 
-// codesOf returns the error codes in a document.
 func codesOf(document any) map[string]bool {
 	found := map[string]bool{}
 	var visit func(any)

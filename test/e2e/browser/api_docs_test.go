@@ -17,7 +17,6 @@ import (
 
 var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)
 
-// operation returns the selector of an operation on the documentation page.
 func operation(tag, id string) string { return fmt.Sprintf(`#operations-%s-%s`, tag, id) }
 
 // try opens an operation, fills in its body and path parameter, executes it and waits for the status.

@@ -41,7 +41,6 @@ var chromium struct {
 	err  error
 }
 
-// startBrowser returns the shared Chromium and starts it on first use.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := env.Chromium(t)
@@ -61,7 +60,6 @@ func startBrowser(t *testing.T) context.Context {
 	return chromium.ctx
 }
 
-// stopBrowser stops the shared Chromium after all tests.
 func stopBrowser() {
 	if chromium.stop != nil {
 		chromium.stop()
@@ -190,7 +188,6 @@ func (b *tab) problem(format string, args ...any) {
 	b.problems = append(b.problems, fmt.Sprintf(format, args...))
 }
 
-// do runs steps within pageTimeout.
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
@@ -292,7 +289,6 @@ func isGone(err error) bool {
 	return errors.As(err, &chromium) && chromium.Code == -32000
 }
 
-// text waits for an element and returns its text.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)`, selector)
@@ -314,7 +310,6 @@ const keepFiles = `{
 	HTMLAnchorElement.prototype.click = function () { window.named = this.download; return click.call(this); };
 }`
 
-// key sends keys to the focused element.
 func (b *tab) key(keys string) {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(keys))

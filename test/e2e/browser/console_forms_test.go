@@ -24,7 +24,6 @@ import (
 	"seckill/test/env"
 )
 
-// fieldValue returns the value of a field.
 func (b *tab) fieldValue(form, field string) string {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
@@ -222,7 +221,6 @@ func summerTime(t *testing.T, c *consoleTest) {
 	})
 }
 
-// editLink is the selector of the link to the forms of a sale.
 func editLink(sale string) string {
 	return fmt.Sprintf(`main a[href="/console/sales/%s/edit"]`, sale)
 }
@@ -383,7 +381,6 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	buyer.reads(card(clone), "Soup of the day")
 }
 
-// lasts returns how long a sale lasts.
 func lasts(t *testing.T, voucher map[string]any) time.Duration {
 	t.Helper()
 	begin := env.Must(time.Parse(time.RFC3339, voucher["begin_at"].(string)))(t)

@@ -17,7 +17,6 @@ import (
 	"seckill/test/env"
 )
 
-// paidOrder places and pays an order.
 func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
 	t.Helper()
 	token = c.LoginToken(t, phone)
@@ -27,7 +26,6 @@ func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order,
 	return o, token
 }
 
-// codeField is the field for the code of a customer.
 const codeField = "form[data-form=redeem] [name=code]"
 
 // redeemedAtCounter checks that a code shows what it stands for before one press redeems it, although the voucher has been
@@ -354,13 +352,11 @@ func TestConsoleAlerts(t *testing.T) {
 	s.Verify(t)
 }
 
-// advanced opens the folded fields of a voucher's form.
 const advanced = `[data-group="advanced"] summary`
 
 // redeemerPhone is the redeemer of a demo.
 const redeemerPhone = "13800000012"
 
-// system follows a link of the menu System.
 func (b *tab) system(path string) {
 	b.t.Helper()
 	b.click("#nav summary")

@@ -33,7 +33,6 @@ func (b *tab) enter(path, phone string) {
 	b.until(`!document.querySelector("[data-gate]")`)
 }
 
-// sessionOf logs in and returns the cookies.
 func (b *tab) sessionOf(phone string) []*http.Cookie {
 	b.t.Helper()
 	post := func(path string, body map[string]string) http.Header {
@@ -47,7 +46,6 @@ func (b *tab) sessionOf(phone string) []*http.Cookie {
 	return answer.Cookies()
 }
 
-// fill replaces the value of a field.
 func (b *tab) fill(form, field, value string) {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
@@ -72,20 +70,17 @@ func (b *tab) send(form string, fields ...string) {
 	b.submit(form)
 }
 
-// submit clicks the submit button of a form.
 func (b *tab) submit(form string) {
 	b.t.Helper()
 	b.click(fmt.Sprintf(`form[data-form=%q] button[type=submit]`, form))
 }
 
-// confirm accepts the open confirmation dialog.
 func (b *tab) confirm() {
 	b.t.Helper()
 	b.click(dialog + " button.primary")
 	b.until(`!document.querySelector("dialog")`)
 }
 
-// dismiss closes the open dialog without an effect.
 func (b *tab) dismiss() {
 	b.t.Helper()
 	b.key(kb.Escape)
@@ -102,7 +97,6 @@ func (b *tab) leave(selector, heading string) {
 	})
 }
 
-// at returns the path and query of the tab.
 func (b *tab) at() string {
 	b.t.Helper()
 	return evaluate[string](b, `location.pathname + location.search`)
@@ -382,16 +376,13 @@ func reconcileInBrowser(t *testing.T, c *consoleTest) {
 	v.reads(".summary", "No differences")
 }
 
-// fact returns the selector of a figure of a sale or a rush.
 func fact(name string) string { return fmt.Sprintf(`dd[data-fact=%q]`, name) }
 
-// judged waits until an invariant has a verdict.
 func (b *tab) judged(invariant, verdict string) {
 	b.t.Helper()
 	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, invariant, verdict)
 }
 
-// legendValue returns the selector of the n-th value in the legend of a plot.
 func legendValue(plot string, n int) string {
 	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
 }
@@ -465,7 +456,6 @@ func liveReconnect(t *testing.T, c *consoleTest) {
 	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 }
 
-// TestConsoleRush runs a rush from the console to its verdicts.
 func TestConsoleRush(t *testing.T) {
 	env.Full(t)
 	t.Parallel()

@@ -150,7 +150,6 @@ func (b *tab) joinByKeyboard(sale string) {
 
 func leaveOf(sale string) string { return card(sale) + ` [data-do="leave"]` }
 
-// hasFocus is an expression that is true if an element has the focus.
 func hasFocus(selector string) string {
 	return fmt.Sprintf(`document.activeElement === document.querySelector(%q)`, selector)
 }

@@ -61,7 +61,6 @@ func (c counting) Write(b []byte) (int, error) {
 // Unwrap returns the wrapped writer to http.ResponseController.
 func (c counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// startFront starts a front of a server.
 func startFront(t *testing.T, server string) *front {
 	t.Helper()
 	target := env.Must(url.Parse(server))(t)

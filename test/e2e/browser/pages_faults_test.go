@@ -99,7 +99,6 @@ var openShop = sync.OnceValues(func() ([]byte, error) {
 	return built.OutputFiles[0].Contents, nil
 })
 
-// intercept makes the pages of a tab run interceptFetch and openShop.
 func (b *tab) intercept() {
 	b.t.Helper()
 	script := env.Must(openShop())(b.t)
@@ -141,7 +140,6 @@ func (b *tab) loginNewUser() {
 	b.run(`const { session } = await load("lib/session.js"); const phone = %q; await session.login(phone, (await session.sendCode(phone)).demo)`, rig.NewPhone())
 }
 
-// waitForState waits until a purchase has a state.
 func (b *tab) waitForState(sale, is string) {
 	b.t.Helper()
 	b.until(`(await state(%q)).is === %q`, sale, is)
@@ -541,7 +539,6 @@ var moduleScenes = []struct{ name, run, then string }{
 	},
 }
 
-// modules runs the scenes of modules.
 func modules(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v := visit(p.URL)
 	v.before(fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))

@@ -560,7 +560,6 @@ func TestStorefrontOnPhone(t *testing.T) {
 	require.LessOrEqual(t, slices.Max(below), 40.0, "a result leaves no space in the neighbours: %v", below)
 }
 
-// onScreen is an expression that is true if the whole element is visible without scrolling.
 func onScreen(selector string) string {
 	return fmt.Sprintf(`(() => {
 		const r = document.querySelector(%q).getBoundingClientRect();

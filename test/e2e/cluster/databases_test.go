@@ -189,7 +189,6 @@ func administrator(m *env.Database) *rig.Stack {
 	return &rig.Stack{Env: []string{"SECKILL_MYSQL_DSN=root@tcp(" + m.Addr + ")/"}}
 }
 
-// onServer runs statements as the administrator.
 func onServer(t *testing.T, m *env.Database, statements ...string) {
 	t.Helper()
 	for _, stmt := range statements {
