@@ -299,11 +299,14 @@ func TestConsoleAlerts(t *testing.T) {
 
 	f.Cut()
 	v.reads("[data-alerts]", "No answer from the server since")
+	v.reads("[data-stale]", "No data since")
 	v.judged("I1", "unknown") // not green
 	v.judged("I3", "broken")
 	f.Restore()
 	v.until(`!document.querySelector("[data-alerts]").innerText.includes("No answer")`)
 	v.judged("I1", "holds")
+	v.until(`document.querySelector("[data-live]").dataset.state === "live" && !document.querySelector("[data-stale]").checkVisibility()`)
+	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`), "what happened meanwhile is there")
 
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock - 3 WHERE voucher_id = "+sale)
 	cure()

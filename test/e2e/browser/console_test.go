@@ -141,7 +141,6 @@ func TestConsole(t *testing.T) {
 		{"reconcile", reconcileInBrowser, true},
 		{"live", saleLive, true},
 		{"hour", hourOfSale, false},
-		{"live reconnect", liveReconnect, false},
 		{"rush outside demo", rushOutsideDemo, false},
 		{"admin revoked", adminRevoked, true},
 		{"languages", consoleLanguages, false},
@@ -435,25 +434,6 @@ func hourOfSale(t *testing.T, c *consoleTest) {
 	require.Equal(t, []int{0, 8, 9}, orders(`[[1014, second(2)]]`, "500"), "more was reported before these seconds")
 	require.Equal(t, []int{0, 8, 2}, orders(`[[1014, second(2)]]`, "1013.5"), "nothing was reported before")
 	require.Equal(t, []int{8, 9, 7}, orders(`[[1014, second(2)], [1020, second(3)], [1021, second(4)]]`, "500"))
-}
-
-// liveReconnect checks that the page reports a lost connection and has no gap after it is restored.
-func liveReconnect(t *testing.T, c *consoleTest) {
-	f := startFront(t, c.URL)
-	sale := c.Publish(t, rig.Offer{Stock: 5})
-	v := c.visit(f.URL, "en")
-	v.enter("/console/sales/"+sale, c.phone)
-	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
-	f.Cut()
-	v.until(`document.querySelector("[data-live]").dataset.state === "stale"`)
-	v.reads("[data-stale]", "No data since")
-	token := c.LoginToken(t, rig.NewPhone())
-	c.Buy(t, token, sale) // while the connection is down
-	f.Restore()
-	v.until(`document.querySelector("[data-live]").dataset.state === "live"`)
-	v.until(`document.querySelector('%s')?.textContent === "4"`, fact("database"))
-	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-stale]").checkVisibility()`))
-	require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
 }
 
 func TestConsoleRush(t *testing.T) {

@@ -207,7 +207,7 @@ func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *
 	store.goTo("/")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	rig.Eventually(t, "the stream has begun", func() bool { return f.Events.Load() > 0 })
+	rig.Eventually(t, "the stream has begun", func() bool { return f.Streams.Load() > 0 })
 	f.Cut()
 	store.reads(".banner", "No connection")
 	token := p.LoginToken(t, phone)
