@@ -411,8 +411,7 @@ func TestSecondFactorSurvivesChangeOfSecret(t *testing.T) {
 	e := start(t, withFactors)
 	app := e.enroll(operatorPhone, domain.RoleOperator)
 	login := func(e *environment, password string) answer {
-		id := decode[sentView](e.sendCode(operatorPhone).want(http.StatusOK)).LoginID
-		body := map[string]string{"phone": operatorPhone, "code": e.outbox.code(operatorPhone), "login_id": id}
+		body := e.credentials(operatorPhone)
 		if password != "" {
 			body["totp"] = password
 		}

@@ -217,13 +217,17 @@ func TestAdminAnswersMaskPhones(t *testing.T) {
 }
 
 // file returns the records of a CSV answer, by the names of the columns.
-func (a answer) file() (rows []map[string]string) {
+func (a answer) file() []map[string]string { a.t.Helper(); return a.records(',') }
+
+func (a answer) records(separator rune) (rows []map[string]string) {
 	a.t.Helper()
 	a.want(http.StatusOK)
 	require.Equal(a.t, "text/csv; charset=utf-8; header=present", a.header.Get("Content-Type"))
 	text, marked := strings.CutPrefix(string(a.body), "\uFEFF")
 	require.True(a.t, marked, "a byte order mark")
-	records := env.Must(csv.NewReader(strings.NewReader(text)).ReadAll())(a.t)
+	file := csv.NewReader(strings.NewReader(text))
+	file.Comma = separator
+	records := env.Must(file.ReadAll())(a.t)
 	for _, record := range records[1:] {
 		row := map[string]string{}
 		for i, name := range records[0] {
@@ -289,16 +293,8 @@ func TestExportForRegion(t *testing.T) {
 		t.Helper()
 		a := admin.raw("GET", "/api/v1/admin/"+name+".csv?tz=Asia/Shanghai&decimal=,"+query, nil) // the document's reader knows commas only
 		a.t = t
-		a.want(http.StatusOK)
 		require.Equal(t, `attachment; filename="`+name+`-2026-11-12.csv"`, a.header.Get("Content-Disposition"))
-		file := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.body), "\uFEFF")))
-		file.Comma = ';'
-		records := env.Must(file.ReadAll())(t)
-		row := map[string]string{}
-		for i, column := range records[0] {
-			row[column] = records[1][i]
-		}
-		return row
+		return a.records(';')[0]
 	}
 	payment := read("payments", "&separator=;") // as people type it
 	assert.Equal(t, "12,05", payment["amount"])
