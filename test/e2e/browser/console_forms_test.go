@@ -187,17 +187,6 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	require.NotEqual(t, keys[0], keys[1], "a different change has a new key")
 }
 
-// adminRevoked checks that a user without the admin role gets this reason, and not that the server is not a demo.
-func adminRevoked(t *testing.T, c *consoleTest) {
-	v := c.visit(c.URL, "en")
-	v.before(interceptFetch)
-	v.enter("/console/rush", c.phone)
-	v.until(`document.querySelector("form[data-form=rush]")`)
-	v.run(`window.answer = (a) => a.endsWith("/admin/rush") && problem(403, "forbidden")`)
-	v.reads("[data-gate]", "Your role does not include this page")
-	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, [data-nodemo]").length`))
-}
-
 // summerTime: beside a time stands its offset from UTC. A time that the clocks skip is refused, and one that they repeat is the
 // first of both.
 func summerTime(t *testing.T, c *consoleTest) {

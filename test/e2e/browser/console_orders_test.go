@@ -193,9 +193,6 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 	save("orders", "订单号,活动 ID,活动")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ",已支付,1.00,CNY,")
 	require.Regexp(t, `^orders-\d{4}-\d\d-\d\d\.csv$`, evaluate[string](v.tab, `window.named`))
-	v = open("en")
-	save("orders", "Order,Sale ID,Sale")
-	require.Contains(t, evaluate[string](v.tab, `window.file`), ",1.00,CNY,")
 	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID+"\t,")
 	save("payments", o.ID)
@@ -458,13 +455,21 @@ func draftsInBrowser(t *testing.T, c *consoleTest) {
 	v.reads("table", "Draft deleted", title)
 }
 
-// cashierLands: the only page of a cashier is the first one, whatever address is opened, and reads codes by the camera.
+// cashierLands: the only page of a cashier is the first one, whatever address is opened. It refuses a code of another shop, and one that
+// is not valid yet or any more, with the reason, and reads codes by the camera.
 func cashierLands(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
-	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
-	shop := c.Must(t, rig.Get("/orders/"+o.ID, token))["shop_name"].(string)
+	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
+	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
 	v := c.visit(c.URL, "en")
+	v.before(interceptFetch)
+	v.before(`window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
+		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
+		const body = await answer.json();
+		Object.assign(body.order, window.validity);
+		return new Response(JSON.stringify(body));
+	})`)
 	v.before(fmt.Sprintf(`{
 		window.BarcodeDetector = class {
 			static getSupportedFormats = async () => ["qr_code"];
@@ -490,43 +495,18 @@ func cashierLands(t *testing.T, c *consoleTest) {
 	v.legible(t, "redeem")
 	v.fitsPhone(t, "redeem")
 
-	v.click(`[data-do="scan"]`)
-	v.reads("[data-redemption] .shop", shop)
-	v.reads("[data-redemption]", "Soup", "Paid")
-	require.True(t, evaluate[bool](v.tab, `stream.getTracks().every((track) => track.readyState === "ended")`), "the camera is off again")
-	v.until(`document.activeElement?.dataset.do === "use-code"`)
-	v.key("\r")
-	v.reads("main", "“Soup” has been redeemed")
-	c.WaitFor(t, token, o.ID, "redeemed")
-	v.send("redeem", "code", strings.ToLower(code))
-	v.reads("[data-redemption] .verdict", "Already redeemed on")
-}
-
-// counterRefuses: a code of another shop, and one that is not valid yet or any more, are refused with the reason.
-func counterRefuses(t *testing.T, c *consoleTest) {
-	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
-	o, token := c.paidOrder(t, rig.NewPhone(), sale)
-	code := c.Must(t, rig.Get("/orders/"+o.ID, token))["redeem_code"].(string)
-	v := c.visit(c.URL, "en")
-	v.before(interceptFetch)
-	v.before(`window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
-		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
-		const body = await answer.json();
-		Object.assign(body.order, window.validity);
-		return new Response(JSON.stringify(body));
-	})`)
-	v.enter("/console/redeem", redeemerPhone)
-	check := func(js string, want ...string) {
+	refused := func(js string, want ...string) {
 		t.Helper()
 		v.run("%s", js)
 		v.send("redeem", "code", code)
 		v.reads("[data-redemption]", want...)
 		v.until(`document.querySelector("[data-redemption]").dataset.verdict === "no" && !document.querySelector('[data-do="use-code"]')`)
 	}
-	check(`window.elsewhere = true`, "Tea: house", "This is a voucher of another shop.")
-	check(`window.elsewhere = false; window.validity = { valid_from: "2098-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`, "Soup", "Not valid before", "2098", "2099")
-	check(`window.validity = { valid_until: "2020-05-01T00:00:00Z" }`, "Soup", "Expired on", "2020")
+	refused(`window.elsewhere = true`, "Tea: house", "This is a voucher of another shop.")
+	refused(`window.elsewhere = false; window.validity = { valid_from: "2098-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`, "Soup", "Not valid before", "2098", "2099")
+	refused(`window.validity = { valid_until: "2020-05-01T00:00:00Z" }`, "Soup", "Expired on", "2020")
 	v.legible(t, "refused")
+
 	v.run(`window.validity = { valid_from: "2020-05-01T00:00:00Z", valid_until: "2099-05-01T00:00:00Z" }`)
 	v.send("redeem", "code", code)
 	v.until(hasFocus(`[data-do="use-code"]`))
@@ -540,6 +520,15 @@ func counterRefuses(t *testing.T, c *consoleTest) {
 	v.run(`late()`)
 	v.until(hasFocus(`[data-do="use-code"]`))
 	v.reads("[data-redemption]", "Soup")
+
+	v.click(`[data-do="scan"]`)
+	v.until(`document.activeElement?.dataset.do === "use-code"`)
+	v.reads("[data-redemption] .shop", shop)
+	v.reads("[data-redemption]", "Soup", "Paid")
+	require.True(t, evaluate[bool](v.tab, `stream.getTracks().every((track) => track.readyState === "ended")`), "the camera is off again")
+	v.key("\r")
+	v.reads("main", "“Soup” has been redeemed")
+	c.WaitFor(t, token, o.ID, "redeemed")
 }
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.

@@ -51,8 +51,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	browser := startBrowser(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	for name, test := range map[string]func(*testing.T, *rig.Shop, func(url string) *visitor){
-		"not started yet": notStartedYet, "ended meanwhile": endedMeanwhile, "queued order fails": queuedOrderFails,
-		"logged out meanwhile": loggedOutMeanwhile, "logout of an old token": logoutOfOldToken,
+		"not started yet": notStartedYet, "purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile,
 		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "modules": modules,
 		"truncated response": truncatedResponse,
 		"purchase expires":   purchaseExpires, "reload during purchase": reloadDuringPurchase,
@@ -160,8 +159,8 @@ func notStartedYet(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	require.Len(t, keys, 6)
 }
 
-// endedMeanwhile: the page shows why a purchase failed, even if it still showed stock.
-func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+// purchaseFails: the page shows why a purchase failed, even if it still showed stock, and that a queued order takes long or has failed.
+func purchaseFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(p.URL)
 	v.loginNewUser()
@@ -176,13 +175,7 @@ func endedMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.run(`window.answer = null; `)
 	v.do(chromedp.Evaluate[chromedp.Void](`void dispatchEvent(new Event("online"))`))
 	v.until(canBuy(sale)) // a later read corrects the stock
-}
 
-// queuedOrderFails: the card of a sale says that a queued order takes long, and that it has failed.
-func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.loginNewUser()
 	v.run(`window.order = { id: "77", voucher_id: %q, user_id: await me(), status: "queued", ahead: 0, created_at: new Date((await load("lib/clock.js")).now() - 11_000) }; window.answer = (a) =>
 		a.startsWith("POST") ? Promise.resolve(new Response('{"status":"queued","order_id":"77"}', { status: 202 })) :
 		a.endsWith("/orders/77/events") ? Promise.resolve(new Response(null, { status: 204 })) :
@@ -193,15 +186,19 @@ func queuedOrderFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads(resultOf(sale, "lost"), "Just missed it")
 }
 
-// loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user.
+// loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user. With an expired access token
+// it is repeated, or the session would go on at the server.
 func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(p.URL)
 	v.loginNewUser()
-	v.run(`window.answer = (a) => a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
+	v.run(`window.answer = (a) => a.endsWith("/auth/logout")
+		? count("/auth/logout") === 1 && problem(401, "token_expired")
+		: a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
 	v.waitForState(sale, "waiting")
-	v.run(`await (await load("lib/session.js")).session.logout()`)
+	v.click(`[data-do="logout"]`)
+	v.until(`count("/auth/logout") === 2`)
 	v.waitForState(sale, "idle")
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
@@ -213,16 +210,6 @@ func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) 
 	require.Equal(t, 1, evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "POST /api/v1/vouchers/"+sale)))
 	v.run(`(await load("shop/mine.js")).put({ id: "5", voucher_id: %q, user_id: "1", status: "paid" })`, sale)
 	require.Empty(t, evaluate[string](v.tab, `load("shop/mine.js").then((m) => m.order("5")?.status ?? "")`), "an order of another user is not stored")
-}
-
-// logoutOfOldToken: a logout with an expired access token is repeated and ends the session on the server.
-func logoutOfOldToken(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.loginNewUser()
-	v.run(`window.answer = (a) => a.endsWith("/auth/logout") && count("/auth/logout") === 1 && problem(401, "token_expired")`)
-	v.click(`[data-do="logout"]`)
-	v.until(`document.querySelector('[data-do="login"]')`)
-	require.Equal(t, 2, evaluate[int](v.tab, `count("/auth/logout")`))
 }
 
 // renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
