@@ -157,12 +157,6 @@ func TestPanicOfSaleReadIsNotCached(t *testing.T) {
 	e.checkInvariants()
 }
 
-type failingLane struct{ err error }
-
-func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
-	return domain.Order{}, false, l.err
-}
-
 // A stream that panics before its answer leaves no subscription, which would let no server stop.
 func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
 	e := start(t, configured(func(c *handler.Config) { c.Entry = new(entry.Service) }))

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -160,8 +159,8 @@ func newEnv(t testing.TB, options ...option) *environment {
 		s.store = opened(t)(repo.OpenSQLite(env.SQLiteFile(t)))
 	}
 	e := &environment{
-		t: t, store: s.store, clock: newClock(), locks: newUserLocks(),
-		outbox: &outbox{codes: map[string]string{}}, logs: &logBuffer{},
+		t: t, store: s.store, clock: newClock(), locks: &userLocks{},
+		outbox: &outbox{}, logs: &logBuffer{},
 	}
 	log := slog.New(slog.NewJSONHandler(e.logs, nil))
 	tokens := env.Must(auth.NewTokens(s.keys, e.clock.now))(t)
@@ -253,8 +252,8 @@ func (l patientLane) Place(ctx context.Context, p domain.Purchase) (domain.Order
 // leaks returns the secrets in the log and in the labels of the metrics. The search runs at the end of every environment.
 func (e *environment) leaks() (found []string) {
 	known := []string{string(secret)}
-	for phone, code := range e.outbox.all() {
-		known = append(known, phone, code)
+	for phone, code := range e.outbox.codes.Range {
+		known = append(known, phone.(string), code.(string))
 	}
 	found = env.Leaks(e.logs.String(), known...)
 	families := env.Must(e.config.Metrics.(prometheus.Gatherer).Gather())(e.t)
@@ -415,51 +414,29 @@ func (c *clock) advance(d time.Duration) { c.at.Add(d.Milliseconds()) }
 
 // userLocks are in-memory locks of users. A test can take one or make all of them fail.
 type userLocks struct {
-	mu   sync.Mutex
-	held map[int64]bool
-	err  error
+	held sync.Map
+	err  atomic.Pointer[error] // of every lock, if not nil
 }
 
-func newUserLocks() *userLocks { return &userLocks{held: map[int64]bool{}} }
-
 func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Context) error) error {
-	if err := l.take(userID); err != nil {
-		return err
+	if err := l.err.Load(); err != nil {
+		return *err
 	}
-	defer l.release(userID)
+	if _, held := l.held.LoadOrStore(userID, true); held {
+		return domain.ErrOrderInProgress
+	}
+	defer l.held.Delete(userID)
 	return fn(ctx)
 }
 
-func (l *userLocks) take(userID int64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.err != nil:
-		return l.err
-	case l.held[userID]:
-		return domain.ErrOrderInProgress
-	}
-	l.held[userID] = true
-	return nil
-}
-
-func (l *userLocks) release(userID int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.held, userID)
-}
-
 func (l *userLocks) free() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.held) == 0
+	for range l.held.Range {
+		return false
+	}
+	return true
 }
 
-func (l *userLocks) fail(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-}
+func (l *userLocks) fail(err error) { l.err.Store(&err) }
 
 // ids counts up from an id that a JavaScript number cannot represent.
 type ids struct{ last atomic.Int64 }
@@ -480,28 +457,18 @@ func (i *ids) NextN(_ context.Context, n int) ([]int64, error) {
 
 func (i *ids) Skip(_ context.Context, taken int64) error { i.last.Store(taken + 1000); return nil }
 
-type outbox struct {
-	mu    sync.Mutex
-	codes map[string]string
-}
+// outbox has the last code that was sent to each phone.
+type outbox struct{ codes sync.Map }
 
 func (o *outbox) SendCode(_ context.Context, phone, code string, _ time.Time) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.codes[phone] = code
+	o.codes.Store(phone, code)
 	return nil
 }
 
 func (o *outbox) code(phone string) string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.codes[phone]
-}
-
-func (o *outbox) all() map[string]string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return maps.Clone(o.codes)
+	code, _ := o.codes.Load(phone)
+	text, _ := code.(string)
+	return text
 }
 
 type usedSolutions struct{ ids sync.Map }

@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func TestHmdpRefusalMessages(t *testing.T) {
 	v := e.sale(1)
 	e.locks.fail(domain.ErrOrderInProgress)
 	p.post("/voucher-order/seckill/"+v.ID, nil).fails("重复下单")
-	e.locks.fail(nil)
+	e.locks.err.Store(nil)
 	p.post("/voucher-order/seckill/"+v.ID, nil).text()
 }
 
@@ -102,13 +103,13 @@ func TestHmdpRefusalMessages(t *testing.T) {
 func TestHmdpLaneErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		lane   service.Lane
+		lane   failingLane
 		status int
 	}{
-		"overloaded": {failingLane{domain.ErrOverloaded}, http.StatusOK},
-		"down":       {failingLane{fmt.Errorf("%w: %s", domain.ErrUnavailable, leak)}, http.StatusServiceUnavailable},
-		"unknown":    {failingLane{errors.New(leak)}, http.StatusInternalServerError},
-		"panic":      {panickingLane{}, http.StatusInternalServerError},
+		"overloaded": {func() error { return domain.ErrOverloaded }, http.StatusOK},
+		"down":       {func() error { return fmt.Errorf("%w: %s", domain.ErrUnavailable, leak) }, http.StatusServiceUnavailable},
+		"unknown":    {func() error { return errors.New(leak) }, http.StatusInternalServerError},
+		"panic":      {func() error { panic(leak) }, http.StatusInternalServerError}, // on another goroutine than the handler's
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,11 +134,10 @@ func TestHmdpLaneErrors(t *testing.T) {
 	}
 }
 
-// panickingLane panics in a purchase, which runs on another goroutine than the handler.
-type panickingLane struct{}
+type failingLane func() error
 
-func (panickingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
-	panic(leak)
+func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool, error) {
+	return domain.Order{}, false, l()
 }
 
 // TestHmdpAnswersWithinTimeout: while the lane blocks, the request ends with its timeout and the purchase continues.
@@ -339,7 +339,7 @@ func (r *reply) check() {
 		return
 	}
 	require.Equal(t, "application/json; charset=utf-8", r.header.Get("Content-Type"), "%s: %s", r.what, r.body)
-	dec := json.NewDecoder(strings.NewReader(string(r.body)))
+	dec := json.NewDecoder(bytes.NewReader(r.body))
 	dec.UseNumber()
 	require.NoError(t, dec.Decode(&r.envelope), "%s: %s", r.what, r.body)
 	require.NotRegexp(t, jsonNull, string(r.body), r.what)
@@ -355,12 +355,15 @@ func (r *reply) check() {
 	}
 }
 
-// data returns the data of a success and stops the test if there is none.
-func (r reply) data() any {
+// dataOf returns the data of a success and stops the test if there is none of this type.
+func dataOf[T any](r reply) (data T) {
 	r.t.Helper()
 	require.Equal(r.t, true, r.envelope["success"], "%s: %d %s", r.what, r.status, r.body)
 	require.Contains(r.t, r.envelope, "data", r.what)
-	return r.envelope["data"]
+	dec := json.NewDecoder(bytes.NewReader(r.body))
+	dec.UseNumber()
+	require.NoError(r.t, dec.Decode(&struct{ Data *T }{&data}), "%s: %s", r.what, r.body)
+	return data
 }
 
 // none stops the test unless the answer is a success without data.
@@ -371,30 +374,13 @@ func (r reply) none() {
 
 func (r reply) text() string {
 	r.t.Helper()
-	text, ok := r.data().(string)
-	require.True(r.t, ok, "%s: %s", r.what, r.body)
+	text := dataOf[string](r)
 	require.NotEmpty(r.t, text)
 	return text
 }
 
-func (r reply) object() map[string]any {
-	r.t.Helper()
-	object, ok := r.data().(map[string]any)
-	require.True(r.t, ok, "%s: %s", r.what, r.body)
-	return object
-}
-
-func (r reply) list() []map[string]any {
-	r.t.Helper()
-	items, ok := r.data().([]any)
-	require.True(r.t, ok, "%s: %s", r.what, r.body)
-	list := make([]map[string]any, len(items))
-	for i, item := range items {
-		list[i], ok = item.(map[string]any)
-		require.True(r.t, ok, "%s: %s", r.what, r.body)
-	}
-	return list
-}
+func (r reply) object() map[string]any { r.t.Helper(); return dataOf[map[string]any](r) }
+func (r reply) list() []map[string]any { r.t.Helper(); return dataOf[[]map[string]any](r) }
 
 // fails stops the test unless the answer is a failure with this message.
 func (r reply) fails(message string) {
