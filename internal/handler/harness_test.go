@@ -193,7 +193,8 @@ func newEnv(t testing.TB, options ...option) *environment {
 		}),
 	}
 	e.rooms = entries.Rooms
-	e.bank, e.subscribers = newBank(e.clock.now), salestats.NewSubscribers()
+	e.bank = &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: e.clock.now})}
+	e.subscribers = salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.provider = s.provider
 	var provider domain.PaymentProvider = e.bank

@@ -35,27 +35,21 @@ type bank struct {
 	results  sync.Map // the statuses that answer queries, by reference
 }
 
-func newBank(now func() time.Time) *bank {
-	return &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: now})}
-}
-
 func (b *bank) Create(_ context.Context, p *domain.Payment) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.down {
-		return errors.New("the bank does not answer")
-	}
-	b.created = append(b.created, *p)
-	return nil
+	return b.call(func() { b.created = append(b.created, *p) })
 }
 
 func (b *bank) Refund(_ context.Context, p domain.Payment) error {
+	return b.call(func() { b.refunded = append(b.refunded, p.Ref) })
+}
+
+func (b *bank) call(record func()) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
 		return errors.New("the bank does not answer")
 	}
-	b.refunded = append(b.refunded, p.Ref)
+	record()
 	return nil
 }
 

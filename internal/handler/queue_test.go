@@ -96,11 +96,6 @@ func (q *queueEnv) work() {
 	}
 }
 
-func (q *queueEnv) workOne() {
-	q.t.Helper()
-	q.commit(q.waiting()[0])
-}
-
 // commit commits an entry as a worker does that has asked the gate, which may have been loaded since the admission.
 func (q *queueEnv) commit(p domain.StreamEntry) {
 	q.t.Helper()

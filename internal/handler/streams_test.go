@@ -214,7 +214,7 @@ func TestOrderStreamReportsQueuePosition(t *testing.T) {
 		again, _ := last.watch(t, o, fmt.Sprint(1_999_999_998-ahead))
 		require.Equal(t, e, again.next())
 		again.close()
-		q.workOne()
+		q.commit(q.waiting()[0])
 	}
 	s.wantStatus("pending_payment", "2000000000")
 }
