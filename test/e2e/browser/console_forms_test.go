@@ -229,20 +229,10 @@ func (b *tab) checks(point, state string) {
 	b.until(`document.querySelector('[data-check=%q]')?.dataset.ok === %q`, point, state)
 }
 
-// TestConsolePublish follows a merchant from a new shop to a sale and its clone.
-func TestConsolePublish(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	browser := startBrowser(t)
-	s := rig.RealStack(t).WithAdmins()
-	p := s.Serve(t).Shop(t)
-	publishInBrowser(t, p, visit(t, browser, p.URL, "en"), visit(t, browser, p.URL, "en"))
-	s.Verify(t)
-}
-
-func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
-	t.Helper()
-	v.enter("/console/shops", rig.AdminPhones[0])
+// publishInBrowser follows a merchant from a new shop to a sale and its clone.
+func publishInBrowser(t *testing.T, c *consoleTest) {
+	v, buyer := c.visit(c.URL, "en"), c.visit(c.URL, "en")
+	v.enter("/console/shops", c.phone)
 	v.submit("shop")
 	v.reads(fieldError("shop", "name"), "fill this in")
 	v.send("shop", "name", "Harbour kitchen", "area", "Old port")
@@ -253,7 +243,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	v.send("shop", "address", "Quay 7")
 	v.reads("main", "Saved.")
 	shop := v.at()[len("/console/shops/"):]
-	require.Equal(t, "Quay 7", p.Must(t, rig.Get("/shops/"+shop, ""))["address"])
+	require.Equal(t, "Quay 7", c.Must(t, rig.Get("/shops/"+shop, ""))["address"])
 
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.goTo("/console/new")
@@ -347,7 +337,7 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	v.confirm()
 	v.reads("main .head .chip", "Off sale")
 	require.Equal(t, sale, v.publishDraft())
-	require.Equal(t, "on", p.Must(t, rig.Get("/vouchers/"+sale, p.Token))["status"])
+	require.Equal(t, "on", c.Must(t, rig.Get("/vouchers/"+sale, c.Token))["status"])
 
 	// A clone is a new draft with new times and no picture, if that is removed.
 	v.click(`a[href="/console/new?from=` + sale + `"]`)
@@ -361,10 +351,10 @@ func publishInBrowser(t *testing.T, p *rig.Shop, v, buyer *visitor) {
 	require.NotEqual(t, sale, clone)
 	v.checks("picture", "warning")
 	require.Equal(t, clone, v.publishDraft())
-	made := p.Must(t, rig.Get("/vouchers/"+clone, ""))
+	made := c.Must(t, rig.Get("/vouchers/"+clone, ""))
 	require.Equal(t, "upcoming", made["state"])
 	require.NotContains(t, made, "image_id")
-	original := p.Must(t, rig.Get("/vouchers/"+sale, ""))
+	original := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, lasts(t, original), lasts(t, made))
 	buyer.goTo("/")
 	buyer.reads(card(clone), "Soup of the day")
@@ -469,19 +459,14 @@ func sideways(t *testing.T) map[string][]byte {
 	}
 }
 
-// TestConsolePictures uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
+// picturesInBrowser uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
 // otherwise.
 // Source: nextcloud/helm#485, go-skynet/helm-charts#47, nginx/kubernetes-ingress#21.
-func TestConsolePictures(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	browser := startBrowser(t)
-	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
-
-	f := startFront(t, p.URL)
+func picturesInBrowser(t *testing.T, c *consoleTest) {
+	f := startFront(t, c.URL)
 	f.MaxBody = 1 << 20
-	v := visit(t, browser, f.URL, "en")
-	v.enter("/console/new", rig.AdminPhones[0])
+	v := c.visit(f.URL, "en")
+	v.enter("/console/new", c.phone)
 	shows := func(width, height int) { // or less of both, which the server chooses for noise
 		v.until(`((image) => image.naturalHeight > 0 && image.naturalWidth <= %d && image.naturalHeight <= %d &&
 			Math.abs(image.naturalWidth / image.naturalHeight - %[1]d / %[2]d) < 0.01)(document.querySelector(".picture img"))`, width, height)
@@ -506,10 +491,10 @@ func TestConsolePictures(t *testing.T) {
 	}
 
 	// A proxy that accepts less than the page sends is named, and the picture stays.
-	strictFront := startFront(t, p.URL)
+	strictFront := startFront(t, c.URL)
 	strictFront.MaxBody = 10 << 10
-	strict := visit(t, browser, strictFront.URL, "en")
-	strict.enter("/console/new", rig.AdminPhones[1])
+	strict := c.visit(strictFront.URL, "en")
+	strict.enter("/console/new", c.phone)
 	strict.uploadPhoto("photo.jpg", "image/jpeg", 2000, 2200, 1)
 	strict.reads(fieldError("make", "image_id"), "A proxy in front of the server does not accept a file of this size")
 }

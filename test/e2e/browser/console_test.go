@@ -128,6 +128,8 @@ func TestConsole(t *testing.T) {
 		{"home", homeFigures, true},
 		{"cashier", cashierLands, true},
 		{"drafts", draftsInBrowser, true},
+		{"publish", publishInBrowser, true},
+		{"pictures", picturesInBrowser, false},
 		{"unconfirmed stock change", unconfirmedStockChange, false},
 		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},
