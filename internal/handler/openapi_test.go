@@ -45,7 +45,8 @@ func TestDocumentIsValid(t *testing.T) {
 
 var ginParam = regexp.MustCompile(`:([a-z_]+)`)
 
-// TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others.
+// TestDocumentHasEveryRoute: the router has the routes of the API document and of docs/hmdp.md, and no others. docs/api.http calls each
+// of them; TestAPIFile sends its requests.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	e := start(t)
 	documented, served := hmdpRoutes(t), []string(nil)
@@ -56,7 +57,17 @@ func TestDocumentHasEveryRoute(t *testing.T) {
 		served = append(served, r.Method+" "+ginParam.ReplaceAllString(r.Path, "{$1}"))
 	}
 	assert.ElementsMatch(t, documented, served)
+
+	file := env.Must(os.ReadFile("../../docs/api.http"))(t)
+	calls := strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(string(file))
+	for _, route := range documented {
+		if strings.Contains(route, " /api/v1/") || !strings.Contains(route, " /api/") { // hm-dianping's routes without their prefix
+			assert.Regexp(t, "(?m)^"+pathParam.ReplaceAllString(route, `[^/\s]+`)+`(\?|$)`, calls)
+		}
+	}
 }
+
+var pathParam = regexp.MustCompile(`\{\w+\}`)
 
 var tableRoute = regexp.MustCompile("(?m)^\\| `([A-Z]+) (/[^`]*)` \\| ")
 

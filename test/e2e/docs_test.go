@@ -12,12 +12,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -195,7 +193,8 @@ func (h *httpRun) confirmed(r *httpRequest, queued rig.Answer) (a rig.Answer) {
 	return a
 }
 
-// TestAPIFile sends every request of docs/api.http from top to bottom in every lane. Every route occurs in the file.
+// TestAPIFile sends every request of docs/api.http from top to bottom in every lane. TestDocumentHasEveryRoute of package handler shows
+// that it has every route.
 func TestAPIFile(t *testing.T) {
 	t.Parallel()
 	text := env.Must(os.ReadFile(apiFile))(t)
@@ -209,54 +208,7 @@ func TestAPIFile(t *testing.T) {
 		for i := range f.requests {
 			run.check(&f.requests[i])
 		}
-		if s.Lane != "lock" {
-			return
-		}
-		have := map[string]bool{}
-		for _, r := range f.requests {
-			path, _, _ := strings.Cut(strings.NewReplacer("{{base}}", "", "{{api}}", "/api/v1").Replace(r.url), "?")
-			have[r.method+" "+path] = true
-		}
-		for _, route := range routesOf(t, p) {
-			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(have)), route.MatchString), "%s: not in docs/api.http", route)
-		}
 	})
-}
-
-var (
-	pathParam = regexp.MustCompile(`\\\{\w+\\\}`)
-	hmdpRow   = regexp.MustCompile("(?m)^\\| `([A-Z]+ /[^`]*)` \\| ")
-)
-
-// routesOf returns patterns of all routes in the API document and in docs/hmdp.md. Other tests compare these with the
-// router.
-func routesOf(t *testing.T, p *rig.Server) []*regexp.Regexp {
-	t.Helper()
-
-	var names []string
-	doc := p.Do(t, rig.Get("/openapi.json", "")).Body
-	paths, ok := doc["paths"].(map[string]any)
-	require.True(t, ok)
-	for path, item := range paths {
-		for method := range item.(map[string]any) {
-			if method != "parameters" {
-				names = append(names, strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
-
-	table := env.Must(os.ReadFile("../../docs/hmdp.md"))(t)
-	for _, m := range hmdpRow.FindAllStringSubmatch(string(table), -1) {
-		names = append(names, m[1])
-	}
-
-	require.Greater(t, len(names), 40)
-	all := make([]*regexp.Regexp, len(names))
-	for i, name := range names {
-		all[i] = regexp.MustCompile("^" + pathParam.ReplaceAllString(regexp.QuoteMeta(name), `[^/]+`) + "$")
-	}
-
-	return all
 }
 
 // tourBlock matches a block of commands, and the block of what they print, if that follows.
