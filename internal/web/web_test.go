@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -297,20 +298,65 @@ func TestPagesLoadOneScript(t *testing.T) {
 	}
 }
 
-var chineseText = regexp.MustCompile(`(?m)^  "?([\w.]+)"?: "(.*)",$`)
+var modulesWithTexts = []string{"lib", "shop", "console"}
+
+// textsOf returns the texts of a module in a language by their keys.
+func textsOf(t *testing.T, module, language string) map[string]string {
+	t.Helper()
+	file := env.Must(fs.ReadFile(embedded, "static/"+module+"/texts.js"))(t)
+	_, section, ok := strings.Cut(string(file), "\nconst "+language+" = {\n")
+	require.True(t, ok, module)
+	section, _, _ = strings.Cut(section, "\n};")
+	texts := map[string]string{}
+	for line := range strings.Lines(section) {
+		if line = strings.TrimSpace(line); line != "" {
+			m := regexp.MustCompile(`^"?([\w.]+)"?: "(.*)",$`).FindStringSubmatch(line)
+			require.NotNil(t, m, line)
+			texts[m[1]] = m[2]
+		}
+	}
+	return texts
+}
+
+// TestTextsAreInBothLanguages: with the same placeholders, and empty in both or in none. Every error code of the API has one.
+func TestTextsAreInBothLanguages(t *testing.T) {
+	places := func(text string) map[string]bool {
+		found := map[string]bool{}
+		for _, m := range regexp.MustCompile(`\{(\w+)[|}]`).FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+		return found
+	}
+	shop := map[string]string{}
+	for _, module := range modulesWithTexts {
+		english, chinese := textsOf(t, module, "en"), textsOf(t, module, "zh")
+		require.ElementsMatch(t, slices.Collect(maps.Keys(english)), slices.Collect(maps.Keys(chinese)), module)
+		for key, text := range english {
+			assert.Equal(t, text == "", chinese[key] == "", key)
+			assert.Equal(t, places(text), places(chinese[key]), key)
+		}
+		if module != "console" {
+			maps.Copy(shop, english)
+		}
+	}
+
+	document := env.Must(os.ReadFile("../handler/openapi.json"))(t)
+	codes := regexp.MustCompile(`"type": "/problems/(\w+)"`).FindAllSubmatch(document, -1)
+	require.Greater(t, len(codes), 20)
+	for _, m := range codes {
+		assert.Contains(t, shop, "error."+string(m[1]))
+	}
+}
 
 // TestChineseTextsAreChinese finds texts that were left in English. A text may consist of signs, values and names.
 func TestChineseTextsAreChinese(t *testing.T) {
 	names := regexp.MustCompile(`\{\w+\}|Redis|ID\b|p\d\d|https?`)
 	count := 0
-	for _, module := range []string{"lib", "shop", "console"} {
-		text := env.Must(fs.ReadFile(embedded, "static/"+module+"/texts.js"))(t)
-		_, chinese, ok := strings.Cut(string(text), "\nconst zh = {\n")
-		require.True(t, ok, module)
-		for _, m := range chineseText.FindAllStringSubmatch(chinese, -1) {
+	for _, module := range modulesWithTexts {
+		for key, text := range textsOf(t, module, "zh") {
 			count++
-			if !regexp.MustCompile(`\p{Han}`).MatchString(m[2]) {
-				assert.NotRegexp(t, "[A-Za-z]", names.ReplaceAllString(m[2], ""), "%s/texts.js: %s", module, m[1])
+			if !regexp.MustCompile(`\p{Han}`).MatchString(text) {
+				assert.NotRegexp(t, "[A-Za-z]", names.ReplaceAllString(text, ""), "%s/texts.js: %s", module, key)
 			}
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -140,8 +139,8 @@ const violations = `axe.run({ exclude: ["#api"] }, {
 	resultTypes: ["violations"], runOnly: matchMedia("(prefers-color-scheme: dark)").matches ? ["color-contrast"] : undefined,
 }).then((r) => r.passes.length === 0 ? ["no rule was applied"] : r.violations.flatMap((v) => v.nodes.map((n) => v.id + ", " + n.target + ": " + n.failureSummary)))`
 
-// accessible requires that the pages of a purchase are accessible. The languages differ only in their texts, which are
-// compared by the test of texts.
+// accessible requires that the pages of a purchase are accessible. The languages differ only in their texts, which
+// TestTextsAreInBothLanguages of package web compares.
 func accessible(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	over := p.Publish(t, rig.Offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
@@ -208,64 +207,6 @@ func (b *tab) prefers(scheme string) {
 	}}))(b.t)
 }
 
-// texts requires the same texts in both languages, and a text for every error code of the API.
-func texts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	all := evaluate[map[string]map[string]string](v.tab,
-		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
-	requireSameTexts(t, all)
-	a := p.Once(t, rig.Get("/openapi.json", ""))
-	for code := range codesOf(a.Body) {
-		assert.Contains(t, all["en"], "error."+code)
-	}
-}
-
-// requireSameTexts requires that both languages have the same keys, with or without a text, and placeholders.
-func requireSameTexts(t *testing.T, all map[string]map[string]string) {
-	t.Helper()
-	require.Len(t, all, 2)
-	places := func(s string) map[string]bool {
-		found := map[string]bool{}
-		for part := range strings.SplitSeq(s, "{") {
-			if name, _, ok := strings.Cut(part, "}"); ok {
-				name, _, _ = strings.Cut(name, "|")
-				found[name] = true
-			}
-		}
-		return found
-	}
-	for key, en := range all["en"] {
-		zh, ok := all["zh"][key]
-		assert.True(t, ok, key)
-		assert.Equal(t, en == "", zh == "", key)
-		assert.Equal(t, places(en), places(zh), key)
-	}
-	assert.Len(t, all["zh"], len(all["en"]))
-}
-
-func codesOf(document any) map[string]bool {
-	found := map[string]bool{}
-	var visit func(any)
-	visit = func(node any) {
-		switch n := node.(type) {
-		case map[string]any:
-			if code, ok := n["code"].(string); ok && n["request_id"] != nil {
-				found[code] = true
-			}
-			for _, child := range n {
-				visit(child)
-			}
-		case []any:
-			for _, child := range n {
-				visit(child)
-			}
-		}
-	}
-	visit(document)
-	return found
-}
-
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
 // shop, console and documentation.
 func demoAccounts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
@@ -315,7 +256,7 @@ func (b *tab) ready(selector string) {
 }
 
 // consoleLanguages searches every page in Chinese for text in English. A missing text is an exception, which fails the
-// test. Both languages have the same texts.
+// test. TestTextsAreInBothLanguages of package web compares them.
 func consoleLanguages(t *testing.T, c *consoleTest) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
@@ -358,10 +299,6 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 	v.goTo("/console/rush")
 	v.click(`[data-do="language"]`)
 	v.reads("h1", "Load simulation")
-
-	same := evaluate[map[string]map[string]string](v.tab,
-		`import(document.querySelector("script[src*='main.']").src.replace("main.bundle.js", "texts.js")).then((m) => m.default)`)
-	requireSameTexts(t, same)
 }
 
 // consoleAccessible requires that the pages are accessible, and checks the focus.

@@ -105,7 +105,7 @@ func TestPages(t *testing.T) {
 	pages := map[string]pagesTest{
 		"connection cut": connectionCut, "temporary refusals": temporaryRefusals,
 		"languages": languages, "keyboard": keyboardOnly, "markup in texts": markupInTexts,
-		"accessible": accessible, "texts": texts,
+		"accessible": accessible,
 	}
 	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
