@@ -84,7 +84,8 @@ func checkOut(t *testing.T, page, order string) {
 }
 
 // TestPaymentsOverHTTP pays and refunds orders at the example of a payment provider, one of them after its cancellation. The money
-// moves once. TestOrderIsNotClosedOverPayment and TestEveryNotice of package handler lose and double notices.
+// moves once. Then the notices go to another address, and the server has to ask. TestOrderIsNotClosedOverPayment and TestEveryNotice of
+// package handler lose and double notices.
 func TestPaymentsOverHTTP(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
@@ -94,12 +95,15 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	p := s.Spawn(t, addr)
 	tokens := s.Tokens(t, 3)
 	sale := p.Sale(t, 3)
+	order := func(p *rig.Server, token, sale string) (id, page string) {
+		id = p.Buy(t, token, sale).ID
+		payment := p.Must(t, rig.Pay(id, token))["payment"].(map[string]any)
+		require.Equal(t, "http", payment["provider"])
+		return id, payment["checkout_url"].(string)
+	}
 	orders, pages := make([]string, len(tokens)), make([]string, len(tokens))
 	for i, token := range tokens {
-		orders[i] = p.Buy(t, token, sale).ID
-		payment := p.Must(t, rig.Pay(orders[i], token))["payment"].(map[string]any)
-		require.Equal(t, "http", payment["provider"])
-		pages[i] = payment["checkout_url"].(string)
+		orders[i], pages[i] = order(p, token, sale)
 	}
 	p.Must(t, rig.Post("/orders/"+orders[2]+"/cancel", tokens[2], nil))
 	for i := range orders {
@@ -117,24 +121,13 @@ func TestPaymentsOverHTTP(t *testing.T) {
 		})
 		require.Contains(t, rig.Fetch(t, pages[i]).Text, want, "what the provider has")
 	}
+	require.Zero(t, p.Stop(t))
+
+	p = s.With("SECKILL_PAYMENT_URL=" + startProvider(t, "http://"+rig.FreeAddr(t))).Serve(t)
+	id, page := order(p, tokens[0], p.Sale(t, 1))
+	checkOut(t, page, id)
+	p.WaitFor(t, tokens[0], id, "paid")
 	s.Verify(t)
-}
-
-// TestLostNoticesAreQueried: the notices of the provider go to another address, and the order is paid nevertheless.
-// TestOrderIsNotClosedOverPayment of package handler shows how; this is about the server that has to ask.
-func TestLostNoticesAreQueried(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	nowhere := "http://" + rig.FreeAddr(t)
-	s := rig.RealStack(t).With("SECKILL_PAYMENT_URL="+startProvider(t, nowhere), "SECKILL_PAYMENT_SECRET="+httpSecret)
-	p := s.Serve(t)
-	token := s.Tokens(t, 1)[0]
-	order := p.Buy(t, token, p.Sale(t, 1)).ID
-
-	payment := p.Must(t, rig.Pay(order, token))["payment"].(map[string]any)
-	checkOut(t, payment["checkout_url"].(string), order)
-
-	p.WaitFor(t, token, order, "paid")
 }
 
 // next returns the next event of a stream, or false at its end.
