@@ -99,7 +99,7 @@ func TestPages(t *testing.T) {
 	journeys := map[string]pagesTest{
 		"two tabs": twoTabs, "back on sale": backOnSale, "queued": queued,
 		"payment refused": paymentRefused, "room journey": roomJourney, "account": account,
-		"sale page": salePage, "ready at the start": readyAtStart, "expired": expiredOrder, "limit above one": limitAboveOne,
+		"sale page": salePage, "ready at the start": readyAtStart, "limit above one": limitAboveOne,
 		"demo accounts": demoAccounts,
 	}
 	pages := map[string]pagesTest{
@@ -163,7 +163,8 @@ func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 	require.NotContains(t, evaluate[string](one, `JSON.stringify(localStorage) + JSON.stringify(sessionStorage)`), "eyJ", "no token is in the storage")
 }
 
-// backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it. After its refund it is on sale again.
+// backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it. After its refund it is on sale again, and
+// so it is when its order was not paid in time, which says so and leads back to the sale.
 func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
 	first, second := visit(p.URL, "en"), visit(p.URL, "en")
@@ -194,6 +195,18 @@ func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 	second.orderIs("refunded")
 	second.click(`#nav a[href="/"]`)
 	second.until(canBuy(sale))
+
+	second.click(buyOf(sale))
+	second.click(linkOf(sale))
+	second.orderIs("pending_payment")
+	p.Stack.Expire(t, evaluate[string](second.tab, `document.querySelector("li.order").dataset.order`), time.Now())
+	second.orderIs("cancelled")
+	second.reads(anOrder, "Payment time ran out", "You were not charged")
+	second.click(`li.order [data-do="again"]`)
+	second.until(canBuy(sale))
+	require.Equal(t, "/sales/"+sale, evaluate[string](second.tab, `location.pathname`))
+	second.click(buyOf(sale))
+	second.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 }
 
 // connectionCut: pages report a lost connection and recover without a reload.
@@ -430,24 +443,6 @@ func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
 	require.True(t, evaluate[bool](v.tab, `stayed`))
 	rig.RequireStock(t, p.Client, sale, 4)
-}
-
-// expiredOrder: an order that was not paid in time says so, and leads back to the sale.
-func expiredOrder(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	sale := p.Publish(t, rig.Offer{Stock: 1})
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	v.buy(sale, rig.NewPhone())
-	v.click(linkOf(sale))
-	v.orderIs("pending_payment")
-	p.Stack.Expire(t, evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`), time.Now())
-	v.orderIs("cancelled")
-	v.reads(anOrder, "Payment time ran out", "You were not charged")
-	v.click(`li.order [data-do="again"]`)
-	v.until(canBuy(sale))
-	require.Equal(t, "/sales/"+sale, evaluate[string](v.tab, `location.pathname`))
-	v.click(buyOf(sale))
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
 }
 
 // limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
