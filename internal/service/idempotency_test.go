@@ -19,12 +19,14 @@ import (
 	"seckill/test/env"
 )
 
-// memKeys is a KeyStore in memory with injected faults.
+// memKeys is a KeyStore in memory with injected faults. It collects the outcomes that are observed.
 type memKeys struct {
 	mu     sync.Mutex
 	rows   map[string]*memKey
 	err    error // the result of every method, if not nil
 	frozen bool  // calls block until their context ends
+	late   bool  // the next claim is stored, but reported as failed
+	seen   []string
 }
 
 type memKey struct {
@@ -71,6 +73,10 @@ func (m *memKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState
 	}
 	r.claim.Token, r.until = c.Token, time.Now().Add(domain.KeyLease)
 	r.runs++
+	if m.late {
+		m.late = false
+		return domain.KeyState{Err: domain.ErrUnavailable}
+	}
 	return domain.KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID}
 }
 
@@ -108,22 +114,13 @@ func (m *memKeys) set(change func()) {
 	change()
 }
 
-type keyOutcomes struct {
-	mu   sync.Mutex
-	seen []string
-}
-
-func (o *keyOutcomes) add(outcome string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.seen = append(o.seen, outcome)
-}
-
-func newKeys(store KeyStore, seen *keyOutcomes) *Idempotency {
-	return NewIdempotency(IdempotencyConfig{Store: store, Observe: seen.add})
+func newKeys(store *memKeys) *Idempotency {
+	observe := func(outcome string) { store.set(func() { store.seen = append(store.seen, outcome) }) }
+	return NewIdempotency(IdempotencyConfig{Store: store, Observe: observe})
 }
 
 var (
+	onceRequest = domain.KeyedRequest{UserID: 1, Key: "k"}
 	doneAnswer  = domain.Answer{Status: http.StatusCreated, Body: []byte("done")}
 	retryAnswer = domain.Answer{Status: http.StatusServiceUnavailable, RetryAfter: "1", Transient: true}
 )
@@ -135,9 +132,8 @@ func answerWith(a domain.Answer, runs *atomic.Int64) func(context.Context, *doma
 // In-flight duplicates get the answer of the run once it is stored, in its process and in others.
 func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := newMemKeys(), &keyOutcomes{}
-		here, there := newKeys(store, seen), newKeys(store, seen)
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		store := newMemKeys()
+		here, there := newKeys(store), newKeys(store)
 		var runs atomic.Int64
 		slow := func(context.Context, *domain.Claim) domain.Answer {
 			runs.Add(1)
@@ -148,7 +144,7 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 		start := time.Now()
 		send := func(keys *Idempotency) {
 			wg.Go(func() {
-				a, _, err := keys.Do(t.Context(), r, slow)
+				a, _, err := keys.Do(t.Context(), onceRequest, slow)
 				if err != nil || a.Status != doneAnswer.Status {
 					t.Errorf("%v %v", a, err)
 				}
@@ -162,7 +158,7 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 		wg.Wait()
 		require.EqualValues(t, 1, runs.Load())
 		require.LessOrEqual(t, time.Since(start), time.Second+keyPoll)
-		require.Equal(t, append([]string{"new"}, slices.Repeat([]string{"replayed"}, 19)...), seen.seen)
+		require.Equal(t, append([]string{"new"}, slices.Repeat([]string{"replayed"}, 19)...), store.seen)
 	})
 }
 
@@ -170,12 +166,11 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 // resource. If the first run continues after that, it returns no answer.
 func TestTakeoverAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := newMemKeys(), &keyOutcomes{}
-		first, next := newKeys(store, seen), newKeys(store, seen)
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		store := newMemKeys()
+		first, next := newKeys(store), newKeys(store)
 		zombie := make(chan error, 1)
 		go func() {
-			_, _, err := first.Do(t.Context(), r, func(ctx context.Context, c *domain.Claim) domain.Answer {
+			_, _, err := first.Do(t.Context(), onceRequest, func(ctx context.Context, c *domain.Claim) domain.Answer {
 				require.NoError(t, store.NoteResource(ctx, c, 9, testNow))
 				time.Sleep(domain.KeyLease + time.Minute)
 				return doneAnswer
@@ -184,11 +179,11 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		}()
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := next.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
+		_, _, err := next.Do(t.Context(), onceRequest, func(context.Context, *domain.Claim) domain.Answer { t.Error("two runs at once"); return doneAnswer })
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 		require.LessOrEqual(t, time.Since(start), keyedTimeout+keyPoll, "it fails in time")
 		time.Sleep(domain.KeyLease)
-		a, replayed, err := next.Do(t.Context(), r, func(_ context.Context, c *domain.Claim) domain.Answer {
+		a, replayed, err := next.Do(t.Context(), onceRequest, func(_ context.Context, c *domain.Claim) domain.Answer {
 			require.True(t, c.Again)
 			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
 			return doneAnswer
@@ -197,16 +192,15 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		require.False(t, replayed)
 		require.Equal(t, doneAnswer, a)
 		require.ErrorIs(t, <-zombie, domain.ErrOrderInProgress)
-		require.Equal(t, []string{"new", "in_progress", "takeover", "lost"}, seen.seen)
+		require.Equal(t, []string{"new", "in_progress", "takeover", "lost"}, store.seen)
 	})
 }
 
 // A request does not run if its key cannot be claimed, and gets no answer that cannot be stored. Its key stays usable.
 func TestStoreFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, seen := newMemKeys(), &keyOutcomes{}
-		keys := newKeys(store, seen)
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		store, r := newMemKeys(), onceRequest
+		keys := newKeys(store)
 		var runs atomic.Int64
 		store.err = domain.ErrUnavailable
 		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
@@ -244,10 +238,9 @@ func TestStoreFailures(t *testing.T) {
 // A run whose caller disconnects completes, and a retry gets its answer.
 func TestRunContinuesAfterCallerDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := newKeys(newMemKeys(), &keyOutcomes{})
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		keys := newKeys(newMemKeys())
 		ctx, disconnect := context.WithCancel(t.Context())
-		_, _, err := keys.Do(ctx, r, func(ctx context.Context, _ *domain.Claim) domain.Answer {
+		_, _, err := keys.Do(ctx, onceRequest, func(ctx context.Context, _ *domain.Claim) domain.Answer {
 			disconnect()
 			require.NoError(t, ctx.Err())
 			_, bounded := ctx.Deadline()
@@ -255,7 +248,7 @@ func TestRunContinuesAfterCallerDisconnects(t *testing.T) {
 			return doneAnswer
 		})
 		require.NoError(t, err)
-		a, replayed, err := keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { t.Error("a second run"); return doneAnswer })
+		a, replayed, err := keys.Do(t.Context(), onceRequest, func(context.Context, *domain.Claim) domain.Answer { t.Error("a second run"); return doneAnswer })
 		require.NoError(t, err)
 		require.True(t, replayed)
 		require.Equal(t, doneAnswer, a)
@@ -265,13 +258,12 @@ func TestRunContinuesAfterCallerDisconnects(t *testing.T) {
 // A panic reaches the caller and releases the key.
 func TestPanicReleasesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := newKeys(newMemKeys(), &keyOutcomes{})
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		keys := newKeys(newMemKeys())
 		require.PanicsWithValue(t, "broken", func() {
-			_, _, _ = keys.Do(t.Context(), r, func(context.Context, *domain.Claim) domain.Answer { panic("broken") })
+			_, _, _ = keys.Do(t.Context(), onceRequest, func(context.Context, *domain.Claim) domain.Answer { panic("broken") })
 		})
 		var runs atomic.Int64
-		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err := keys.Do(t.Context(), onceRequest, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, runs.Load())
 	})
@@ -280,34 +272,19 @@ func TestPanicReleasesTheKey(t *testing.T) {
 // The claim is stored, but the store reports that it was unavailable. The retry need not wait for the end of the lease.
 func TestUnansweredClaimIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &lateKeys{memKeys: newMemKeys()}
-		keys := newKeys(store, &keyOutcomes{})
-		r := domain.KeyedRequest{UserID: 1, Key: "k"}
+		store := newMemKeys()
+		store.late = true
+		keys := newKeys(store)
 		var runs atomic.Int64
-		_, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
+		_, _, err := keys.Do(t.Context(), onceRequest, answerWith(doneAnswer, &runs))
 		require.ErrorIs(t, err, domain.ErrUnavailable)
 		require.Zero(t, runs.Load())
 		start := time.Now()
-		a, _, err := keys.Do(t.Context(), r, answerWith(doneAnswer, &runs))
+		a, _, err := keys.Do(t.Context(), onceRequest, answerWith(doneAnswer, &runs))
 		require.NoError(t, err)
 		require.Equal(t, doneAnswer, a)
 		require.Less(t, time.Since(start), time.Second)
 	})
-}
-
-// lateKeys stores the first claims but reports a failure.
-type lateKeys struct {
-	*memKeys
-	failed bool
-}
-
-func (l *lateKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState {
-	state := l.memKeys.ClaimKey(ctx, c)
-	if !l.failed {
-		l.failed = true
-		return domain.KeyState{Err: domain.ErrUnavailable}
-	}
-	return state
 }
 
 // orderKeyStore is a store with one result for all keys. It counts the lookups by key.
