@@ -75,23 +75,19 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 		c.set(time.Unix(Epoch+5, 999_999_999))
 		require.EqualValues(t, 5<<32|1, next(t, g))
 		require.EqualValues(t, 5<<32|2, next(t, g))
-		block, err := g.NextN(ctx, 3)
-		require.NoError(t, err)
+		block := env.Must(g.NextN(ctx, 3))(t)
 		require.Equal(t, []int64{5<<32 | 3, 5<<32 | 4, 5<<32 | 5}, block)
 
 		// The day of the key is the UTC day in every time zone.
 		c.set(time.Date(2026, 11, 20, 1, 0, 0, 0, time.FixedZone("", 8*3600)))
 		id := next(t, g)
 		require.Equal(t, c.now().UTC(), Time(id))
-		other, err := New(rdb, "payment", WithClock(c.now))
-		require.NoError(t, err)
+		other := env.Must(New(rdb, "payment", WithClock(c.now)))(t)
 		require.Equal(t, id, next(t, other), "each name has its own counter")
-		keys, err := rdb.Keys(ctx, "*").Result()
-		require.NoError(t, err)
+		keys := env.Must(rdb.Keys(ctx, "*").Result())(t)
 		require.ElementsMatch(t, []string{"icr:order:2002:01:02", "icr:order:2026:11:19", "icr:payment:2026:11:19"}, keys)
 		for _, key := range keys {
-			ttl, err := rdb.TTL(ctx, key).Result()
-			require.NoError(t, err)
+			ttl := env.Must(rdb.TTL(ctx, key).Result())(t)
 			require.Greater(t, ttl, 47*time.Hour)
 			require.LessOrEqual(t, ttl, 48*time.Hour)
 		}
@@ -135,14 +131,13 @@ func TestExhausted(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, c := newGenerator(t, rdb)
 		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-2), 0).Err())
-		_, err := g.NextN(t.Context(), 3)
-		require.ErrorIs(t, err, ErrExhausted)
+		env.Fails(g.NextN(t.Context(), 3))(t, ErrExhausted)
 
 		require.NoError(t, rdb.Set(t.Context(), noonKey, int64(math.MaxUint32-1), 0).Err())
 		id := next(t, g)
 		require.EqualValues(t, math.MaxUint32, id&math.MaxUint32)
 		require.Equal(t, noon, Time(id))
-		_, err = g.Next(t.Context())
+		_, err := g.Next(t.Context())
 		require.ErrorIs(t, err, ErrExhausted)
 		require.ErrorContains(t, err, noonKey)
 
@@ -156,11 +151,9 @@ func TestClockOutOfRange(t *testing.T) {
 		g, c := newGenerator(t, rdb)
 		for _, bad := range []time.Time{{}, time.Unix(Epoch, -1), time.Unix(Epoch+1<<31, 0)} {
 			c.set(bad)
-			_, err := g.Next(t.Context())
-			require.ErrorIs(t, err, ErrClock, bad)
+			env.Fails(g.Next(t.Context()))(t, ErrClock, bad)
 		}
-		n, err := rdb.DBSize(t.Context()).Result()
-		require.NoError(t, err)
+		n := env.Must(rdb.DBSize(t.Context()).Result())(t)
 		require.Zero(t, n, "no number is taken")
 		for _, good := range []time.Time{time.Unix(Epoch, 0), time.Unix(Epoch+1<<31-1, 0)} {
 			c.set(good)
@@ -198,25 +191,20 @@ func TestInvalidArguments(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		for _, n := range []int{math.MinInt, -1, 0, MaxBlock + 1, math.MaxInt} {
-			_, err := g.NextN(t.Context(), n)
-			require.ErrorIs(t, err, ErrInvalid, n)
+			env.Fails(g.NextN(t.Context(), n))(t, ErrInvalid, n)
 		}
 		for _, id := range []int64{math.MinInt64, -1, 0, 7 << 32} {
 			require.ErrorIs(t, g.Skip(t.Context(), id), ErrInvalid, id)
 		}
-		ids, err := g.NextN(t.Context(), MaxBlock)
-		require.NoError(t, err)
+		ids := env.Must(g.NextN(t.Context(), MaxBlock))(t)
 		require.Equal(t, idAt(noon, 1), ids[0], "the rejected calls took no numbers")
 		require.Equal(t, idAt(noon, MaxBlock), ids[MaxBlock-1])
 	})
-	_, err := New(nil, "order")
-	require.ErrorIs(t, err, ErrInvalid)
+	env.Fails(New(nil, "order"))(t, ErrInvalid)
 	rdb := redis.NewClient(&redis.Options{})
 	defer func() { _ = rdb.Close() }()
-	_, err = New(rdb, "")
-	require.ErrorIs(t, err, ErrInvalid)
-	_, err = New(rdb, "order", WithClock(nil))
-	require.ErrorIs(t, err, ErrInvalid)
+	env.Fails(New(rdb, ""))(t, ErrInvalid)
+	env.Fails(New(rdb, "order", WithClock(nil)))(t, ErrInvalid)
 }
 
 // idAt composes an id as described in the package documentation.
@@ -242,8 +230,7 @@ func TestSkipRaisesCounterOfIDsDay(t *testing.T) {
 		}
 		require.Equal(t, idAt(noon, high+skipAhead+2), next(t, g))
 		require.NoError(t, g.Skip(ctx, idAt(noon, math.MaxUint32-skipAhead)))
-		_, err := g.Next(ctx)
-		require.ErrorIs(t, err, ErrExhausted)
+		env.Fails(g.Next(ctx))(t, ErrExhausted)
 		require.ErrorIs(t, g.Skip(ctx, idAt(noon, math.MaxUint32-skipAhead+1)), ErrExhausted)
 	})
 }
@@ -254,8 +241,7 @@ func TestSkipAfterLossesWithinSecond(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := newGenerator(t, rdb)
 		ctx := t.Context()
-		issued, err := g.NextN(ctx, 1000)
-		require.NoError(t, err)
+		issued := env.Must(g.NextN(ctx, 1000))(t)
 		orders := map[int64]bool{issued[0]: true}
 
 		for losses := 1; losses <= 3; losses++ {
@@ -279,9 +265,7 @@ func TestSkipAfterLossesWithinSecond(t *testing.T) {
 
 func newGuarded(t *testing.T, rdb redis.UniversalClient) *Generator {
 	t.Helper()
-	g, err := New(rdb, "order", WithClock(func() time.Time { return noon }), WithGuard())
-	require.NoError(t, err)
-	return g
+	return env.Must(New(rdb, "order", WithClock(func() time.Time { return noon }), WithGuard()))(t)
 }
 
 func TestGuardedCounter(t *testing.T) {
@@ -289,15 +273,14 @@ func TestGuardedCounter(t *testing.T) {
 		ctx := t.Context()
 		id := next(t, newGuarded(t, rdb))
 		require.Equal(t, noon, Time(id))
-		counted, err := rdb.Get(ctx, noonKey).Int64()
-		require.NoError(t, err)
+		counted := env.Must(rdb.Get(ctx, noonKey).Int64())(t)
 		require.Equal(t, idAt(noon, counted), id, "the sequence is the counter")
 		for _, key := range rdb.Keys(ctx, "*").Val() { // miniredis has no run id
 			require.Greater(t, rdb.TTL(ctx, key).Val(), 47*time.Hour, key)
 		}
 
 		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
-		_, err = newGuarded(t, rdb).Next(ctx)
+		_, err := newGuarded(t, rdb).Next(ctx)
 		require.ErrorContains(t, err, noonKey)
 		require.Equal(t, "garbage", rdb.Get(ctx, noonKey).Val())
 	})
@@ -314,8 +297,7 @@ func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
 	kept := rdb.Get(ctx, noonKey).Val()
 	run := rdb.Get(ctx, "{"+noonKey+"}:run").Val()
 	require.Len(t, run, 40)
-	last, err := g.NextN(ctx, 1000)
-	require.NoError(t, err)
+	last := env.Must(g.NextN(ctx, 1000))(t)
 	require.Equal(t, first+1000, last[999], "no gap while nothing is lost")
 
 	server.Kill()

@@ -46,8 +46,7 @@ func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Generator, *outage) {
 	t.Helper()
 	own, o := failingClient(t, rdb)
-	g, err := New(own, "order", append(opts, WithClock(c.now))...)
-	require.NoError(t, err)
+	g := env.Must(New(own, "order", append(opts, WithClock(c.now))...))(t)
 	return g, o
 }
 
@@ -58,15 +57,13 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 		g, down := reserving(t, rdb, c, WithGuard())
 		take := func(n int) {
 			t.Helper()
-			ids, err := g.NextN(ctx, n)
-			require.NoError(t, err)
+			ids := env.Must(g.NextN(ctx, n))(t)
 			for _, id := range ids {
 				require.Equal(t, c.now(), Time(id))
 			}
 		}
 		down.lasts.Store(true)
-		_, err := g.Next(ctx)
-		require.ErrorIs(t, err, errDown, "nothing is reserved")
+		env.Fails(g.Next(ctx))(t, errDown, "nothing is reserved")
 		require.ErrorIs(t, g.Reserve(ctx), errDown)
 		require.ErrorIs(t, g.Skip(ctx, idAt(noon, 1)), errDown)
 		down.lasts.Store(false)
@@ -80,13 +77,11 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 		}
 		require.Equal(t, before+1, down.commands.Load(), "only the first call waits for Redis")
 		take(reserveSize - 3000)
-		_, err = g.Next(ctx)
-		require.ErrorIs(t, err, errDown, "all numbers are used in this second")
+		env.Fails(g.Next(ctx))(t, errDown, "all numbers are used in this second")
 		require.ErrorIs(t, g.Reserve(ctx), errDown)
 		c.set(noon.Add(time.Second))
 		take(reserveSize)
-		_, err = g.NextN(ctx, reserveSize+1)
-		require.ErrorIs(t, err, errDown)
+		env.Fails(g.NextN(ctx, reserveSize+1))(t, errDown)
 
 		down.lasts.Store(false)
 		require.NoError(t, g.Reserve(ctx))
@@ -118,8 +113,7 @@ func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
 			next(t, g)
 		}
 		c.set(midnight.AddDate(0, 0, 1).Add(reserveAhead))
-		_, err := g.Next(ctx)
-		require.ErrorIs(t, err, errDown, "the blocks are of other days")
+		env.Fails(g.Next(ctx))(t, errDown, "the blocks are of other days")
 		down.lasts.Store(false)
 		require.NoError(t, g.Reserve(ctx))
 		require.Len(t, g.blocks, 1, "blocks of earlier days are dropped")

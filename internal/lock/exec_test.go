@@ -216,7 +216,7 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)
 	ctx := soon(t)
-	p := startProxy(t, addr)
+	p := env.StartProxy(t, addr)
 	rdb := redis.NewClient(&redis.Options{Addr: p.Addr}) // MaxRetries 3, no ContextTimeoutEnabled
 	defer func() { _ = rdb.Close() }()
 	e := newExecutor(rdb, commandTimeout)

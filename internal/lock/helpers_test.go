@@ -292,8 +292,7 @@ func calls(t testing.TB, rdb *redis.Client, name string) int {
 		return 0
 	}
 	count, _, _ := strings.Cut(line, ",")
-	n := env.Must(strconv.Atoi(count))(t)
-	return n
+	return env.Must(strconv.Atoi(count))(t)
 }
 
 // wakes receives the wake messages of a client's waiters.
@@ -320,8 +319,7 @@ func (w *wakes) received() (ids []string) {
 	const end = "end"
 	require.NoError(w.t, w.rdb.Publish(soon(w.t), w.to, end).Err())
 	for {
-		msg, err := w.sub.ReceiveMessage(soon(w.t))
-		require.NoError(w.t, err)
+		msg := env.Must(w.sub.ReceiveMessage(soon(w.t)))(w.t)
 		if msg.Payload == end {
 			return ids
 		}

@@ -123,7 +123,7 @@ func (k lockKind) nothingLeft(t testing.TB, rdb *redis.Client, names ...string) 
 // that the next requests are those of the test.
 func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *proxy) {
 	t.Helper()
-	p := startProxy(t, addr)
+	p := env.StartProxy(t, addr)
 	c := newLocks(t, p.Addr, opts...)
 
 	k.ready(t, c, "warm")

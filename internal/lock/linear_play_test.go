@@ -15,6 +15,8 @@ import (
 	"github.com/anishathalye/porcupine"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 // A history is what several players requested of one lock, and the replies.
@@ -148,7 +150,7 @@ func newTable(t testing.TB, addr string, crashes bool) *table {
 	t.Helper()
 	tb := &table{crashes: crashes, steps: steps, grants: grants{of: map[string]int{}}}
 	for range players {
-		p := startProxy(t, addr)
+		p := env.StartProxy(t, addr)
 		// A lost reply is noticed by the end of the connection, and not by a timeout: on a machine that stalls, a command
 		// that timed out can be executed after the release that undoes it.
 		p.CutAfter = 250 * time.Millisecond

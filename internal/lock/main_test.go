@@ -175,14 +175,6 @@ const (
 	anyCmd    = ""
 )
 
-// startProxy starts a proxy and stops it at cleanup.
-func startProxy(t testing.TB, upstream string) *proxy {
-	t.Helper()
-	p := env.Must(servers.StartProxy(t.Context(), upstream))(t)
-	t.Cleanup(p.Close)
-	return p
-}
-
 // newMortalClient returns a client of a server, and a function that kills the server. The port of a dead server is
 // free, and within the time of a test the server of another test may take it: the lock would then find it alive. So the
 // client refuses to connect after the kill, as an unused port does.

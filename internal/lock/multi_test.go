@@ -204,8 +204,7 @@ func TestMultiStartsWithFullLease(t *testing.T) {
 	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
 	queued(t, newClient(t, addr), "mutex", "b", 1)
 	time.Sleep(lease + lease/2)
-	_, err := c.Mutex("a").TryLock(ctx)
-	require.ErrorIs(t, err, ErrNotAcquired, "a was freed during the wait")
+	env.Fails(c.Mutex("a").TryLock(ctx))(t, ErrNotAcquired, "a was freed during the wait")
 	released := time.Now()
 	require.NoError(t, taken.Release(ctx))
 	all := <-got
@@ -240,7 +239,7 @@ func TestMultiReleaseWithUncertainPart(t *testing.T) {
 	addr := startServer(t)
 	ctx := soon(t)
 	rdb := newClient(t, addr)
-	p := startProxy(t, addr)
+	p := env.StartProxy(t, addr)
 	c, far := newLocks(t, addr), newLocks(t, p.Addr)
 
 	for _, alsoLost := range []bool{false, true} {

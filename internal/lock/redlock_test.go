@@ -153,7 +153,7 @@ func TestReleaseInParts(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 3)
-	first, second := startProxy(t, addrs[0]), startProxy(t, addrs[1])
+	first, second := env.StartProxy(t, addrs[0]), env.StartProxy(t, addrs[1])
 	l := newLock(t, "a", []string{first.Addr, second.Addr, addrs[2]})
 	require.NoError(t, TryDo(ctx, l, nothing))
 	h := env.Must(l.TryLock(ctx))(t)

@@ -115,7 +115,7 @@ func latchCountOf(ctx context.Context, c *Client) (int64, error) { return c.Latc
 // faulty returns a Client behind a proxy, which has the script loaded, and one without it.
 func (ch change) faulty(t *testing.T, addr string) (c, direct *Client, p *proxy) {
 	t.Helper()
-	p = startProxy(t, addr)
+	p = env.StartProxy(t, addr)
 	c = newLocks(t, p.Addr)
 	c.exec.maxInFlight = maxInFlightSolo // a repeated call has another command in flight
 	direct = newLocks(t, addr)
@@ -203,7 +203,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 		tries := p.Broken()
 
 		// Ten pauses of a change that continues take longer than the longest pause of this one would.
-		q := startProxy(t, addr)
+		q := env.StartProxy(t, addr)
 		q.Inject(refuse, latchDownScript.sha, always)
 		gone, cancel := context.WithCancel(soon(t))
 		cancel()
@@ -262,7 +262,7 @@ func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 // Close ends the repetition of requests.
 func TestCloseEndsRequests(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, startServer(t))
+	p := env.StartProxy(t, startServer(t))
 	var seen recorder
 	c := env.Must(New(newClient(t, p.Addr), WithObserver(seen.observe)))(t)
 	set(t, &c.Semaphore("a").pool, 3)

@@ -120,8 +120,7 @@ func (m *rwModel) end(a *rwActor) {
 		return
 	}
 	if first := m.queue[0]; first.write && first.c == a.c { // it is handed over
-		token, err := m.rdb.Get(context.Background(), a.keys[3]).Uint64()
-		require.NoError(m.t, err)
+		token := env.Must(m.rdb.Get(context.Background(), a.keys[3]).Uint64())(m.t)
 		m.enter(first, token)
 	}
 }

@@ -70,7 +70,7 @@ func queuedNodes(t testing.TB, z *ZooKeeper, name string, n int) {
 func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeeper, p *proxy) {
 	t.Helper()
 	servers := env.SharedZooKeeper(t).Servers()
-	p = startProxy(t, servers[0])
+	p = env.StartProxy(t, servers[0])
 	z = newZooKeeper(t, []string{p.Addr}, slices.Concat([]ZooKeeperOption{ownRoot(t)}, opts)...)
 	require.NoError(t, Do(soon(t), z.Mutex("a"), nothing))
 	return z, newZooKeeper(t, servers, ownRoot(t), WithSessionTimeout(MaxSessionTimeout)), p

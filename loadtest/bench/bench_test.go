@@ -24,17 +24,15 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	env.Full(t)
 	ctx := t.Context()
 	dsn := env.MariaDB.DSN(t)
-	store, err := repo.OpenMySQL(dsn)
-	require.NoError(t, err)
+	store := env.Must(repo.OpenMySQL(dsn))(t)
 	t.Cleanup(func() { _ = store.Close() })
-	_, err = store.MigrateUp(ctx)
+	_, err := store.MigrateUp(ctx)
 	require.NoError(t, err)
 	now := time.Now().UTC()
 	_, err = store.SeedUsers(ctx, 30, now, now.Add(time.Hour))
 	require.NoError(t, err)
 
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
+	db := env.Must(sql.Open("mysql", dsn))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	s := &stack{db: db, tokens: make([]string, 30)}
 	require.NoError(t, s.fill(ctx, 100))
@@ -83,8 +81,7 @@ func TestLoadSendsEachRequestOnce(t *testing.T) {
 	for range 10 {
 		l.requests = append(l.requests, getRequest("/"), getRequest("/none"))
 	}
-	r, err := l.run(t.Context(), new(atomic.Bool))
-	require.NoError(t, err)
+	r := env.Must(l.run(t.Context(), new(atomic.Bool)))(t)
 	assert.Equal(t, map[string]int64{"200": 10, "sold_out": 10}, r.answers)
 	assert.Equal(t, int64(20), r.total())
 	assert.Equal(t, int64(20), served.Load())
@@ -92,8 +89,7 @@ func TestLoadSendsEachRequestOnce(t *testing.T) {
 	require.NoError(t, r.only("200", "sold_out"))
 
 	l.endless, l.limit = true, 50*time.Millisecond
-	r, err = l.run(t.Context(), new(atomic.Bool))
-	require.NoError(t, err)
+	r = env.Must(l.run(t.Context(), new(atomic.Bool)))(t)
 	assert.Equal(t, served.Load()-20, r.total(), "all answers are counted")
 }
 
@@ -105,8 +101,7 @@ func TestPaceLimitsTheRate(t *testing.T) {
 		limit: 400 * time.Millisecond, pace: 200 * time.Millisecond}
 	latency := l.pace
 	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
-		r, err := l.run(t.Context(), new(atomic.Bool))
-		require.NoError(t, err)
+		r := env.Must(l.run(t.Context(), new(atomic.Bool)))(t)
 		require.LessOrEqual(t, r.total(), int64(3))
 		latency = r.percentile(1)
 	}
@@ -121,14 +116,13 @@ func TestFirstLoadEndsTheOthers(t *testing.T) {
 	these := serverOf(srv)
 	short := load{subject: "short", servers: these, conns: 1, requests: [][]byte{getRequest("/"), getRequest("/")}, limit: time.Minute}
 	long := load{subject: "long", servers: these, conns: 2, requests: short.requests, limit: time.Minute, endless: true}
-	results, err := runLoads(t.Context(), short, long)
-	require.NoError(t, err)
+	results := env.Must(runLoads(t.Context(), short, long))(t)
 	assert.Equal(t, int64(2), results[0].total())
 	assert.Less(t, results[1].elapsed, time.Minute)
 
 	short.subject = "broken"
 	short.servers = []*process{{Program: &servers.Program{Addr: "127.0.0.1:1"}}}
-	_, err = runLoads(t.Context(), long, short)
+	_, err := runLoads(t.Context(), long, short)
 	require.ErrorContains(t, err, "broken, 1 connections")
 }
 
@@ -137,13 +131,11 @@ func TestMissingAnswersFailTheLoad(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	t.Cleanup(srv.Close)
 	l := load{servers: serverOf(srv), conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
-	_, err := l.run(t.Context(), new(atomic.Bool))
-	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	env.Fails(l.run(t.Context(), new(atomic.Bool)))(t, io.ErrUnexpectedEOF)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = l.run(ctx, new(atomic.Bool))
-	require.ErrorIs(t, err, context.Canceled)
+	env.Fails(l.run(ctx, new(atomic.Bool)))(t, context.Canceled)
 	require.ErrorIs(t, (&result{}).only("201"), errWrongAnswers, "without answers there is no success")
 }
 

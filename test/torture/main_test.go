@@ -85,10 +85,8 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 
 	dsn := regexp.MustCompile(`database (\S+)\n`)
 	rig.Eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })
-	cfg, err := mysql.ParseDSN(dsn.FindStringSubmatch(out.String())[1])
-	require.NoError(t, err)
-	db, err := servers.Open(cfg)
-	require.NoError(t, err)
+	cfg := env.Must(mysql.ParseDSN(dsn.FindStringSubmatch(out.String())[1]))(t)
+	db := env.Must(servers.Open(cfg))(t)
 	t.Cleanup(func() { _ = db.Close() })
 
 	for _, statements := range violations() {

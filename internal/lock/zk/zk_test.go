@@ -252,8 +252,7 @@ func TestZooKeeperSessionEndsBeforeWatch(t *testing.T) {
 	first := acquire(t, direct)
 	n := c.newNode(name)
 	require.NoError(t, n.create(t.Context()))
-	before, err := n.look(t.Context())
-	require.NoError(t, err)
+	before := env.Must(n.look(t.Context()))(t)
 	require.NotEmpty(t, before)
 
 	p.Inject(servers.Refuse, "", servers.Always)
@@ -262,8 +261,7 @@ func TestZooKeeperSessionEndsBeforeWatch(t *testing.T) {
 	p.Heal()
 	ctx, cancel := context.WithTimeout(t.Context(), longTimeout/4)
 	defer cancel()
-	_, err = n.await(ctx, before)
-	require.ErrorIs(t, err, errEnded)
+	env.Fails(n.await(ctx, before))(t, errEnded)
 	remove(t, first)
 }
 

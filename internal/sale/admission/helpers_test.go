@@ -182,17 +182,14 @@ func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *da
 // reserve returns the result of each admission.
 func reserve(t testing.TB, g *Gate, as ...domain.Admission) []error {
 	t.Helper()
-	results, err := g.Reserve(t.Context(), as[0].VoucherID, onSale(), as)
-	require.NoError(t, err)
+	results := env.Must(g.Reserve(t.Context(), as[0].VoucherID, onSale(), as))(t)
 	require.Len(t, results, len(as))
 	return results
 }
 
 func level(t testing.TB, g *Gate, voucherID int64) Level {
 	t.Helper()
-	l, err := g.Level(t.Context(), voucherID)
-	require.NoError(t, err)
-	return l
+	return env.Must(g.Level(t.Context(), voucherID))(t)
 }
 
 // requireLevel compares the level of voucher with want, except for Version and Built. It computes the expected Sum and
@@ -207,11 +204,10 @@ func requireLevel(t testing.TB, g *Gate, want Level) {
 }
 
 // sumOf returns the sum that a gate must have for a table of buyers.
-func sumOf(t require.TestingT, table map[string]string) (sum int64) {
+func sumOf(t testing.TB, table map[string]string) (sum int64) {
 	for _, list := range table {
 		for order := range strings.SplitSeq(list, ",") {
-			id, err := strconv.ParseInt(order, 10, 64)
-			require.NoError(t, err)
+			id := env.Must(strconv.ParseInt(order, 10, 64))(t)
 			sum += id % domain.LevelDigits
 		}
 	}
@@ -241,11 +237,9 @@ func entries(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 	var all []domain.StreamEntry
 	for _, k := range segmentKeys(t, g, voucherID) {
 		stream := k.shard.Stream()
-		found, err := g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result()
-		require.NoError(t, err)
+		found := env.Must(g.cfg.Redis.XRange(t.Context(), stream, "-", "+").Result())(t)
 		for _, e := range found {
-			p, err := g.Parse(stream, e.ID, e.Values)
-			require.NoError(t, err)
+			p := env.Must(g.Parse(stream, e.ID, e.Values))(t)
 			if p.Admissions[0].VoucherID == voucherID {
 				all = append(all, p)
 			}
@@ -289,9 +283,7 @@ func settle(t testing.TB, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 // segmentKeys returns the keys of the segments of a voucher.
 func segmentKeys(t testing.TB, g *Gate, voucherID int64) []gateKeys {
 	t.Helper()
-	all, err := g.segments(t.Context(), voucherID)
-	require.NoError(t, err)
-	return all
+	return env.Must(g.segments(t.Context(), voucherID))(t)
 }
 
 // requireTickets compares the queued tickets of a voucher's shards with the streams: they must have the same rows.
@@ -304,8 +296,7 @@ func requireTickets(t testing.TB, g *Gate, voucherID int64) {
 			want = append(want, strings.Split(rows, rowSeparator)...)
 		}
 		got := []string{}
-		tickets, err := g.cfg.Redis.HGetAll(t.Context(), k.shard.Queued()).Result()
-		require.NoError(t, err)
+		tickets := env.Must(g.cfg.Redis.HGetAll(t.Context(), k.shard.Queued()).Result())(t)
 		for user, rows := range tickets {
 			for row := range strings.SplitSeq(rows, rowSeparator) {
 				require.Equal(t, user, strings.Fields(row)[1])
@@ -323,11 +314,9 @@ func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 	t.Helper()
 	all, segments := map[string]string{}, segmentKeys(t, g, voucherID)
 	for i, k := range segments {
-		m, err := g.cfg.Redis.HGetAll(t.Context(), k.buyers).Result()
-		require.NoError(t, err)
+		m := env.Must(g.cfg.Redis.HGetAll(t.Context(), k.buyers).Result())(t)
 		for user, orders := range m {
-			id, err := strconv.ParseInt(user, 10, 64)
-			require.NoError(t, err)
+			id := env.Must(strconv.ParseInt(user, 10, 64))(t)
 			require.Equal(t, i, home(id, len(segments)), "the home of user %d", id)
 			all[user] = orders
 		}
@@ -338,8 +327,7 @@ func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 // requireKeys compares all keys in Redis with want.
 func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
 	t.Helper()
-	keys, err := rdb.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
+	keys := env.Must(rdb.Keys(t.Context(), "*").Result())(t)
 	require.ElementsMatch(t, want, keys)
 }
 

@@ -102,8 +102,7 @@ func TestLoadReadsAllPages(t *testing.T) {
 		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireLevel(t, g, Level{Stock: 2500, Held: 2500, Queued: 2500, Backlog: 278})
 		requireExact(t, g, db)
-		ttl, err := rdb.TTL(t.Context(), voucherKeys.buyers).Result()
-		require.NoError(t, err)
+		ttl := env.Must(rdb.TTL(t.Context(), voucherKeys.buyers).Result())(t)
 		require.Negative(t, ttl, "the table of buyers has no expiry")
 	})
 }
@@ -138,8 +137,7 @@ func TestStaleLoadChangesNothing(t *testing.T) {
 		require.NoError(t, rdb.PExpire(t.Context(), old.keys.loading, loadLease/2).Err())
 		require.True(t, renew())
 		require.Greater(t, rdb.PTTL(t.Context(), old.keys.loading).Val(), loadLease/2)
-		state, err := db.GateState(t.Context(), voucher, nil)
-		require.NoError(t, err)
+		state := env.Must(db.GateState(t.Context(), voucher, nil))(t)
 		require.ErrorIs(t, old.finish(t.Context(), newTable(nil, state), "1"), errStale, "its table has expired")
 
 		require.NoError(t, rdb.Del(t.Context(), old.keys.loading).Err())
@@ -268,9 +266,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 
 func inspect(t *testing.T, g *Gate, voucherID int64) domain.GateView {
 	t.Helper()
-	view, err := g.Inspect(t.Context(), voucherID, 1000)
-	require.NoError(t, err)
-	return view
+	return env.Must(g.Inspect(t.Context(), voucherID, 1000))(t)
 }
 
 // held returns a domain.Holder.
@@ -300,8 +296,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 		require.WithinDuration(t, time.Now(), view.Queue[0].Since, time.Minute)
 		require.Equal(t, []domain.Holder{held(2, 20)}, view.Letters)
 
-		view, err := g.Inspect(t.Context(), voucher, 1)
-		require.NoError(t, err)
+		view = env.Must(g.Inspect(t.Context(), voucher, 1))(t)
 		require.True(t, view.TooMany)
 		require.Empty(t, view.Buyers)
 	})
@@ -318,8 +313,7 @@ func TestInspectReadsAllPages(t *testing.T) {
 				want = append(want, held(a.OrderID, a.UserID))
 			}
 		}
-		view, err := g.Inspect(t.Context(), voucher, n)
-		require.NoError(t, err)
+		view := env.Must(g.Inspect(t.Context(), voucher, n))(t)
 		for _, holders := range [][]domain.Holder{view.Buyers, view.Tickets} {
 			slices.SortFunc(holders, func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) })
 			require.Equal(t, want, holders)
@@ -369,8 +363,7 @@ func TestInspectReportsBrokenKeys(t *testing.T) {
 		} {
 			require.NoError(t, breakIt())
 			require.True(t, inspect(t, g, voucher).Broken, name)
-			_, err := g.Level(t.Context(), voucher)
-			require.ErrorIs(t, err, domain.ErrGateBroken, name)
+			env.Fails(g.Level(t.Context(), voucher))(t, domain.ErrGateBroken, name)
 			require.NoError(t, g.Unload(t.Context(), voucher))
 			require.NoError(t, g.Load(t.Context(), voucher, db))
 			require.False(t, inspect(t, g, voucher).Broken, name)
@@ -391,8 +384,7 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 		require.NoError(t, rdb.HDel(t.Context(), k.shard.Queued(), "20", "50").Err())
 		require.NoError(t, g.Load(t.Context(), voucher, db))
 		requireExact(t, g, db)
-		tickets, err := g.Tickets(t.Context(), 50)
-		require.NoError(t, err)
+		tickets := env.Must(g.Tickets(t.Context(), 50))(t)
 		require.Len(t, tickets, 1)
 
 		// An entry that has left the stream gets no tickets.
@@ -423,16 +415,14 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 	require.NoError(t, started.Load(ctx, voucher, db))
 	require.NotEqual(t, db.generations[voucher], inHand.Admissions[0].Generation, "the database refuses it")
 	require.Equal(t, []error{nil, domain.ErrSoldOut}, reserve(t, started, admission(3, 12), admission(4, 10)))
-	_, err := started.Confirm(ctx, inHand)
-	require.ErrorIs(t, err, domain.ErrNotFound)
+	env.Fails(started.Confirm(ctx, inHand))(t, domain.ErrNotFound)
 
 	// Another entry may have its id.
 	require.NoError(t, rdb.Del(ctx, inHand.Stream).Err())
 	require.NoError(t, rdb.XAdd(ctx, &redis.XAddArgs{
 		Stream: inHand.Stream, ID: inHand.Entry, Values: []string{"rows", formatRow(&domain.Admission{OrderID: 3, UserID: 12, VoucherID: voucher})},
 	}).Err())
-	_, err = started.Confirm(ctx, inHand)
-	require.ErrorIs(t, err, domain.ErrNotFound)
+	env.Fails(started.Confirm(ctx, inHand))(t, domain.ErrNotFound)
 }
 
 // Redis has lost the gate, but not the stream. The gate that is loaded then has the admissions of the stream, so they are
@@ -447,21 +437,18 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 	before := entries(t, g, voucher)[0]
 	k := voucherKeys
 	require.NoError(t, rdb.Del(t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes).Err())
-	generation, err := g.Confirm(t.Context(), before)
-	require.NoError(t, err)
+	generation := env.Must(g.Confirm(t.Context(), before))(t)
 	require.Zero(t, generation, "the gate is cold")
 
 	require.NoError(t, g.Load(t.Context(), voucher, db))
-	generation, err = g.Confirm(t.Context(), before)
-	require.NoError(t, err)
+	generation = env.Must(g.Confirm(t.Context(), before))(t)
 	require.Greater(t, generation, before.Admissions[0].Generation)
 	require.Equal(t, db.generations[voucher], generation)
 
 	// Admissions that are queued again have the generation of the present gate.
 	settle(t, g, before, domain.End{Again: true}, domain.End{Dead: "poison"})
-	letters, err := g.DeadLetters(t.Context(), "", 10)
-	require.NoError(t, err)
-	_, err = g.Replay(t.Context(), letters[0].ID)
+	letters := env.Must(g.DeadLetters(t.Context(), "", 10))(t)
+	_, err := g.Replay(t.Context(), letters[0].ID)
 	require.NoError(t, err)
 	again := entries(t, g, voucher)
 	require.Len(t, again, 2)
@@ -483,16 +470,13 @@ func TestNobodyIsSoldOutAfterFailoverUntilTheLoad(t *testing.T) {
 
 	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(2, 11), admission(3, 12)))
 	require.ErrorIs(t, domain.ErrGateLacking, domain.ErrUnavailable)
-	_, err := g.Holders(ctx, voucher, 10)
-	require.ErrorIs(t, err, domain.ErrGateLacking, "the list would lack a buyer")
+	env.Fails(g.Holders(ctx, voucher, 10))(t, domain.ErrGateLacking, "the list would lack a buyer")
 
 	require.NoError(t, g.Load(ctx, voucher, db))
 	require.Equal(t, []error{domain.ErrSoldOut}, reserve(t, g, admission(3, 12)))
-	users, err := g.Holders(ctx, voucher, 10)
-	require.NoError(t, err)
+	users := env.Must(g.Holders(ctx, voucher, 10))(t)
 	require.ElementsMatch(t, []int64{10, 11}, users)
-	generation, err := g.Confirm(ctx, before)
-	require.NoError(t, err)
+	generation := env.Must(g.Confirm(ctx, before))(t)
 	require.Equal(t, db.generations[voucher], generation)
 }
 
@@ -521,8 +505,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 	require.Equal(t, []error{nil, domain.ErrGateLacking}, reserve(t, g, admission(1, 10), admission(2, 11)))
 	require.Zero(t, entries(t, g, voucher)[0].Admissions[0].Generation)
 	row := formatRow(&domain.Admission{OrderID: 1, UserID: 10, VoucherID: voucher})
-	p, err := g.Parse(Streams()[voucher], "1-1", map[string]any{"rows": row})
-	require.NoError(t, err)
+	p := env.Must(g.Parse(Streams()[voucher], "1-1", map[string]any{"rows": row}))(t)
 	require.Zero(t, p.Admissions[0].Generation)
 
 	require.NoError(t, g.Load(t.Context(), voucher, db))

@@ -67,9 +67,7 @@ func testModel(t *testing.T, segments map[int64]int, steps, fullSteps int) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		seed := rand.Uint64()
 		if text := os.Getenv("SECKILL_MODEL_SEED"); text != "" { // to repeat a failure
-			var err error
-			seed, err = strconv.ParseUint(text, 10, 64)
-			require.NoError(t, err)
+			seed = env.Must(strconv.ParseUint(text, 10, 64))(t)
 		}
 		t.Logf("seed %d", seed)
 		runModel(t, rdb, seed, steps, segments)
@@ -259,8 +257,7 @@ func (m *model) payDebts(v int64) {
 		return
 	}
 	for range 100 {
-		again, err := m.g.lend(m.t.Context(), v, segments, nil)
-		require.NoError(m.t, err)
+		again := env.Must(m.g.lend(m.t.Context(), v, segments, nil))(m.t)
 		if !again {
 			return
 		}
@@ -517,8 +514,7 @@ func (m *model) rebuild(v int64) {
 		func() error { return m.rdb.HIncrBy(m.t.Context(), k.loans, "to:3", m.rnd.Int64N(9)-4).Err() },
 		func() error { return m.rdb.Del(m.t.Context(), k.buyers).Err() },
 	}
-	l, err := m.g.Level(m.t.Context(), v)
-	require.NoError(m.t, err)
+	l := env.Must(m.g.Level(m.t.Context(), v))(m.t)
 	require.NoError(m.t, damages[m.rnd.IntN(len(damages))]())
 	require.NoError(m.t, m.g.Rebuild(m.t.Context(), v, l.Built, m.db))
 	m.loaded(v)
@@ -554,8 +550,7 @@ func (m *model) addStock(v int64) {
 
 // anyDeadLetter returns the id of a random dead letter and its admission.
 func (m *model) anyDeadLetter() (string, domain.Admission) {
-	letters, err := m.g.DeadLetters(m.t.Context(), "", 500)
-	require.NoError(m.t, err)
+	letters := env.Must(m.g.DeadLetters(m.t.Context(), "", 500))(m.t)
 	require.Len(m.t, letters, len(m.letters))
 	if len(letters) == 0 {
 		return "", domain.Admission{}
@@ -611,16 +606,14 @@ func (m *model) lend(v int64) {
 	if len(segments) == 1 || m.gates[v] == nil {
 		return
 	}
-	all, err := m.g.readSegments(m.t.Context(), v, segments)
-	require.NoError(m.t, err)
+	all := env.Must(m.g.readSegments(m.t.Context(), v, segments))(m.t)
 	from, to := all[m.rnd.IntN(len(all))], all[m.rnd.IntN(len(all))]
 	if from.keys.shard == to.keys.shard {
 		return
 	}
 	total, err := m.g.run(m.t.Context(), lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), 1+m.rnd.IntN(3)).Int64()
 	require.NoError(m.t, err)
-	left, err := m.rdb.Get(m.t.Context(), from.keys.stock).Int64()
-	require.NoError(m.t, err)
+	left := env.Must(m.rdb.Get(m.t.Context(), from.keys.stock).Int64())(m.t)
 	require.GreaterOrEqual(m.t, left, min(from.level.Stock, 0), "units left in the segment that has lent some")
 	m.loans = append(m.loans, modelLoan{from, to, total})
 	for range m.rnd.IntN(3) { // lost, or repeated, or so late that the gate was loaded meanwhile
@@ -638,8 +631,7 @@ func (m *model) loseSegment(v int64) {
 	}
 	k := segments[m.rnd.IntN(len(segments))]
 	require.NoError(m.t, m.rdb.Del(m.t.Context(), k.stock, k.buyers, k.meta, k.loading, k.notes, k.loans).Err())
-	_, err := m.g.Level(m.t.Context(), v)
-	require.ErrorIs(m.t, err, domain.ErrGateCold)
+	env.Fails(m.g.Level(m.t.Context(), v))(m.t, domain.ErrGateCold)
 	require.NoError(m.t, m.g.Load(m.t.Context(), v, m.db))
 	m.loaded(v)
 }

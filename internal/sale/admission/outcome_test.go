@@ -71,8 +71,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
 		for i, want := range wants {
-			got, err := waiting[i].Wait(t.Context(), never)
-			require.NoError(t, err)
+			got := env.Must(waiting[i].Wait(t.Context(), never))(t)
 			require.Equal(t, want, got)
 		}
 		for i, why := range map[int]string{2: "published to another instance", 4: "not settled yet"} {
@@ -109,8 +108,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 		g := namedGate(t, nil)
 		e := g.Expect(1)
 		g.deliver("1")
-		o, err := e.Wait(ctx, never)
-		require.NoError(t, err)
+		o := env.Must(e.Wait(ctx, never))(t)
 		require.Equal(t, domain.Outcome{OrderID: 1}, o)
 	}
 }
@@ -269,18 +267,15 @@ func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
 		rdb.AddHook(env.EachTrip(hook.count))
 		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
 			hook.commands.Store(0)
-			ticket, err := g.Ticket(t.Context(), 10, 2)
-			require.NoError(t, err)
+			ticket := env.Must(g.Ticket(t.Context(), 10, 2))(t)
 			require.Equal(t, stranger, ticket.VoucherID)
 			require.NotNil(t, ticket.Ahead)
 			require.Equal(t, want, hook.commands.Load())
 		}
 		settle(t, admits, queue(t, admits, stranger)[0], failed)
-		ticket, err := g.Ticket(t.Context(), 10, 2)
-		require.NoError(t, err)
+		ticket := env.Must(g.Ticket(t.Context(), 10, 2))(t)
 		require.Equal(t, "sold_out", ticket.Failed)
-		_, err = g.Ticket(t.Context(), 11, 2)
-		require.ErrorIs(t, err, domain.ErrNotFound, "another user's")
+		env.Fails(g.Ticket(t.Context(), 11, 2))(t, domain.ErrNotFound, "another user's")
 	})
 }
 
@@ -289,8 +284,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 		g, second := inShards(t, rdb)
 		settle(t, g, queue(t, g, voucher)[0], failed)
 		reserve(t, g, admission(3, 10), admission(4, 11))
-		tickets, err := g.Tickets(t.Context(), 10)
-		require.NoError(t, err)
+		tickets := env.Must(g.Tickets(t.Context(), 10))(t)
 		require.Len(t, tickets, 3)
 		require.EqualValues(t, 3, tickets[0].OrderID, "the newest first")
 		second.ReplyTo = "" // is not part of a ticket
@@ -300,7 +294,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 
 		for order, key := range map[int64]string{4: Shard(stranger).Queued(), 5: Shard(voucher).Failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
-			_, err = g.Ticket(t.Context(), 10, order)
+			_, err := g.Ticket(t.Context(), 10, order)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, domain.ErrNotFound)
 			_, err = g.Tickets(t.Context(), 10)

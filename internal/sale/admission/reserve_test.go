@@ -26,13 +26,11 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 		requireKeys(t, rdb, "seckill:{s7}:7:stock", "seckill:{s7}:7:buyers", "seckill:{s7}:7:meta",
 			"seckill:{s7}:queued", "seckill:{s7}:orders")
 		at := strconv.FormatInt(noon.UnixMilli(), 10)
-		text, err := rdb.HGet(t.Context(), "seckill:{s7}:queued", "10").Result()
-		require.NoError(t, err)
+		text := env.Must(rdb.HGet(t.Context(), "seckill:{s7}:queued", "10").Result())(t)
 		first, second := "1 10 7 1 100 "+at+" CNY here 1", "2 11 7 1 100 "+at+" CNY here 2"
 		require.Equal(t, first, text)
 		fields := func(stream string, n int) map[string]any {
-			entries, err := rdb.XRange(t.Context(), stream, "-", "+").Result()
-			require.NoError(t, err)
+			entries := env.Must(rdb.XRange(t.Context(), stream, "-", "+").Result())(t)
 			return entries[n].Values
 		}
 		require.Equal(t, map[string]any{"rows": first + "\n" + second, "generation": "1"}, fields("seckill:{s7}:orders", 0))
@@ -43,11 +41,9 @@ func TestKeysAndFormatsAreStable(t *testing.T) {
 		require.Equal(t, map[string]any{
 			"dead_entry": p.Entry, "dead_reason": "poison", "dead_tries": "2", "row": second,
 		}, fields("seckill:{s7}:dead", 0))
-		text, err = rdb.HGet(t.Context(), "seckill:{s7}:user:11", "2").Result()
-		require.NoError(t, err)
+		text = env.Must(rdb.HGet(t.Context(), "seckill:{s7}:user:11", "2").Result())(t)
 		require.Regexp(t, "^internal [0-9]{13} "+second+"$", text)
-		ttl, err := rdb.TTL(t.Context(), "seckill:{s7}:user:11").Result()
-		require.NoError(t, err)
+		ttl := env.Must(rdb.TTL(t.Context(), "seckill:{s7}:user:11").Result())(t)
 		require.InDelta(t, 24*time.Hour, ttl, float64(time.Minute))
 	})
 }
@@ -78,8 +74,7 @@ func TestReserveSplitsLargeCalls(t *testing.T) {
 		require.NoError(t, g.Settle(t.Context(), all))
 		requireLevel(t, g, Level{Held: stock})
 		requireKeys(t, rdb, voucherKeys.stock, voucherKeys.buyers, voucherKeys.meta, shardOf(voucher).Stream())
-		results, err := g.Reserve(t.Context(), voucher, onSale(), nil)
-		require.NoError(t, err)
+		results = env.Must(g.Reserve(t.Context(), voucher, onSale(), nil))(t)
 		require.Empty(t, results)
 	})
 }
@@ -97,8 +92,7 @@ func TestParse(t *testing.T) {
 		_, err := g.Parse(stream, "1-1", fields)
 		require.Error(t, err, name)
 	}
-	p, err := g.Parse(stream, "1-1", map[string]any{"rows": "1 10 7 1 100 1000 CNY here\n2 11 7 1 100 1000 CNY here", "tries": "3"})
-	require.NoError(t, err)
+	p := env.Must(g.Parse(stream, "1-1", map[string]any{"rows": "1 10 7 1 100 1000 CNY here\n2 11 7 1 100 1000 CNY here", "tries": "3"}))(t)
 	want := []domain.Admission{admission(1, 10), admission(2, 11)}
 	want[0].At, want[1].At = time.UnixMilli(1000).UTC(), time.UnixMilli(1000).UTC()
 	require.Equal(t, domain.StreamEntry{Stream: stream, Entry: "1-1", Tries: 3, Admissions: want}, p)
@@ -113,8 +107,7 @@ func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 	g, _ := withStock(t, rdb, 5)
 	at := func(begin, end time.Duration) error {
 		w := domain.Window{Begin: noon.Add(begin), End: noon.Add(end)}
-		results, err := g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10)})
-		require.NoError(t, err)
+		results := env.Must(g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10)}))(t)
 		return results[0]
 	}
 	require.NoError(t, at(0, time.Millisecond))
@@ -158,16 +151,14 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 	rdb := env.StartRedis(t).Client(t)
 	g, _ := withStock(t, rdb, 1000)
 	calls := func() int64 {
-		info, err := rdb.InfoMap(t.Context(), "commandstats").Result()
-		require.NoError(t, err)
+		info := env.Must(rdb.InfoMap(t.Context(), "commandstats").Result())(t)
 		var total int64
 		for name, stats := range info["Commandstats"] {
 			if name == "cmdstat_info" {
 				continue
 			}
 			calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
-			n, err := strconv.ParseInt(calls, 10, 64)
-			require.NoError(t, err)
+			n := env.Must(strconv.ParseInt(calls, 10, 64))(t)
 			total += n
 		}
 		return total
@@ -203,8 +194,7 @@ func TestReserveRepeatsAfterLostReply(t *testing.T) {
 		lose.Store(1 << 40)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		_, err := g.Reserve(ctx, voucher, onSale(), []domain.Admission{admission(3, 12)})
-		require.ErrorIs(t, err, domain.ErrUnavailable)
+		env.Fails(g.Reserve(ctx, voucher, onSale(), []domain.Admission{admission(3, 12)}))(t, domain.ErrUnavailable)
 	})
 }
 
@@ -213,8 +203,7 @@ func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
 	server := env.StartRedis(t)
 	g, _ := withStock(t, server.Client(t), 5)
 	server.Kill()
-	_, err := g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)})
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(g.Reserve(t.Context(), voucher, onSale(), []domain.Admission{admission(1, 10)}))(t, domain.ErrUnavailable)
 }
 
 // keyed returns an admission with a request key, for a user with a limit of 3. what is the content of the request.
@@ -243,8 +232,7 @@ func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 		require.Equal(t, "here", stored.ReplyTo)
 
 		// The keys' records expire. While the orders are queued, their tickets have the keys.
-		notes, err := rdb.Keys(t.Context(), "seckill:{s7}:key:*").Result()
-		require.NoError(t, err)
+		notes := env.Must(rdb.Keys(t.Context(), "seckill:{s7}:key:*").Result())(t)
 		require.Len(t, notes, 3)
 		require.Positive(t, rdb.TTL(t.Context(), notes[0]).Val())
 		require.NoError(t, rdb.Del(t.Context(), notes...).Err())
@@ -306,8 +294,7 @@ func TestParseRow(t *testing.T) {
 		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
 	} {
 		want.Currency, want.ReplyTo = c.currency, c.replyTo
-		a, err := parseRow(c.row)
-		require.NoError(t, err)
+		a := env.Must(parseRow(c.row))(t)
 		require.Equal(t, want, a)
 	}
 }
@@ -337,8 +324,7 @@ func TestRowsRoundTrip(t *testing.T) {
 	rows := formatRows(as)
 	for i := range as {
 		require.Equal(t, rows[i], formatRow(&as[i]))
-		parsed, err := parseRows(rows[i] + rowSeparator + rows[0])
-		require.NoError(t, err)
+		parsed := env.Must(parseRows(rows[i] + rowSeparator + rows[0]))(t)
 		require.Equal(t, []domain.Admission{as[i], as[0]}, parsed)
 	}
 }
@@ -355,8 +341,7 @@ func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int
 // stocks returns the stock of each segment of the voucher.
 func stocks(t *testing.T, g *Gate) (units []int64) {
 	t.Helper()
-	all, err := g.readSegments(t.Context(), voucher, segmentKeys(t, g, voucher))
-	require.NoError(t, err)
+	all := env.Must(g.readSegments(t.Context(), voucher, segmentKeys(t, g, voucher)))(t)
 	for i := range all {
 		units = append(units, all[i].level.Stock)
 	}
@@ -460,9 +445,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 
 func parseInt(t *testing.T, text string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(text, 10, 64)
-	require.NoError(t, err)
-	return n
+	return env.Must(strconv.ParseInt(text, 10, 64))(t)
 }
 
 // The number of segments changes while admissions of an earlier window are queued, so that they are settled in other
@@ -479,8 +462,7 @@ func TestSegmentsChangeBesideQueuedAdmissions(t *testing.T) {
 
 			after := segmented(rdb, map[int64]int{voucher: n[1]})
 			if n[1] > 1 { // a gate of one segment does not look for others: service.Vouchers unloads it
-				_, err := after.Level(t.Context(), voucher)
-				require.ErrorIs(t, err, domain.ErrGateCold)
+				env.Fails(after.Level(t.Context(), voucher))(t, domain.ErrGateCold)
 			}
 			require.NoError(t, after.Unload(t.Context(), voucher))
 			require.NoError(t, after.Load(t.Context(), voucher, db))

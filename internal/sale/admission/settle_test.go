@@ -45,8 +45,7 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 5)
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
-		junk, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result()
-		require.NoError(t, err)
+		junk := env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result())(t)
 		stream := shardOf(voucher).Stream()
 		require.NoError(t, rdb.XGroupCreate(t.Context(), stream, Group, "0").Err())
 		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
@@ -56,8 +55,7 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 		q := queue(t, g, voucher)
 		settle(t, g, q[0])
 		deadLetterAll(t, g, q[1])
-		pending, err := rdb.XPending(t.Context(), stream, Group).Result()
-		require.NoError(t, err)
+		pending := env.Must(rdb.XPending(t.Context(), stream, Group).Result())(t)
 		require.Zero(t, pending.Count)
 	})
 }
@@ -69,10 +67,8 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		const buyers = 10
 		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
-			ticket, err := g.Ticket(t.Context(), user, user)
-			require.NoError(t, err)
-			all, err := g.Tickets(t.Context(), user)
-			require.NoError(t, err)
+			ticket := env.Must(g.Ticket(t.Context(), user, user))(t)
+			all := env.Must(g.Tickets(t.Context(), user))(t)
 			require.Equal(t, []domain.Ticket{ticket}, all)
 			return ticket.Ahead
 		}
@@ -110,9 +106,7 @@ func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
 
 func deadLetters(t *testing.T, g *Gate) []domain.DeadLetter {
 	t.Helper()
-	all, err := g.DeadLetters(t.Context(), "", maxDeadLetters)
-	require.NoError(t, err)
-	return all
+	return env.Must(g.DeadLetters(t.Context(), "", maxDeadLetters))(t)
 }
 
 func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
@@ -135,8 +129,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 				"at": strconv.FormatInt(noon.UnixMilli(), 10),
 			},
 		}, l)
-		ticket, err := g.Ticket(t.Context(), 10, 1)
-		require.NoError(t, err)
+		ticket := env.Must(g.Ticket(t.Context(), 10, 1))(t)
 		require.Equal(t, "internal", ticket.Failed)
 	})
 }
@@ -146,9 +139,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		g, _ := withStock(t, rdb, 5)
 		stream := shardOf(voucher).Stream()
 		add := func(values ...string) string {
-			id, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result()
-			require.NoError(t, err)
-			return id
+			return env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result())(t)
 		}
 		junk := add("order", "seven")
 		misplaced := add("rows", "1 10 8 1 100 1000 ") // a row of another shard
@@ -163,8 +154,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 "}, all[0].Fields)
 		require.Nil(t, all[1].Admission)
 		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
-		_, err := g.Replay(t.Context(), all[1].ID)
-		require.ErrorIs(t, err, domain.ErrInvalidState)
+		env.Fails(g.Replay(t.Context(), all[1].ID))(t, domain.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
 		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk", 1))
 	})
@@ -178,13 +168,12 @@ func TestFailedReplayChangesNothing(t *testing.T) {
 		id := deadLetters(t, g)[0].ID
 
 		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "many").Err())
-		_, err := g.Replay(t.Context(), id)
-		require.ErrorIs(t, err, domain.ErrUnavailable)
+		env.Fails(g.Replay(t.Context(), id))(t, domain.ErrUnavailable)
 		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "1").Err())
 		requireLevel(t, g, Level{Stock: 1})
 		require.Empty(t, buyers(t, g, voucher))
 
-		_, err = g.Replay(t.Context(), id)
+		_, err := g.Replay(t.Context(), id)
 		require.NoError(t, err)
 		requireLevel(t, g, Level{Held: 1, Queued: 1, Backlog: 1})
 	})
@@ -201,8 +190,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 			}
 		}
 		for i := len(want) - 1; i >= 0; i-- {
-			id, err := parseDeadLetterID(want[i])
-			require.NoError(t, err)
+			id := env.Must(parseDeadLetterID(want[i]))(t)
 			require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
 				Stream: id.shard.Dead(), ID: id.entry, Values: []string{"a", "b"},
 			}).Err())
@@ -210,8 +198,7 @@ func TestDeadLettersAreNewestFirst(t *testing.T) {
 		for limit := 1; limit <= 10; limit++ {
 			var got []string
 			for before := ""; ; before = got[len(got)-1] {
-				page, err := g.DeadLetters(t.Context(), before, limit)
-				require.NoError(t, err)
+				page := env.Must(g.DeadLetters(t.Context(), before, limit))(t)
 				require.LessOrEqual(t, len(page), limit)
 				for _, l := range page {
 					got = append(got, l.ID)
@@ -229,11 +216,9 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := newGate(rdb)
 		for _, id := range []string{"x", "1-2", "16-1-1", "-1-1-1", "1-x-1", "1-1-x", "1-1-1-1", "7-1-1"} {
-			_, err := g.Replay(t.Context(), id)
-			require.ErrorIs(t, err, domain.ErrNotFound, id)
+			env.Fails(g.Replay(t.Context(), id))(t, domain.ErrNotFound, id)
 			require.ErrorIs(t, g.Discard(t.Context(), id), domain.ErrNotFound, id)
 		}
-		_, err := g.DeadLetters(t.Context(), "x", 1)
-		require.ErrorIs(t, err, domain.ErrNotFound)
+		env.Fails(g.DeadLetters(t.Context(), "x", 1))(t, domain.ErrNotFound)
 	})
 }

@@ -36,8 +36,7 @@ func encode(text string) string { return base64.StdEncoding.EncodeToString([]byt
 
 func TestSolutionOfAnotherImplementation(t *testing.T) {
 	for _, after := range []time.Duration{0, 120*time.Second - time.Millisecond} {
-		id, err := work(after).Verify(t.Context(), 7, 1, encode(foreign))
-		require.NoError(t, err)
+		id := env.Must(work(after).Verify(t.Context(), 7, 1, encode(foreign)))(t)
 		require.Equal(t, "00112233445566778899aabbccddeeff", id)
 	}
 }
@@ -46,8 +45,7 @@ func TestRefusedSolutions(t *testing.T) {
 	w, good := work(0), encode(foreign)
 	refused := func(w *Work, user, voucher int64, solution string, want error) {
 		t.Helper()
-		_, err := w.Verify(t.Context(), user, voucher, solution)
-		require.ErrorIs(t, err, want, solution)
+		env.Fails(w.Verify(t.Context(), user, voucher, solution))(t, want, solution)
 	}
 	refused(w, 8, 1, good, errOtherUser)
 	refused(w, 7, 2, good, errOtherVoucher)
@@ -96,17 +94,13 @@ func TestRefusedSolutions(t *testing.T) {
 
 func solve(t *testing.T, challenge json.RawMessage) string {
 	t.Helper()
-	solution, err := env.SolveChallenge(challenge)
-	require.NoError(t, err)
-	return solution
+	return env.Must(env.SolveChallenge(challenge))(t)
 }
 
 // challengeOf returns the challenge that a user gets for a sale.
 func challengeOf(t *testing.T, w *Work, user, voucher int64) json.RawMessage {
 	t.Helper()
-	text, err := w.Challenge(t.Context(), user, voucher)
-	require.NoError(t, err)
-	return text
+	return env.Must(w.Challenge(t.Context(), user, voucher))(t)
 }
 
 func TestChallengeIsSolved(t *testing.T) {
@@ -120,8 +114,7 @@ func TestChallengeIsSolved(t *testing.T) {
 	require.EqualValues(t, challenged.Add(2*time.Minute).Unix(), p["expiresAt"])
 	require.Equal(t, "PBKDF2/SHA-256", p["algorithm"])
 
-	id, err := w.Verify(t.Context(), 7, 1, solve(t, text))
-	require.NoError(t, err)
+	id := env.Must(w.Verify(t.Context(), 7, 1, solve(t, text)))(t)
 	require.Equal(t, p["nonce"], id)
 }
 
@@ -157,12 +150,11 @@ func TestChallengeIsSolvedOnce(t *testing.T) {
 	w := work(0)
 	first := challengeOf(t, w, 7, 1)
 	wrong := encode(`{"challenge": ` + string(first) + `, "solution": {"counter": 1, "derivedKey": "00"}}`)
-	_, err := w.Verify(t.Context(), 7, 1, wrong)
-	require.ErrorIs(t, err, errWrongSolution)
+	env.Fails(w.Verify(t.Context(), 7, 1, wrong))(t, errWrongSolution)
 	require.Equal(t, first, challengeOf(t, w, 7, 1))
 
 	solution := solve(t, first)
-	_, err = w.Verify(t.Context(), 7, 1, solution)
+	_, err := w.Verify(t.Context(), 7, 1, solution)
 	require.NoError(t, err)
 	second := challengeOf(t, w, 7, 1)
 	require.NotEqual(t, first, second)
@@ -201,8 +193,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Empty(t, done)
-		_, err := w.Challenge(t.Context(), 1000, 1)
-		require.ErrorIs(t, err, domain.ErrOverloaded)
+		env.Fails(w.Challenge(t.Context(), 1000, 1))(t, domain.ErrOverloaded)
 
 		free()
 		for range cap(w.admits) {

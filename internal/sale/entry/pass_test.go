@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/entry"
+	"seckill/test/env"
 )
 
 var (
@@ -45,8 +46,7 @@ func TestPassIsValidForItsUserSaleAndTime(t *testing.T) {
 // Every change of a single bit invalidates a pass.
 func TestPassCannotBeForged(t *testing.T) {
 	passes := entry.NewPasses(oldKey)
-	raw, err := base64.RawURLEncoding.DecodeString(passes.Issue(7, 1, 3, 9, now.Add(time.Minute)))
-	require.NoError(t, err)
+	raw := env.Must(base64.RawURLEncoding.DecodeString(passes.Issue(7, 1, 3, 9, now.Add(time.Minute))))(t)
 	for i := range raw {
 		for bit := range 8 {
 			raw[i] ^= 1 << bit
@@ -61,12 +61,10 @@ func TestPassNamesItsRound(t *testing.T) {
 	passes := entry.NewPasses(oldKey)
 	for _, round := range []uint32{0, 1, 1<<32 - 1} {
 		pass := passes.Issue(7, 1, 3, round, now.Add(time.Minute))
-		found, err := passes.Check(pass, 7, 1, 3, now)
-		require.NoError(t, err)
+		found := env.Must(passes.Check(pass, 7, 1, 3, now))(t)
 		require.Equal(t, round, found)
 	}
-	_, err := entry.NewTickets(oldKey).Number(passes.Issue(7, 1, 3, 9, now.Add(time.Minute)), 7, 1)
-	require.ErrorIs(t, err, domain.ErrEntryRequired)
+	env.Fails(entry.NewTickets(oldKey).Number(passes.Issue(7, 1, 3, 9, now.Add(time.Minute)), 7, 1))(t, domain.ErrEntryRequired)
 }
 
 // A new key signs while the old one is still accepted.
@@ -153,8 +151,7 @@ func TestLobbyOrderOfEthereum(t *testing.T) {
 			14, 26, 30, 32, 21, 5, 19, 31, 0, 17, 11, 18, 7, 3, 4, 29, 6, 13, 16, 15, 2, 22, 25, 12, 23, 24, 27, 10, 8, 1, 28, 20, 9,
 		},
 	} {
-		seed, err := hex.DecodeString(text)
-		require.NoError(t, err)
+		seed := env.Must(hex.DecodeString(text))(t)
 		order := entry.LobbyOrder([32]byte(seed), uint32(len(mapping)))
 		for number, position := range mapping {
 			require.Equal(t, uint32(number), order[position])

@@ -55,8 +55,7 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrUnpaidLimit)
 	require.Empty(t, a.Pass)
 	s.Limits = limits{}
-	a, err = s.Enter(t.Context(), 7, 1, "")
-	require.NoError(t, err)
+	a = env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 	require.NotEmpty(t, a.Pass)
 	v.Sale.Entry.Mode = domain.EntryOpen
 	s.Limits = limits{err: domain.ErrUnpaidLimit}
@@ -126,9 +125,7 @@ func TestUsedPassCostsThePlace(t *testing.T) {
 		server.Limits = limits{}
 		w.vouchers[1].Sale.BeginAt = time.Now()
 		enter := func(user int64) entry.Admission {
-			a, err := server.Enter(t.Context(), user, 1, "")
-			require.NoError(t, err)
-			return a
+			return env.Must(server.Enter(t.Context(), user, 1, ""))(t)
 		}
 		enter(7)
 		time.Sleep(2 * time.Second)
@@ -285,9 +282,7 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	}
 	solved := func(challenge json.RawMessage) string {
 		t.Helper()
-		solution, err := env.SolveChallenge(challenge)
-		require.NoError(t, err)
-		return solution
+		return env.Must(env.SolveChallenge(challenge))(t)
 	}
 
 	first := demanded(a, "")
@@ -317,8 +312,7 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	var demanded *domain.ChallengeRequiredError
 	require.ErrorAs(t, err, &demanded)
-	solution, err := env.SolveChallenge(demanded.Challenge)
-	require.NoError(t, err)
+	solution := env.Must(env.SolveChallenge(demanded.Challenge))(t)
 	_, err = s.Enter(t.Context(), 7, 1, solution)
 	require.NoError(t, err)
 
@@ -354,11 +348,9 @@ func TestRoomWithChallenge(t *testing.T) {
 	var demanded *domain.ChallengeRequiredError
 	_, err := s.Enter(t.Context(), 7, 1, "")
 	require.ErrorAs(t, err, &demanded)
-	_, err = s.Enter(t.Context(), 7, 1, "good")
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(s.Enter(t.Context(), 7, 1, "good"))(t, domain.ErrUnavailable)
 	store.err = nil
-	place, err := s.Enter(t.Context(), 7, 1, "good")
-	require.NoError(t, err)
+	place := env.Must(s.Enter(t.Context(), 7, 1, "good"))(t)
 	require.Equal(t, entry.Lobby, place.State)
 	_, err = s.Enter(t.Context(), 7, 1, "good")
 	require.ErrorAs(t, err, &demanded)

@@ -490,17 +490,14 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		domain.ReasonPassUsed: domain.ErrPassExpired,
 		"internal":            domain.ErrUnavailable,
 	} {
-		_, err := place(failed, nil)
-		require.ErrorIs(t, err, want)
+		env.Fails(place(failed, nil))(t, want)
 	}
 	_, err := place(domain.ReasonDuplicate, nil)
 	require.Equal(t, &domain.DuplicateOrderError{OrderID: 99}, err)
 
-	o, err := place("", nil)
-	require.NoError(t, err)
+	o := env.Must(place("", nil))(t)
 	require.Equal(t, domain.OrderPendingPayment, o.Status)
-	o, err = place("", context.DeadlineExceeded)
-	require.NoError(t, err)
+	o = env.Must(place("", context.DeadlineExceeded))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 }
 
@@ -515,16 +512,13 @@ func TestQueueReadsOutcome(t *testing.T) {
 	}
 
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
-	o, err := place()
-	require.NoError(t, err)
+	o := env.Must(place())(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{Failed: domain.ReasonSoldOut}, nil }
-	_, err = place()
-	require.ErrorIs(t, err, domain.ErrSoldOut)
+	env.Fails(place())(t, domain.ErrSoldOut)
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, domain.ErrNotFound }
 	st.order = func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil }
-	o, err = place()
-	require.NoError(t, err)
+	o = env.Must(place())(t)
 	require.Equal(t, domain.OrderPendingPayment, o.Status)
 	for _, stored := range []func() (domain.Order, error){
 		func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound },
@@ -532,8 +526,7 @@ func TestQueueReadsOutcome(t *testing.T) {
 		func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil },
 	} {
 		st.order = stored
-		o, err = place()
-		require.NoError(t, err)
+		o = env.Must(place())(t)
 		require.Equal(t, domain.OrderQueued, o.Status)
 		require.EqualValues(t, 7, o.UserID)
 	}

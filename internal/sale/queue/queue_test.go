@@ -39,8 +39,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 		for order, failed := range map[int64]string{
 			2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch", 6: "entry_required",
 		} {
-			ticket, err := r.gate.Ticket(t.Context(), order, order)
-			require.NoError(t, err)
+			ticket := env.Must(r.gate.Ticket(t.Context(), order, order))(t)
 			require.Equal(t, failed, ticket.Failed)
 			require.Equal(t, 1, r.commitCalls(order))
 		}
@@ -361,8 +360,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 		messages := r.deliver("dead")
 		for tries := int64(2); tries < 5; tries++ {
 			r.until("they have been idle", func() bool { return r.pending()[2].Idle >= 2*time.Millisecond })
-			entries, err := readerOf(r, "a").claim(t.Context())
-			require.NoError(t, err)
+			entries := env.Must(readerOf(r, "a").claim(t.Context()))(t)
 			require.Len(t, entries, 3)
 			for i, e := range entries {
 				require.Equal(t, entry{
@@ -372,8 +370,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 		}
 		late := readerOf(r, "b")
 		late.w.cfg.MinIdle = time.Hour
-		entries, err := late.claim(t.Context())
-		require.NoError(t, err)
+		entries := env.Must(late.claim(t.Context()))(t)
 		require.Empty(t, entries, "they have not been idle for an hour")
 		for _, p := range r.pending() {
 			require.Equal(t, "a", p.Consumer)
@@ -383,8 +380,7 @@ func TestClaimCountsDeliveries(t *testing.T) {
 		// An entry that was deleted from the stream is acknowledged. Redis 6.2 and 7 report it in different ways.
 		require.NoError(t, rdb.XDel(t.Context(), r.stream(), messages[1].ID).Err())
 		r.until("they have been idle", func() bool { return r.pending()[2].Idle >= 2*time.Millisecond })
-		entries, err = readerOf(r, "a").claim(t.Context())
-		require.NoError(t, err)
+		entries = env.Must(readerOf(r, "a").claim(t.Context()))(t)
 		require.Len(t, entries, 2)
 		require.Len(t, r.pending(), 2)
 	})
@@ -424,8 +420,7 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	r.reserve(2, 1)
 	r.deliver("stuck") // idle too, but with a pending entry
 	names := func() []string {
-		consumers, err := rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result()
-		require.NoError(t, err)
+		consumers := env.Must(rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result())(t)
 		var all []string
 		for _, c := range consumers {
 			all = append(all, c.Name)
@@ -452,21 +447,18 @@ func TestLagCountsUnsettledAndDead(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 10)
 		w := New(r.config("a", r.commit))
-		lag, err := w.Lag(t.Context())
-		require.NoError(t, err)
+		lag := env.Must(w.Lag(t.Context()))(t)
 		require.Equal(t, Lag{}, lag)
 
-		_, err = rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result()
+		_, err := rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result()
 		require.NoError(t, err)
-		lag, err = w.Lag(t.Context())
-		require.NoError(t, err)
+		lag = env.Must(w.Lag(t.Context()))(t)
 		require.EqualValues(t, 1, lag.Unsettled, "an entry without a ticket counts")
 		r.reserve(1, 3)
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
 			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},
 		}).Err())
-		lag, err = w.Lag(t.Context())
-		require.NoError(t, err)
+		lag = env.Must(w.Lag(t.Context()))(t)
 		require.EqualValues(t, 3, lag.Unsettled)
 		require.EqualValues(t, 1, lag.Dead)
 		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
@@ -534,8 +526,7 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
 		tries := r.commitCalls(3)
 		r.requireLevel(admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1})
-		ticket, err := r.gate.Ticket(t.Context(), 3, 3)
-		require.NoError(t, err)
+		ticket := env.Must(r.gate.Ticket(t.Context(), 3, 3))(t)
 		require.Empty(t, ticket.Failed)
 		require.Equal(t, tries, r.commitCalls(3), "it is not tried before it is claimed")
 

@@ -93,8 +93,7 @@ func (r *rig) reserve(first int64, n int) {
 		}
 	}
 	w := domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
-	results, err := r.gate.Reserve(r.t.Context(), voucher, w, as)
-	require.NoError(r.t, err)
+	results := env.Must(r.gate.Reserve(r.t.Context(), voucher, w, as))(r.t)
 	require.Equal(r.t, make([]error, n), results)
 }
 
@@ -238,9 +237,7 @@ func (r *rig) pending() []redis.XPendingExt {
 }
 
 func (r *rig) deadLetters() []domain.DeadLetter {
-	letters, err := r.gate.DeadLetters(r.t.Context(), "", 500)
-	require.NoError(r.t, err)
-	return letters
+	return env.Must(r.gate.DeadLetters(r.t.Context(), "", 500))(r.t)
 }
 
 // gateWithSettle is a gate whose Settle a test replaces.
