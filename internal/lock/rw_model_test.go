@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -264,16 +262,6 @@ func TestRWModel(t *testing.T) {
 	nothingLeft(t, m.rdb, m.clients[0].hub.channel, m.clients[1].hub.channel) // the test's own subscriptions
 }
 
-// A finder is the test of a model that is to fail.
-type finder struct {
-	testing.TB
-	found string
-}
-
-func (f *finder) Errorf(format string, args ...any) { f.found = fmt.Sprintf(format, args...) }
-
-func (f *finder) FailNow() { runtime.Goexit() }
-
 // The model detects every planted fault in the order of admissions and in the wakes. Other faults are those of
 // TestMutantsAreCaught.
 func TestRWModelFindsFaults(t *testing.T) {
@@ -294,15 +282,13 @@ func TestRWModelFindsFaults(t *testing.T) {
 	} {
 		t.Run(m.fault, func(t *testing.T) {
 			t.Parallel()
-			f := &finder{TB: t}
 			kinds := m.plant(t, []*kind{rwReadKind, rwWriteKind, rwDowngradeKind})
 			model := newRWModel(t, startServer(t), rand.Uint64(), kinds...)
-			model.t = f
 
-			var wg sync.WaitGroup
-			wg.Go(func() { model.play(200) })
-			wg.Wait()
-			require.NotEmpty(t, f.found, "the model found no violation")
+			require.True(t, env.Finds(t, func(t testing.TB) {
+				model.t = t
+				model.play(1000) // the rarest violation shows after 6,000 commands on average
+			}), "the model found no violation")
 			t.Logf("found after %d commands", len(model.history))
 		})
 	}

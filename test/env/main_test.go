@@ -62,6 +62,11 @@ func (f *fakeTB) Skipf(string, ...any)  { f.Skip() }
 func (f *fakeTB) Fatal(...any)          { f.ended = "fatal"; runtime.Goexit() }
 func (f *fakeTB) Fatalf(string, ...any) { f.Fatal() }
 
+func TestFinds(t *testing.T) {
+	assert.True(t, Finds(t, func(t testing.TB) { require.Fail(t, "planted") }))
+	assert.False(t, Finds(t, func(testing.TB) {}))
+}
+
 func TestLazyStartsOnce(t *testing.T) {
 	tries := 0
 	var l lazy[*Database]

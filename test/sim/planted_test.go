@@ -58,11 +58,13 @@ func TestLifeFindsFaults(t *testing.T) {
 			}
 			var failed bool
 			inBubble(t, func(t *testing.T) {
-				failed = fails(t, func(rt *rapid.T) {
-					if d.failure == "" { // after a failure the remaining runs are skipped
-						runs++
-						runOnce(rt, s, p.lane, p, d)
-					}
+				failed = env.Finds(t, func(t testing.TB) {
+					rapid.Check(t, func(rt *rapid.T) {
+						if d.failure == "" { // after a failure the remaining runs are skipped
+							runs++
+							runOnce(rt, s, p.lane, p, d)
+						}
+					})
 				})
 			})
 			require.True(t, failed && d.failure != "", "not found in %d runs", runs)

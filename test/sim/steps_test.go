@@ -3,11 +3,9 @@ package sim
 import (
 	"maps"
 	"math/bits"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -379,35 +377,4 @@ func evenly[T any](t *rapid.T, label string, some ...T) T {
 			}
 		}
 	}).Draw(t, label)
-}
-
-// fails reports whether rapid finds a failure. It runs rapid in its own goroutine, which FailNow ends.
-func fails(t testing.TB, prop func(*rapid.T)) bool {
-	r := &recorder{TB: t}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		rapid.Check(r, prop)
-	}()
-	<-ended
-	return r.failed
-}
-
-// recorder records the failures of a test that is expected to fail.
-type recorder struct {
-	testing.TB
-	failed bool
-}
-
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
-func (r *recorder) Error(...any)          { r.failed = true }
-func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
-func (r *recorder) Fatal(...any)          { r.FailNow() }
-func (r *recorder) Fail()                 { r.failed = true }
-func (r *recorder) Failed() bool          { return r.failed }
-func (r *recorder) Log(...any)            {}
-func (r *recorder) Logf(string, ...any)   {}
-func (r *recorder) FailNow() {
-	r.failed = true
-	runtime.Goexit()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -118,7 +117,7 @@ func TestMutantsAreCaught(t *testing.T) {
 			m.plant(t)
 			for run := 1; ; run++ {
 				require.NoError(t, rdb.FlushDB(t.Context()).Err())
-				if fails(t, func(t testing.TB) { m.find(t, rdb) }) {
+				if env.Finds(t, func(t testing.TB) { m.find(t, rdb) }) {
 					t.Logf("caught in run %d", run)
 					return
 				}
@@ -126,30 +125,6 @@ func TestMutantsAreCaught(t *testing.T) {
 			}
 		})
 	}
-}
-
-// fails reports whether a test fails. It runs the test in a goroutine, which FailNow ends.
-func fails(t testing.TB, test func(t testing.TB)) bool {
-	r := &recorder{TB: t}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		test(r)
-	}()
-	<-ended
-	return r.failed
-}
-
-// recorder records the failure of a test that is expected to fail.
-type recorder struct {
-	testing.TB
-	failed bool
-}
-
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
-func (r *recorder) FailNow() {
-	r.failed = true
-	runtime.Goexit()
 }
 
 // storm is a gate and its database under concurrent changes.
