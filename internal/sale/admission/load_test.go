@@ -86,13 +86,15 @@ func onlySegment(g *Gate, token string) *segmentLoad {
 	return &segmentLoad{load: &load{gate: g, voucherID: voucher, token: token}, keys: voucherKeys}
 }
 
-func TestLoadReadsAllPages(t *testing.T) {
+func TestLoadAndInspectReadAllPages(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := withStock(t, rdb, 5000)
 		as := admissions(1, 2500)
-		for i := range as {
+		var all []domain.Holder
+		for i, a := range as {
+			all = append(all, held(a.OrderID, a.UserID))
 			if i%2 == 0 {
-				db.commit(as[i])
+				db.commit(a)
 			}
 		}
 		for some := range slices.Chunk(as, 9) { // pages do not end where a script call ended
@@ -104,6 +106,13 @@ func TestLoadReadsAllPages(t *testing.T) {
 		requireExact(t, g, db)
 		ttl := env.Must(rdb.TTL(t.Context(), voucherKeys.buyers).Result())(t)
 		require.Negative(t, ttl, "the table of buyers has no expiry")
+
+		view := env.Must(g.Inspect(t.Context(), voucher, len(as)))(t)
+		for _, holders := range [][]domain.Holder{view.Buyers, view.Tickets} {
+			slices.SortFunc(holders, func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) })
+			require.Equal(t, all, holders)
+		}
+		require.Len(t, view.Queue, len(as))
 	})
 }
 
@@ -302,26 +311,6 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 	})
 }
 
-func TestInspectReadsAllPages(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		const n = 2500
-		g, _ := withStock(t, rdb, n)
-		var want []domain.Holder
-		for some := range slices.Chunk(admissions(1, n), 5) {
-			reserve(t, g, some...)
-			for _, a := range some {
-				want = append(want, held(a.OrderID, a.UserID))
-			}
-		}
-		view := env.Must(g.Inspect(t.Context(), voucher, n))(t)
-		for _, holders := range [][]domain.Holder{view.Buyers, view.Tickets} {
-			slices.SortFunc(holders, func(a, b domain.Holder) int { return cmp.Compare(a.OrderID, b.OrderID) })
-			require.Equal(t, want, holders)
-		}
-		require.Len(t, view.Queue, n)
-	})
-}
-
 // The view of a cold gate reports whether other keys of the gate exist, and whether a load is running.
 func TestInspectColdGate(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
@@ -396,12 +385,26 @@ func TestLoadRestoresMissingTickets(t *testing.T) {
 	})
 }
 
-// A worker holds an admission that Redis has lost with the gate, and a process that has never used the gate loads it
-// again. Its buyer may be refused as sold out at once, because the admission cannot be committed any more.
-func TestLostAdmissionIsNotCommitted(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { lostAdmission(t, rdb) })
+// losses are what a gate does when its Redis has lost data, or may have. They find mutants, too.
+var losses = map[string]func(t testing.TB, rdb *redis.Client){
+	"a lost admission is not committed":   lostAdmission,
+	"the stream is left":                  confirmed,
+	"the gate is of an earlier version":   earlierGate,
+	"loads raise the generation":          raises,
+	"a load ends on another server":       elsewhere,
+	"a purchase without an order decides": withoutOrder,
 }
 
+func TestLosses(t *testing.T) {
+	for name, loss := range losses {
+		t.Run(name, func(t *testing.T) {
+			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { loss(t, rdb) })
+		})
+	}
+}
+
+// A worker holds an admission that Redis has lost with the gate, and a process that has never used the gate loads it
+// again. Its buyer may be refused as sold out at once, because the admission cannot be committed any more.
 func lostAdmission(t testing.TB, rdb *redis.Client) {
 	ctx := t.Context()
 	g, db := withStock(t, rdb, 1)
@@ -427,10 +430,6 @@ func lostAdmission(t testing.TB, rdb *redis.Client) {
 
 // Redis has lost the gate, but not the stream. The gate that is loaded then has the admissions of the stream, so they are
 // committed under its generation.
-func TestGateConfirmsAdmissionsOfItsStream(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { confirmed(t, rdb) })
-}
-
 func confirmed(t testing.TB, rdb *redis.Client) {
 	g, db := withStock(t, rdb, 3)
 	require.Equal(t, []error{nil, nil}, reserve(t, g, admission(1, 10), admission(2, 11)))
@@ -494,10 +493,6 @@ func TestNobodyIsSoldOutWithoutInfo(t *testing.T) {
 
 // The gate of an earlier version has no generation, and so have its entries. They count as those of generation 0, which
 // a sale has until its first load by this version.
-func TestGateOfEarlierVersion(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { earlierGate(t, rdb) })
-}
-
 func earlierGate(t testing.TB, rdb *redis.Client) {
 	g, db := withStock(t, rdb, 1)
 	require.NoError(t, rdb.HDel(t.Context(), voucherKeys.meta, "generation", "history").Err())
@@ -514,10 +509,6 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 }
 
 // Only a load after which admissions may be lost raises the generation.
-func TestLoadRaisesGeneration(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { raises(t, rdb) })
-}
-
 func raises(t testing.TB, rdb *redis.Client) {
 	for _, segments := range []int{1, 4} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
@@ -599,15 +590,9 @@ func TestFailoverDuringLoad(t *testing.T) {
 }
 
 // A load that began on another server is not put in place.
-func TestFinishOnAnotherServer(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { elsewhere(t, rdb) })
-}
-
 func elsewhere(t testing.TB, rdb *redis.Client) {
-	require.NoError(t, rdb.FlushDB(t.Context()).Err())
 	l := onlySegment(newGate(rdb), "mine")
-	_, err := l.take(t.Context(), loadLease)
-	require.NoError(t, err)
+	env.Must(l.take(t.Context(), loadLease))(t)
 	l.history = "another"
 	require.ErrorIs(t, l.finish(t.Context(), &table{}, "1"), errStale)
 }

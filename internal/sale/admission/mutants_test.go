@@ -33,9 +33,9 @@ func bySegments(t testing.TB, rdb *redis.Client) {
 }
 func byStorm(t testing.TB, rdb *redis.Client) { runStorm(t, rdb, 20, 1) }
 func byLoss(t testing.TB, rdb *redis.Client) {
-	for _, find := range []func(testing.TB, *redis.Client){lostAdmission, confirmed, earlierGate, raises, elsewhere, withoutOrder} {
+	for _, loss := range losses {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		find(t, rdb)
+		loss(t, rdb)
 	}
 }
 

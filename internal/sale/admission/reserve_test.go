@@ -242,10 +242,6 @@ func TestReserveRecognizesRepeatedRequest(t *testing.T) {
 }
 
 // A purchase without an order id gets no unit, although some are free. Its other answers are those of every purchase.
-func TestReserveWithoutOrderAdmitsNobody(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { withoutOrder(t, rdb) })
-}
-
 func withoutOrder(t testing.TB, rdb *redis.Client) {
 	for _, segments := range []int{1, 4} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
@@ -418,7 +414,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 			one := redis.NewClient(&redis.Options{Addr: node.Addr})
 			stats := one.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
 			require.NoError(t, one.Close())
-			calls = append(calls, parseInt(t, stats))
+			calls = append(calls, env.Must(strconv.ParseInt(stats, 10, 64))(t))
 		}
 		return calls
 	}
@@ -441,11 +437,6 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	}
 	t.Logf("commands per master: %v; the busiest has %.2f times the average", calls, float64(busiest)*3/float64(sum))
 	require.LessOrEqual(t, busiest*3*10, sum*12, "commands per master: %v", calls)
-}
-
-func parseInt(t *testing.T, text string) int64 {
-	t.Helper()
-	return env.Must(strconv.ParseInt(text, 10, 64))(t)
 }
 
 // The number of segments changes while admissions of an earlier window are queued, so that they are settled in other
