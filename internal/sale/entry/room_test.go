@@ -227,6 +227,7 @@ func TestLeavingLobby(t *testing.T) {
 	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Minute), room: domain.Room{VoucherID: 1, Joined: 3}}
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{1}})
 	require.Equal(t, turnOver, r.ask(1).state)
+	require.Equal(t, Stats{Lobby: 2, Left: 1}, r.stats(r.now))
 	r.room.StartedAt, r.room.Size, r.room.Stock = start, 3, 10
 	r.now = start
 	r.read()
@@ -408,12 +409,4 @@ func TestStatsFollowTheRoom(t *testing.T) {
 	r.now = r.now.Add(30 * time.Second) // the passes expire, and nobody has asked again
 	r.read()
 	require.Equal(t, Stats{Waiting: 9, Admitted: 10, Left: 2}, reports(other))
-}
-
-func TestStatsOfLobby(t *testing.T) {
-	r := &testRoom{line: newLine(), t: t, sale: roomSale(), now: start.Add(-time.Minute), room: domain.Room{VoucherID: 1, Joined: 3}}
-	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{1}})
-	r.ask(0)
-	r.keep([]report{r.report(0, r.now)})
-	require.Equal(t, Stats{Lobby: 2, Present: 1, Left: 1}, r.stats(r.now))
 }
