@@ -26,7 +26,6 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 const noonKey = "icr:order:2026:11:20"
 
-// clock is a manual clock.
 type clock struct {
 	mu sync.Mutex
 	t  time.Time

@@ -107,7 +107,6 @@ func TestClockOfRedisSetBack(t *testing.T) {
 	})
 }
 
-// countingRedis counts the scripts that are run.
 type countingRedis struct {
 	redis.Scripter
 	scripts atomic.Int64
@@ -179,7 +178,6 @@ func TestLocalLimitsWithoutRedis(t *testing.T) {
 	}
 }
 
-// manualClock is the clock of a local quota.
 type manualClock struct{ ms atomic.Int64 }
 
 func (c *manualClock) now() time.Time          { return time.UnixMilli(1_800_000_000_000 + c.ms.Load()) }
@@ -311,7 +309,6 @@ func TestRefusalByRedisTakesNothing(t *testing.T) {
 	})
 }
 
-// Returning calls to full buckets leaves them full.
 func TestReturnNeverOverfills(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		q := quota(rdb)

@@ -187,7 +187,6 @@ func TestJointScript(t *testing.T) {
 	}
 }
 
-// Locks of many names on the same nodes that are used concurrently share round trips.
 func TestRedLocksShareRoundTrips(t *testing.T) {
 	t.Parallel()
 	rdb := newClient(t, startServer(t))

@@ -32,7 +32,6 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-// owned is soon with a new owner.
 func owned(t testing.TB) context.Context {
 	t.Helper()
 	return WithOwner(soon(t), NewOwner())
@@ -45,12 +44,10 @@ func release(t testing.TB, holds ...*Hold) {
 	}
 }
 
-// bothWays are the two ways to acquire a lock.
 func bothWays(l Locker) []func(context.Context, ...Option) (*Hold, error) {
 	return []func(context.Context, ...Option) (*Hold, error){l.TryLock, l.Lock}
 }
 
-// background acquires the lock in a goroutine and sends the outcome.
 func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
 	got := make(chan outcome, 1)
 	go func() {
@@ -105,7 +102,6 @@ func poll(interval time.Duration, ok func() bool) bool {
 	return false
 }
 
-// requireDone waits for the end of ctx.
 func requireDone(t testing.TB, ctx context.Context, cause error) {
 	t.Helper()
 	select {
@@ -153,7 +149,6 @@ func cancelled(t testing.TB, call func(context.Context) error) error {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-// recorder stores the events of a lock.
 type recorder struct {
 	mu     sync.Mutex
 	events []Event
@@ -197,7 +192,6 @@ func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 	return n
 }
 
-// queued waits until n waiters are in the queue.
 func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
 	t.Helper()
 	key := keysOf(DefaultPrefix, kind, name)[1]
@@ -313,7 +307,6 @@ func listenTo(t testing.TB, addr string, c *Client) *wakes {
 	return &wakes{t, rdb, sub, c.hub.channel}
 }
 
-// received returns the ids that were woken since its last call.
 func (w *wakes) received() (ids []string) {
 	w.t.Helper()
 	const end = "end"

@@ -115,7 +115,6 @@ func TestReleaseWaitsForRenewal(t *testing.T) {
 	})
 }
 
-// A renewal that succeeds after the context has ended does not revive the hold.
 func TestLateRenewalDoesNotReviveHold(t *testing.T) {
 	t.Parallel()
 	finish := make(chan struct{})
@@ -132,7 +131,6 @@ func TestLateRenewalDoesNotReviveHold(t *testing.T) {
 	assert.Zero(t, k.overlaps.Load())
 }
 
-// An extension that may have shortened the lease counts as if it had.
 func TestFailedExtendAssumesShorterLease(t *testing.T) {
 	t.Parallel()
 	k := &fakeKeeper{onRenew: func(time.Duration) (time.Time, error) { return time.Time{}, errNode }}

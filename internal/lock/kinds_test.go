@@ -30,7 +30,6 @@ type lockKind struct {
 
 func (k lockKind) String() string { return k.label }
 
-// leased reports whether holds have a lease.
 func (k lockKind) leased() bool { return k.renew != nil }
 
 // ready sets the permits of a semaphore, if that is not done yet.
@@ -103,7 +102,6 @@ func (k lockKind) queued(t testing.TB, rdb *redis.Client, name string, n int64) 
 	}
 }
 
-// nothingLeft waits until nothing is held of these names.
 func (k lockKind) nothingLeft(t testing.TB, rdb *redis.Client, names ...string) {
 	t.Helper()
 	var stay []string

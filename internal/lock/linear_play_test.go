@@ -102,7 +102,6 @@ type grants struct {
 	of map[string]int
 }
 
-// add counts the grants of a round trip.
 func (g *grants) add(cmds []redis.Cmder) {
 	for _, cmd := range cmds {
 		if id, given := grantOf(cmd); given {
@@ -199,7 +198,6 @@ func (tb *table) play(t testing.TB, g *game, seed uint64) *history {
 	return h
 }
 
-// lockOf returns the name of a round's lock.
 func lockOf(t testing.TB, seed uint64) string { return fmt.Sprintf("%s %d", t.Name(), seed) }
 
 // A player is a simulated caller: it acquires, renews and releases the lock, or lets its lease end, while faults occur.
@@ -222,7 +220,6 @@ type player struct {
 	late  *time.Timer // the fault that is scheduled
 }
 
-// A playerHold is a hold of a player.
 type playerHold struct {
 	cl        *claim
 	operation operation
@@ -462,7 +459,6 @@ func (p *player) over(hold *playerHold, back int64) {
 	p.h.add(call, q, reply{outcome: unanswered}, back)
 }
 
-// An operation is one request to a lock or a semaphore.
 type operation struct {
 	what  string // one of those below
 	id    string // of the hold
@@ -479,7 +475,6 @@ const (
 	undo    = "undo" // of a take whose reply was lost; a take that follows it does nothing
 )
 
-// A reply is the outcome that the player received.
 type reply struct {
 	outcome   string
 	token     uint64 // of a successful take
@@ -591,14 +586,12 @@ func (s lockState) without(id string) lockState {
 	return s
 }
 
-// A permitState is the state of a semaphore.
 type permitState struct {
 	free   int64
 	held   holdSet
 	undone holdSet // undone and not taken yet
 }
 
-// permitModel models a semaphore that was set to n.
 func permitModel(n int64) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return permitState{free: n} },

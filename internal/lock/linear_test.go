@@ -36,7 +36,6 @@ func games() []*game {
 	}
 }
 
-// permits is the number of permits of the semaphores under test.
 const permits = 4
 
 // claimExclusive is for locks without owners.
@@ -141,7 +140,6 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// report logs a history in the order of the calls.
 func report(t *testing.T, h *history) {
 	t.Helper()
 	slices.SortFunc(h.ops, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
@@ -154,7 +152,6 @@ func report(t *testing.T, h *history) {
 	}
 }
 
-// A mutant is a script with a planted fault.
 type mutant struct {
 	game, fault string
 	scripts     func(*kind) []**script // nil: the giveScript of the game
@@ -207,7 +204,6 @@ var mutants = []mutant{
 	{"leased", "an expired hold renews", renewing, `if not ends then return 0 end`, `ends = ends or 0`},
 }
 
-// mutate returns the game with the fault in its scripts.
 func (m mutant) mutate(t *testing.T) *game {
 	t.Helper()
 	list := games()
@@ -220,7 +216,6 @@ func (m mutant) mutate(t *testing.T) *game {
 	return g
 }
 
-// plant returns copies of the kinds with the fault in their scripts.
 func (m mutant) plant(t *testing.T, kinds []*kind) []*kind {
 	t.Helper()
 	var planted []*kind
@@ -249,7 +244,6 @@ func (m mutant) infect(t *testing.T, s **script) bool {
 	return true
 }
 
-// The checker detects every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
 	env.FullNoRace(t, "it judges the scripts")
 	t.Parallel()

@@ -86,7 +86,6 @@ func startRedis(t testing.TB) string {
 	return server.Addr
 }
 
-// stopIdle stops the servers after the last test.
 func stopIdle() error {
 	var errs []error
 	for len(idle) > 0 {
@@ -220,7 +219,6 @@ type trips struct {
 	all [][]string
 }
 
-// tripsOf records the round trips of rdb from now on.
 func tripsOf(rdb *redis.Client) *trips {
 	t := &trips{}
 	rdb.AddHook(afterwards(func(cmds []redis.Cmder) {

@@ -103,7 +103,6 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 	assert.Equal(t, 20, inside)
 }
 
-// A recordingLocker is a foreign Locker that records its calls.
 type recordingLocker struct {
 	Locker
 	name  string

@@ -291,7 +291,6 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	requireAvailable(t, &s.pool, 4)
 }
 
-// A command that finds expired leases wakes the waiters that can be admitted.
 func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	t.Parallel()
 	addr := startServer(t)

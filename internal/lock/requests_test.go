@@ -124,7 +124,6 @@ func (ch change) faulty(t *testing.T, addr string) (c, direct *Client, p *proxy)
 	return c, direct, p
 }
 
-// counted waits until the change has been executed once.
 func (ch change) counted(t *testing.T, c *Client) {
 	t.Helper()
 	eventually(t, "executed once", func() bool {
@@ -259,7 +258,6 @@ func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	})
 }
 
-// Close ends the repetition of requests.
 func TestCloseEndsRequests(t *testing.T) {
 	t.Parallel()
 	p := env.StartProxy(t, startServer(t))

@@ -137,7 +137,6 @@ func (m *rwModel) downgrade(a *rwActor) {
 	a.kind = m.kinds[0]
 }
 
-// step runs one random command.
 func (m *rwModel) step() {
 	all := slices.Concat(m.holds, m.queue)
 	a := m.actor()

@@ -15,7 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// Waiters of several clients acquire the lock as soon as it is free.
 func TestWaitersAreWoken(t *testing.T) {
 	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		rdb := newClient(t, addr)
@@ -138,7 +137,6 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 	})
 }
 
-// A waiter that leaves after it was woken forwards the wake.
 func TestDepartingWaiterForwardsWake(t *testing.T) {
 	each(t, lockKinds, startServer, func(t *testing.T, addr string, k lockKind) {
 		rdb := newClient(t, addr)
@@ -192,7 +190,6 @@ func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
 	}
 }
 
-// takeUndoSlots takes all slots until the test ends.
 func takeUndoSlots(t *testing.T) {
 	t.Helper()
 	for range cap(undoSlots) {
@@ -275,7 +272,6 @@ func TestUnreachableWaiterIsSkipped(t *testing.T) {
 	})
 }
 
-// After a reconnect every waiter retries, even without a wake message.
 func TestWaitersRetryAfterReconnect(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t)

@@ -131,7 +131,6 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	require.Equal(t, 2, seen.count(EventLost))
 }
 
-// sessionOf returns the id of the session that has the lock.
 func sessionOf(t testing.TB, z *ZooKeeper, name string) int64 {
 	t.Helper()
 	conn := library(t, z.cfg.Servers...)

@@ -352,7 +352,6 @@ func (l *orderLane) Place(_ context.Context, p domain.Purchase) (domain.Order, b
 	return domain.Order{}, false, nil
 }
 
-// A purchase carries the trace of its request only if that is sampled.
 func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	tracer, _ := recorder(t)
 	next := &orderLane{}
@@ -367,7 +366,6 @@ func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
 }
 
-// A purchase without a trace allocates nothing for it.
 func TestUntracedPurchaseAllocatesNothing(t *testing.T) {
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"})
 	ctx, untraced := t.Context(), domain.Purchase{}
@@ -399,7 +397,6 @@ func TestOffByDefault(t *testing.T) {
 	}
 }
 
-// A value that the program does not support is refused instead of ignored.
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, value string }{
 		{"OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"},

@@ -281,7 +281,6 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	})
 }
 
-// The server itself ends a query when the client's deadline is over.
 func TestServerEnforcesQueryDeadline(t *testing.T) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
 		s := newStore(db)

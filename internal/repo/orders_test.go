@@ -246,7 +246,6 @@ func poison(t *testing.T, s *Store, user int64) {
 	require.NoError(t, s.db.Writer(t.Context()).Exec(fmt.Sprintf(text, user)).Error)
 }
 
-// A row that the database refuses does not make the other rows fail.
 func TestPoisonRowIsIsolated(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		poison(t, s, 13)

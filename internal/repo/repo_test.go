@@ -285,7 +285,6 @@ func TestSaleFacts(t *testing.T) {
 	})
 }
 
-// Each violated invariant names the orders that may be the cause.
 func TestViolationsNameOrders(t *testing.T) {
 	env.Full(t)
 	insert := func(id, user int, slot string, status int) string {

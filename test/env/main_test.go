@@ -51,7 +51,6 @@ func ended(t *testing.T, run func(tb testing.TB)) string {
 	return tb.ended
 }
 
-// fakeTB records how a test ended.
 type fakeTB struct {
 	testing.TB
 	ended string

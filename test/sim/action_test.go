@@ -96,7 +96,6 @@ func (l *life) perform(actions ...action) (injected bool) {
 	return injected
 }
 
-// recordFaults adds the faults of the step to the history.
 func (l *life) recordFaults() {
 	if l.injected.Load() || l.gateFault != "" || l.lostInvalidation {
 		l.record("  faults: %s in transaction %d; the gate: %q; lost invalidation: %t", l.fault.kind, l.fault.at, l.gateFault, l.lostInvalidation)
@@ -113,7 +112,6 @@ func concurrently(actions []action) []string {
 	return answers
 }
 
-// applyAlone returns the model after a single action.
 func (l *life) applyAlone(d action, answer string) model {
 	next := l.model.clone()
 	l.summary.counts[d.name]++
@@ -165,7 +163,6 @@ func (m model) equal(other model) bool {
 		maps.Equal(m.payments, other.payments) && maps.Equal(m.audit, other.audit)
 }
 
-// permutations returns all orders of n elements.
 func permutations(n int) [][]int {
 	if n == 0 {
 		return [][]int{{}}
@@ -254,7 +251,6 @@ func (l *life) click(t *rapid.T, at *server, orders *service.Orders, n int) []*c
 	return clicks
 }
 
-// click is one purchase request and its answer.
 type click struct {
 	user, voucher, order int64
 	answer               string

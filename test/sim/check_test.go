@@ -23,7 +23,6 @@ type snapshot struct {
 	dead  map[int64]bool // orders with a dead letter
 }
 
-// readSnapshot reads all tables and the stream.
 func (l *life) readSnapshot() *snapshot {
 	now := &snapshot{model: newModel(), slots: map[int64]int64{}}
 	l.read(`SELECT v.id, s.initial_stock, s.stock, v.pay_value, s.limit_per_user, v.status, s.begin_at, s.end_at
@@ -101,7 +100,6 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 	require.NoError(l, rows.Err())
 }
 
-// queued returns the admissions in the streams.
 func (l *life) queued() []domain.Admission {
 	var queue []domain.Admission
 	for _, stream := range l.streams {
@@ -260,7 +258,6 @@ const (
 	firstPrice   = 100
 )
 
-// drawVouchers draws one to three sales.
 func drawVouchers(t *rapid.T) []domain.Voucher {
 	vouchers := make([]domain.Voucher, evenly(t, "vouchers", 1, 2, 3))
 	begin, end := windowTimes("open")
@@ -278,7 +275,6 @@ func drawVouchers(t *rapid.T) []domain.Voucher {
 	return vouchers
 }
 
-// open publishes the sales.
 func (l *life) open(t *rapid.T, vouchers []domain.Voucher) {
 	l.model = newModel()
 	for _, v := range vouchers {
@@ -344,7 +340,6 @@ func (l *life) mustPerform(d action) {
 	l.check()
 }
 
-// drain runs workers until the streams are empty.
 func (l *life) drain() {
 	if l.lane != "queue" {
 		return
@@ -445,7 +440,6 @@ func (l *life) sellOut(id int64) {
 	require.Equal(l, v.initial+v.added, l.model.active(id), "orders of voucher %d, which is sold out", id)
 }
 
-// buyAs performs one purchase without faults.
 func (l *life) buyAs(user, id int64) string {
 	b, at, g := &click{user: user, voucher: id}, l.servers[0], l.gates()
 	o, err := at.orders.Place(l.ctx, user, id, 0)

@@ -79,7 +79,6 @@ type life struct {
 	history []string // of this run
 }
 
-// summary collects the results of all runs of a test.
 type summary struct {
 	counts  map[string]int // occurrences of every event
 	failure string         // message and history of the first failed run
@@ -94,10 +93,8 @@ func (l *life) Errorf(format string, args ...any) {
 	}
 }
 
-// FailNow ends the run.
 func (l *life) FailNow() { l.t.FailNow() }
 
-// record appends a line to the history of the run.
 func (l *life) record(format string, args ...any) {
 	l.history = append(l.history, fmt.Sprintf(format, args...))
 }
@@ -124,7 +121,6 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// runOnce is one run.
 func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
 	l := &life{
 		reservations: map[int64]*reservation{}, gateStale: map[int64]bool{},
@@ -146,7 +142,6 @@ func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
 	l.conclude(t)
 }
 
-// close ends what a failed run has left, and the world.
 func (l *life) close() {
 	for _, w := range l.suspended {
 		w.crashed = true
@@ -157,7 +152,6 @@ func (l *life) close() {
 	l.world.close()
 }
 
-// stack is a database and a Redis server.
 type stack struct {
 	rdb  *redis.Client
 	open func(t *rapid.T) *repo.Store // returns an empty database with the schema
@@ -355,7 +349,6 @@ func (w *world) callGate(do func() error) error {
 	return errInjected
 }
 
-// clearFaults removes all faults after a step.
 func (w *world) clearFaults() {
 	w.fault, w.gateFault, w.lostInvalidation = fault{}, "", false
 	w.bank.createFault, w.bank.refundFaults, w.bank.refunds = "", nil, nil
@@ -475,7 +468,6 @@ func (w *world) close() {
 	_ = w.rdb.Close()
 }
 
-// userLocks adapts package lock to lane.UserLocks.
 type userLocks struct{ rdb *redis.Client }
 
 func userLock(userID int64) string { return "order:" + strconv.FormatInt(userID, 10) }
@@ -491,7 +483,6 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 	return err
 }
 
-// laneGate adapts admission.Gate to lane.Gate.
 type laneGate struct{ *admission.Gate }
 
 func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }

@@ -41,7 +41,6 @@ type payment struct {
 	status   domain.PaymentStatus
 }
 
-// auditEntry is a row of the audit log.
 type auditEntry struct {
 	voucher, order int64
 	action         string
@@ -64,7 +63,6 @@ var (
 
 func buyer(user int64) domain.Actor { return domain.Actor{Kind: domain.ActorBuyer, ID: user} }
 
-// held counts the active orders of a user for a voucher.
 func (m model) held(user, voucher int64) int {
 	n := 0
 	for _, o := range m.orders {
@@ -75,7 +73,6 @@ func (m model) held(user, voucher int64) int {
 	return n
 }
 
-// active counts the active orders of a voucher.
 func (m model) active(voucher int64) (n int64) {
 	for _, o := range m.orders {
 		if o.voucher == voucher && o.status.Active() {
@@ -135,13 +132,11 @@ func (m model) addAudit(voucher, order int64, action string, by domain.Actor) {
 	m.audit[auditEntry{voucher, order, action, by}]++
 }
 
-// owned reports whether the order exists and belongs to the user.
 func (m model) owned(user, id int64) bool {
 	o, ok := m.orders[id]
 	return ok && o.user == user
 }
 
-// place stores a new order and takes its unit.
 func (m model) place(id int64, o order) {
 	m.orders[id] = o
 	v := m.vouchers[o.voucher]
@@ -169,7 +164,6 @@ func (m model) pay(id int64, provider string, now *snapshot) (ref, code string) 
 	return ref, "ok"
 }
 
-// settle applies a payment notice.
 func (m model) settle(name string, n domain.PaymentNotice) string {
 	o := m.orders[n.OrderID] // zero if the order does not exist
 	p, known := m.payments[n.Ref]
@@ -227,7 +221,6 @@ func (m model) reverse(ref string, result domain.PaymentStatus) {
 	m.moneyReturned(p.order)
 }
 
-// refund applies a buyer's refund request.
 func (m model) refund(user, id int64) string {
 	if code := m.move(id, "refund", buyer(user)); code != "ok" {
 		return code
@@ -267,7 +260,6 @@ func (m model) moneyReturned(id int64) {
 	m.addAudit(o.voucher, id, "money_returned", provider)
 }
 
-// stock adds or removes units.
 func (m model) stock(id, delta int64) string {
 	v := m.vouchers[id]
 	if v.stock+delta < 0 {
@@ -304,7 +296,6 @@ func (l *life) changeStock(t *rapid.T) {
 	}
 }
 
-// addStock adds units to a sale or removes units.
 func (l *life) addStock(at *server, id, delta int64) action {
 	short := false // the gate refuses to remove more units than are free; a cold gate does not refuse
 	if l.lane == "queue" && delta < 0 {
@@ -340,7 +331,6 @@ func (l *life) checkRemoval(id int64) {
 	}
 }
 
-// changeSale changes another property of a sale.
 func (l *life) changeSale(t *rapid.T) {
 	id := l.anyVoucher(t)
 	v := l.model.vouchers[id]

@@ -24,7 +24,6 @@ func (l *life) pay(t *rapid.T, at *server, of target) action {
 	return l.payAt(t, at, of)
 }
 
-// payAt begins a payment.
 func (l *life) payAt(t *rapid.T, at *server, of target) action {
 	name, absent := evenly(t, "provider", "sandbox", "other"), l.absentCode(of)
 	silent := l.bank.createFault != ""
@@ -62,7 +61,6 @@ func (l *life) refund(_ *rapid.T, at *server, of target) action {
 	}}
 }
 
-// notify calls the webhook.
 func (l *life) notify(at *server, provider, signature string, n domain.PaymentNotice, delivered func()) action {
 	return action{name: "webhook", at: at, do: func() string {
 		body, err := json.Marshal(noticeMessage{n, int8(n.Result)})
@@ -86,7 +84,6 @@ func (l *life) notify(at *server, provider, signature string, n domain.PaymentNo
 	}}
 }
 
-// deliver delivers a notice of the bank.
 func (l *life) deliver(at *server, n *notice) action {
 	return l.notify(at, n.provider, "signed", n.PaymentNotice, func() { n.delivered.Store(true) })
 }
@@ -219,7 +216,6 @@ func (l *life) reverseAtBank(t *rapid.T) {
 	l.bank.notify(a, evenly(t, "by", domain.PaymentRefunded, domain.PaymentDisputed))
 }
 
-// refunding reports whether money is being returned.
 func (l *life) refunding() bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(l.model.payments)), func(p payment) bool { return p.status == domain.PaymentRefunding })
 }
@@ -330,7 +326,6 @@ type serverStore struct {
 	read   func(ctx context.Context, ids []int64) ([]domain.Voucher, error)
 }
 
-// newServerStore returns the store of the servers over s, with the planted fault.
 func newServerStore(w *world, s lifeStore) *serverStore {
 	on := &serverStore{
 		lifeStore: s, w: w,
@@ -442,7 +437,6 @@ type notice struct {
 	delivered atomic.Bool // a delivery was acknowledged
 }
 
-// refundCall is one refund request and its result.
 type refundCall struct {
 	ref       string
 	confirmed bool // the caller received a confirmation

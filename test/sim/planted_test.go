@@ -194,7 +194,6 @@ func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.Proce
 	return err
 }
 
-// plantedFaults are the planted faults by description.
 var plantedFaults = map[string]plantedFault{
 	"a cancelled order returns its unit twice": afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, 1) }),
 	"a cancelled order keeps its unit":         afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, -1) }),
@@ -516,7 +515,6 @@ func statusOf(w *world, order int64) domain.OrderStatus {
 	return domain.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
 }
 
-// number returns the result of a query.
 func (w *world) number(query string, args ...any) (n int64) {
 	if err := w.db.QueryRow(query, args...).Scan(&n); err != nil {
 		panic(err)

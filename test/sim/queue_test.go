@@ -32,7 +32,6 @@ type reservation struct {
 	blamed  bool // it has failed a commit, since its last replay
 }
 
-// state is the progress of a reservation.
 type state string
 
 const (
@@ -213,7 +212,6 @@ func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 	return false
 }
 
-// discard deletes a dead letter.
 func (l *life) discard(t *rapid.T) { l.discardLetter(l.anyDeadLetter(t)) }
 
 func (l *life) discardLetter(letter domain.DeadLetter) {
@@ -428,7 +426,6 @@ func (w *worker) crash() error {
 	return errInjected
 }
 
-// commitFaulty implements queue.CommitFunc.
 func (w *worker) commitFaulty(ctx context.Context, as []domain.Admission) []error {
 	if w.fault == suspendsAtCommit && len(w.held) == 0 {
 		for _, a := range as {
@@ -475,12 +472,10 @@ func (w *worker) commitOrders(ctx context.Context, as []domain.Admission) []erro
 	return slices.Repeat([]error{errors.New("an order of the batch fails")}, len(as))
 }
 
-// Parse implements queue.Settler.
 func (w *worker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
 	return w.gate.Parse(stream, entry, fields)
 }
 
-// Confirm implements queue.Settler.
 func (w *worker) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error) {
 	if w.crashed {
 		return 0, errInjected
@@ -494,7 +489,6 @@ func (w *worker) loadGate(ctx context.Context, voucherID int64) error {
 	return w.gate.Load(ctx, voucherID, w.real)
 }
 
-// Settle implements queue.Settler.
 func (w *worker) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	late := w.fault == suspendsAtCommit || w.fault == suspendsAtSettle
 	if w.fault == suspendsAtSettle && !w.wasSuspended {

@@ -106,7 +106,6 @@ func (l *life) performWithFaults(t *rapid.T, transactions int64, d action) bool 
 	return l.perform(d)
 }
 
-// orderStep returns a step that performs one action on one order.
 func orderStep(l *life, likely domain.OrderStatus, of func(*rapid.T, *server, target) action) func(*rapid.T) {
 	return func(t *rapid.T) {
 		at, order := l.anyServer(t), l.anyTarget(t, likely)
@@ -186,7 +185,6 @@ func (l *life) expired(id int64) {
 	l.due[id] = true
 }
 
-// closeDue cancels the orders that are due.
 func (l *life) closeDue(at *server) action {
 	return action{name: "close", at: at, do: func() string {
 		n, err := at.closer.CloseDue(l.ctx)
@@ -347,7 +345,6 @@ type step struct {
 	do     func(*rapid.T)
 }
 
-// nextStep draws the name of a step that is possible now.
 func nextStep(t *rapid.T, steps map[string]step) (name string) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(steps)) { // sorted, so a seed repeats its walk

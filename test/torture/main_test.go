@@ -62,7 +62,6 @@ func requireNoViolation(t *testing.T, lane string, systems ...string) {
 	t.Log(out)
 }
 
-// torture runs a campaign and returns its exit code and its output.
 func torture(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
 	var out rig.Buffer
@@ -146,7 +145,6 @@ func plant(db *sql.DB, statements []string) error {
 	return tx.Commit()
 }
 
-// TestCommandLine checks what needs no campaign.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 

@@ -214,7 +214,6 @@ func interlaced(t *testing.T) []byte {
 	return pngOf("IHDR", head[:12]+"\x01", "IDAT", compressed(t, make([]byte, 4*512*512+rows)), "IEND", "")
 }
 
-// allocated returns the bytes that fn allocates.
 func allocated(fn func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -337,7 +336,6 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// tag is a tag of an ICC profile: its name and data.
 type tag struct{ name, data string }
 
 // profile returns an ICC profile of the device class, colour space and connection space.

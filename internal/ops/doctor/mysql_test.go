@@ -101,7 +101,6 @@ func TestWellConfiguredDatabase(t *testing.T) {
 	})
 }
 
-// Every setting of the server is wrong.
 func TestMisconfiguredDatabase(t *testing.T) {
 	env.Full(t)
 	t.Parallel()

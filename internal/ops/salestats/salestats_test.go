@@ -421,7 +421,6 @@ func TestCountedVouchersAreBounded(t *testing.T) {
 	require.Contains(t, c.take(now), int64(9999))
 }
 
-// TestQuantilesAreWithinTenPercent for several distributions of latencies.
 func TestQuantilesAreWithinTenPercent(t *testing.T) {
 	for name, latency := range map[string]func() time.Duration{
 		"even":   func() time.Duration { return time.Duration(rand.N(int64(2 * time.Second))) },

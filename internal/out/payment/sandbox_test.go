@@ -132,7 +132,6 @@ func TestSandboxDeliversNotice(t *testing.T) {
 // posts is the number of calls that fit in noticeTime.
 const posts = 18
 
-// Each fault must produce calls at exactly these times.
 func TestSandboxFaults(t *testing.T) {
 	const ms = time.Millisecond
 	for name, tc := range map[string]struct {

@@ -146,7 +146,6 @@ func TestSignatureAge(t *testing.T) {
 	}
 }
 
-// maxStored is the number of characters of an answer that are stored.
 const maxStored = 1000
 
 // memory is an EventStore with one event, whose lease and retries follow the clock of the bubble.

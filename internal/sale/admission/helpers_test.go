@@ -45,12 +45,10 @@ func segmented(rdb redis.UniversalClient, segments map[int64]int) *Gate {
 	})
 }
 
-// onSale returns a sale window that is open now.
 func onSale() domain.Window {
 	return domain.Window{Begin: time.Now().Add(-time.Hour), End: time.Now().Add(time.Hour)}
 }
 
-// noon is the time of the tests' admissions.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func admission(order, user int64) domain.Admission {
@@ -92,14 +90,12 @@ func newDatabase() *database {
 	return &database{stock: map[int64]int64{}, orders: map[int64]dbOrder{}, generations: map[int64]int64{}}
 }
 
-// GateGeneration implements domain.GateStore.
 func (d *database) GateGeneration(_ context.Context, voucherID int64) (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.generations[voucherID], nil
 }
 
-// FenceGate implements domain.GateStore.
 func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -110,7 +106,6 @@ func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, er
 	return true, nil
 }
 
-// GateState implements domain.GateStore.
 func (d *database) GateState(_ context.Context, voucherID int64, inFlight []int64) (domain.GateState, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +174,6 @@ func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *da
 	return g, db
 }
 
-// reserve returns the result of each admission.
 func reserve(t testing.TB, g *Gate, as ...domain.Admission) []error {
 	t.Helper()
 	results := env.Must(g.Reserve(t.Context(), as[0].VoucherID, onSale(), as))(t)
@@ -214,7 +208,6 @@ func sumOf(t testing.TB, table map[string]string) (sum int64) {
 	return sum
 }
 
-// listOf formats orders as in the table of buyers.
 func listOf(orders []int64) string {
 	hs := make([]domain.Holder, len(orders))
 	for i, id := range orders {
@@ -223,7 +216,6 @@ func listOf(orders []int64) string {
 	return joinIDs(hs)
 }
 
-// reserveApart queues each admission in an entry of its own.
 func reserveApart(t testing.TB, g *Gate, as ...domain.Admission) {
 	t.Helper()
 	for _, a := range as {
@@ -261,7 +253,6 @@ func queue(t testing.TB, g *Gate, voucherID int64) []domain.StreamEntry {
 	return all
 }
 
-// queued returns a voucher's admissions in the stream.
 func queued(t testing.TB, g *Gate, voucherID int64) []domain.Admission {
 	t.Helper()
 	var all []domain.Admission
@@ -280,7 +271,6 @@ func settle(t testing.TB, g *Gate, p domain.StreamEntry, ends ...domain.End) {
 	require.NoError(t, g.Settle(t.Context(), []domain.StreamEntry{p}))
 }
 
-// segmentKeys returns the keys of the segments of a voucher.
 func segmentKeys(t testing.TB, g *Gate, voucherID int64) []gateKeys {
 	t.Helper()
 	return env.Must(g.segments(t.Context(), voucherID))(t)
@@ -324,7 +314,6 @@ func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 	return all
 }
 
-// requireKeys compares all keys in Redis with want.
 func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
 	t.Helper()
 	keys := env.Must(rdb.Keys(t.Context(), "*").Result())(t)

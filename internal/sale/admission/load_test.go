@@ -278,7 +278,6 @@ func inspect(t *testing.T, g *Gate, voucherID int64) domain.GateView {
 	return env.Must(g.Inspect(t.Context(), voucherID, 1000))(t)
 }
 
-// held returns a domain.Holder.
 func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order, UserID: user} }
 
 // Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its

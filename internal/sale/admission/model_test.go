@@ -52,7 +52,6 @@ var modelVouchers = []int64{voucher, neighbour, stranger}
 
 func TestGateMatchesModel(t *testing.T) { testModel(t, nil, 500, 4000) }
 
-// modelSegments are the numbers of segments in the tests of segments.
 var modelSegments = map[int64]int{voucher: 4, stranger: 16}
 
 // A gate of several segments makes the same decisions, whether a segment is empty, lost or waits for units that another
@@ -97,7 +96,6 @@ func newModel(t testing.TB, rdb *redis.Client, seed uint64, segments map[int64]i
 // user returns one of six users, whose ids differ in what a Lua number cannot hold.
 func (m *model) user() int64 { return 1<<53 + m.rnd.Int64N(6) }
 
-// step does one random operation and returns its name.
 func (m *model) step() string {
 	v := modelVouchers[m.rnd.IntN(len(modelVouchers))]
 	ops := []struct {
@@ -331,7 +329,6 @@ func (m *model) readQueue() {
 	}
 }
 
-// pick removes a few random entries from m.queue.
 func (m *model) pick() []domain.StreamEntry {
 	m.rnd.Shuffle(len(m.queue), func(i, j int) { m.queue[i], m.queue[j] = m.queue[j], m.queue[i] })
 	n := min(len(m.queue), 1+m.rnd.IntN(4))

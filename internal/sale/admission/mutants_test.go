@@ -17,7 +17,6 @@ import (
 	"seckill/test/env"
 )
 
-// A mutant is a script with a planted fault.
 type mutant struct {
 	fault      string
 	script     **redis.Script
@@ -107,7 +106,6 @@ func (m mutant) plant(t *testing.T) {
 	t.Cleanup(func() { *m.script = sound })
 }
 
-// The models and the storms find every planted fault.
 func TestMutantsAreCaught(t *testing.T) {
 	env.FullNoRace(t, "it shows what the models find")
 	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
@@ -259,7 +257,6 @@ func (s *storm) flush(ctx context.Context) error {
 	return err
 }
 
-// cancel ends an active order, if there is one.
 func (s *storm) cancel(ctx context.Context) error {
 	s.db.mu.Lock()
 	var order, user int64
@@ -274,7 +271,6 @@ func (s *storm) cancel(ctx context.Context) error {
 	return s.g.Release(ctx, voucher, domain.Holder{OrderID: order, UserID: user})
 }
 
-// rebuild replaces the gate, unless it is cold.
 func (s *storm) rebuild(ctx context.Context) error {
 	level, err := s.g.Level(ctx, voucher)
 	if err != nil {

@@ -41,7 +41,6 @@ func listening(t *testing.T, rdb *redis.Client) *Gate {
 	return g
 }
 
-// subscribed waits until a gate is subscribed.
 func subscribed(t *testing.T, rdb *redis.Client, g *Gate) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -137,7 +136,6 @@ func TestCloseRemovesExpectation(t *testing.T) {
 	require.Empty(t, g.waiting)
 }
 
-// Run reconnects after a restart of Redis.
 func TestRunReconnects(t *testing.T) {
 	server := env.StartRedis(t)
 	rdb := server.Client(t)

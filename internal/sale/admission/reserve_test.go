@@ -198,7 +198,6 @@ func TestReserveRepeatsAfterLostReply(t *testing.T) {
 	})
 }
 
-// Reserve does not retry if Redis refuses the connection.
 func TestReserveFailsAtOnceWithoutRedis(t *testing.T) {
 	server := env.StartRedis(t)
 	g, _ := withStock(t, server.Client(t), 5)
@@ -334,7 +333,6 @@ func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int
 	return g, db
 }
 
-// stocks returns the stock of each segment of the voucher.
 func stocks(t *testing.T, g *Gate) (units []int64) {
 	t.Helper()
 	all := env.Must(g.readSegments(t.Context(), voucher, segmentKeys(t, g, voucher)))(t)

@@ -97,7 +97,6 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 	})
 }
 
-// deadLetterAll settles all admissions of an entry as dead letters.
 func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
 	t.Helper()
 	p.Tries = 5

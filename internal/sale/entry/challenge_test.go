@@ -97,7 +97,6 @@ func solve(t *testing.T, challenge json.RawMessage) string {
 	return env.Must(env.SolveChallenge(challenge))(t)
 }
 
-// challengeOf returns the challenge that a user gets for a sale.
 func challengeOf(t *testing.T, w *Work, user, voucher int64) json.RawMessage {
 	t.Helper()
 	return env.Must(w.Challenge(t.Context(), user, voucher))(t)
@@ -242,7 +241,6 @@ func TestDerivationsOfFlood(t *testing.T) {
 	})
 }
 
-// A request that waits for a challenge ends with its context.
 func TestWaitForChallengeEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, free := occupied()

@@ -13,7 +13,6 @@ import (
 	"seckill/test/env"
 )
 
-// heap returns the memory in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

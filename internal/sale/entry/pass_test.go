@@ -79,7 +79,6 @@ func TestPassesOfReplacedKey(t *testing.T) {
 	require.ErrorIs(t, check(entry.NewPasses(oldKey), pass, 7, 1, 0, now), domain.ErrEntryRequired)
 }
 
-// check is Check without the round.
 func check(passes *entry.Passes, pass string, userID, voucherID int64, epoch uint32, now time.Time) error {
 	_, err := passes.Check(pass, userID, voucherID, epoch, now)
 	return err

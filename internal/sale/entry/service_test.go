@@ -15,7 +15,6 @@ import (
 	"seckill/test/env"
 )
 
-// sale is the only voucher.
 type sale struct{ domain.Voucher }
 
 func (s sale) Get(context.Context, int64) (domain.Voucher, error) { return s.Voucher, nil }

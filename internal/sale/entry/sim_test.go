@@ -50,7 +50,6 @@ func newWorld(joined uint32, vouchers ...int64) *world {
 	return w
 }
 
-// call counts a call and locks the world.
 func (w *world) call(name string) (unlock func()) {
 	w.mu.Lock()
 	w.calls[name]++
@@ -70,7 +69,6 @@ func (w *world) count(name string) int {
 	return n
 }
 
-// change runs a function that changes the world.
 func (w *world) change(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,7 +198,6 @@ func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, ser
 	})
 }
 
-// serve runs a server until stop is called.
 func (w *world) serve(t *testing.T) (server *entry.Service, stop func()) {
 	number := w.servers
 	w.servers++

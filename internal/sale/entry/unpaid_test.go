@@ -176,7 +176,6 @@ func TestUnpaidOrdersOfOneUserAreBounded(t *testing.T) {
 	require.ErrorIs(t, u.MayOrder(purchase(8), v), domain.ErrUnavailable)
 }
 
-// Concurrent purchases are all counted.
 func TestPurchaseCounters(t *testing.T) {
 	c := new(purchaseCounters)
 	var wg sync.WaitGroup

@@ -42,10 +42,8 @@ func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) 
 	return s.active()
 }
 
-// accept places every order.
 func accept(o domain.NewOrder) (domain.Order, error) { return o.Order, nil }
 
-// refuse returns a function that places no order.
 func refuse(err error) func(domain.NewOrder) (domain.Order, error) {
 	return func(domain.NewOrder) (domain.Order, error) { return domain.Order{}, err }
 }
@@ -262,7 +260,6 @@ func TestPlacerDetectsRepeatedIDOfSameUser(t *testing.T) {
 	require.ErrorAs(t, p.commit(t.Context(), []domain.Purchase{{UserID: 7}})[0].Err, &dup)
 }
 
-// The observer receives orders and refusals.
 func TestBatchObserver(t *testing.T) {
 	var observed []error
 	st := &store{place: accept}
@@ -462,7 +459,6 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	require.Equal(t, 1, g.closed)
 }
 
-// A purchase that waits returns the outcome.
 func TestQueueReturnsOutcome(t *testing.T) {
 	st := &gateStore{
 		store: store{active: func() (int, int64, error) { return 1, 99, nil }},
@@ -532,7 +528,6 @@ func TestQueueReadsOutcome(t *testing.T) {
 	}
 }
 
-// A purchase does not wait for the loads of other vouchers.
 func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &fakeGate{

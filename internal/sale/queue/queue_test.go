@@ -344,7 +344,6 @@ func readerOf(r *rig, consumer string) *reader {
 	return &reader{w: w, stream: r.stream(), log: cfg.Log}
 }
 
-// entriesOf returns the pending entries.
 func entriesOf(r *rig) []entry {
 	var entries []entry
 	for _, p := range r.pending() {

@@ -58,14 +58,12 @@ func (r *rig) load(units int64) {
 	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher, r))
 }
 
-// GateGeneration implements domain.GateStore.
 func (r *rig) GateGeneration(context.Context, int64) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.generation, nil
 }
 
-// FenceGate implements domain.GateStore.
 func (r *rig) FenceGate(_ context.Context, _, from int64) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +74,6 @@ func (r *rig) FenceGate(_ context.Context, _, from int64) (bool, error) {
 	return true, nil
 }
 
-// GateState implements domain.GateStore.
 func (r *rig) GateState(context.Context, int64, []int64) (domain.GateState, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,13 +162,11 @@ func (r *rig) start(cfg Config) (stop func()) {
 	return stop
 }
 
-// until waits until a condition holds.
 func (r *rig) until(what string, condition func() bool) {
 	r.t.Helper()
 	require.Eventually(r.t, condition, waitLimit, 5*time.Millisecond, what)
 }
 
-// settled waits until the stream is empty.
 func (r *rig) settled() {
 	r.t.Helper()
 	r.until("everything is settled", func() bool { return r.level().Backlog == 0 })
@@ -193,7 +188,6 @@ func (r *rig) requireLevel(want admission.Level) {
 	require.Equal(r.t, want, got)
 }
 
-// commitCalls returns the number of commits that contained an order.
 func (r *rig) commitCalls(order int64) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +205,6 @@ func (r *rig) requireOrders(first int64, n int) {
 	}
 }
 
-// stream returns the key of the stream that the tests read.
 func (r *rig) stream() string { return admission.Streams()[voucher] }
 
 // deliver reads all new entries of the stream as a consumer that does not handle them.
@@ -240,7 +233,6 @@ func (r *rig) deadLetters() []domain.DeadLetter {
 	return env.Must(r.gate.DeadLetters(r.t.Context(), "", 500))(r.t)
 }
 
-// gateWithSettle is a gate whose Settle a test replaces.
 type gateWithSettle struct {
 	*admission.Gate
 	settle func(ctx context.Context, done []domain.StreamEntry) error

@@ -198,7 +198,6 @@ func startRedis(t *testing.T) *Redis {
 	return started(t, func(ctx context.Context) (*Redis, error) { return RunRedis(ctx) })
 }
 
-// startMariaDB is startRedis for a MariaDB.
 func startMariaDB(t *testing.T) *Database {
 	t.Helper()
 	return started(t, func(ctx context.Context) (*Database, error) { return RunMariaDB(ctx) })
@@ -215,7 +214,6 @@ func started[S interface{ Stop() error }](t *testing.T, run func(context.Context
 	return s
 }
 
-// starters start each kind of server.
 var starters = map[string]func(t *testing.T) *Process{
 	"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
 	"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
