@@ -302,8 +302,7 @@ func listenTo(t testing.TB, addr string, c *Client) *wakes {
 	rdb := newClient(t, addr)
 	sub := rdb.Subscribe(soon(t), c.hub.channel)
 	t.Cleanup(func() { _ = sub.Close() })
-	_, err := sub.Receive(soon(t))
-	require.NoError(t, err)
+	env.Must(sub.Receive(soon(t)))(t)
 	return &wakes{t, rdb, sub, c.hub.channel}
 }
 

@@ -67,8 +67,7 @@ func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 			},
 			"downgraded": func(mine *claim) {
 				mine.kind = rwDowngradeKind
-				_, err := mine.renew(ctx, short)
-				require.NoError(t, err)
+				env.Must(mine.renew(ctx, short))(t)
 			},
 		} {
 			require.NoError(t, rdb.FlushAll(ctx).Err())

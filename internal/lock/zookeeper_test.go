@@ -47,8 +47,7 @@ func library(t testing.TB, servers ...string) *zk.Conn {
 // children returns the paths of the nodes of a lock's attempts.
 func children(t testing.TB, conn *zk.Conn, z *ZooKeeper, name string) (paths []string) {
 	t.Helper()
-	_, err := conn.Sync("/")
-	require.NoError(t, err)
+	env.Must(conn.Sync("/"))(t)
 	names, _, err := conn.Children(z.client.Path(name))
 	if err != zk.ErrNoNode { //nolint:errorlint // returned as it is
 		require.NoError(t, err)

@@ -26,11 +26,9 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	dsn := env.MariaDB.DSN(t)
 	store := env.Must(repo.OpenMySQL(dsn))(t)
 	t.Cleanup(func() { _ = store.Close() })
-	_, err := store.MigrateUp(ctx)
-	require.NoError(t, err)
+	env.Must(store.MigrateUp(ctx))(t)
 	now := time.Now().UTC()
-	_, err = store.SeedUsers(ctx, 30, now, now.Add(time.Hour))
-	require.NoError(t, err)
+	env.Must(store.SeedUsers(ctx, 30, now, now.Add(time.Hour)))(t)
 
 	db := env.Must(sql.Open("mysql", dsn))(t)
 	t.Cleanup(func() { _ = db.Close() })
@@ -41,7 +39,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.ErrorIs(t, s.committed(ctx, []string{"1", "4"}, 41), errInconsistent)
 
 	m := &sample{result: &result{}, counts: 30}
-	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
+	_, err := s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 10 WHERE voucher_id = 1") // ten are not committed yet
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -50,8 +48,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Equal(t, int64(10), m.backlog)
 
-	_, err = s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1")
-	require.NoError(t, err)
+	env.Must(s.db.ExecContext(ctx, "UPDATE seckill_vouchers SET stock = 0 WHERE voucher_id = 1"))(t)
 	require.NoError(t, s.watchWorkers(ctx, m, []string{"1"}))
 	assert.Positive(t, m.drained)
 	assert.Zero(t, m.backlog)

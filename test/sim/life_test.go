@@ -25,7 +25,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
@@ -238,9 +237,7 @@ func oneIn(t *rapid.T, label string, n int) bool {
 	return evenly(t, label, append(make([]bool, n-1), true)...)
 }
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 // world holds the real components and the faults that are injected into them.
 type world struct {

@@ -15,13 +15,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/test/env"
 	"seckill/test/env/servers"
 )
 
-func TestMain(m *testing.M) { env.Main(m, func() error { return goleak.Find() }) }
+func TestMain(m *testing.M) { env.Main(m) }
 
 // longTimeout bounds waits for events that are expected soon, even on a busy machine.
 const longTimeout = 100 * time.Second

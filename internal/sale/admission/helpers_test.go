@@ -13,15 +13,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 // voucher is the voucher of most tests. neighbour is in the same shard, stranger in another one.
 const (

@@ -135,8 +135,7 @@ func TestStaleLoadChangesNothing(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db, _ := cold(t, rdb)
 		old := onlySegment(g, "old")
-		_, err := old.take(t.Context(), loadLease)
-		require.NoError(t, err)
+		env.Must(old.take(t.Context(), loadLease))(t)
 		renew := func() bool {
 			kept, err := g.run(t.Context(), loadRenewScript, old.keys.list(old.keys.table(old.token)), old.token,
 				loadLease.Milliseconds(), tableTTL.Milliseconds()).Bool()
@@ -229,8 +228,7 @@ func TestRebuildIsExactDuringChanges(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, g *Gate, db *database, q []domain.StreamEntry){
 		"dead letter is replayed": func(t *testing.T, g *Gate, _ *database, q []domain.StreamEntry) {
 			settle(t, g, q[1], domain.End{Dead: "poison"})
-			_, err := g.Replay(ctx, deadLetters(t, g)[0].ID)
-			require.NoError(t, err)
+			env.Must(g.Replay(ctx, deadLetters(t, g)[0].ID))(t)
 		},
 		"user missing from the gate buys again": func(t *testing.T, g *Gate, _ *database, _ []domain.StreamEntry) {
 			require.Equal(t, []error{nil}, reserve(t, g, admission(8, 20)))
@@ -446,8 +444,7 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 	// Admissions that are queued again have the generation of the present gate.
 	settle(t, g, before, domain.End{Again: true}, domain.End{Dead: "poison"})
 	letters := env.Must(g.DeadLetters(t.Context(), "", 10))(t)
-	_, err := g.Replay(t.Context(), letters[0].ID)
-	require.NoError(t, err)
+	env.Must(g.Replay(t.Context(), letters[0].ID))(t)
 	again := entries(t, g, voucher)
 	require.Len(t, again, 2)
 	for _, p := range again {

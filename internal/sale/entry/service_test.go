@@ -58,8 +58,7 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	require.NotEmpty(t, a.Pass)
 	v.Sale.Entry.Mode = domain.EntryOpen
 	s.Limits = limits{err: domain.ErrUnpaidLimit}
-	_, err = s.Enter(t.Context(), 7, 1, "")
-	require.NoError(t, err)
+	env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 }
 
 // A user with a queued order gets no place, but one whose order failed does, or who has another of two. Without Redis
@@ -102,8 +101,7 @@ func TestLeaveTellsWhatBecameOfThePass(t *testing.T) {
 			return w.left[len(w.left)-1]
 		}
 		for user := range int64(3) {
-			_, err := server.Enter(t.Context(), user, 1, "")
-			require.NoError(t, err)
+			env.Must(server.Enter(t.Context(), user, 1, ""))(t)
 			if user == 1 {
 				time.Sleep(2 * time.Second)
 				w.change(func() { w.vouchers[1].Sale.Entry.Paused = true })
@@ -286,8 +284,7 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 
 	first := demanded(a, "")
 	solution := solved(first)
-	_, err := b.Enter(t.Context(), 7, 1, solution)
-	require.NoError(t, err)
+	env.Must(b.Enter(t.Context(), 7, 1, solution))(t)
 	onB := demanded(b, "")
 	require.NotEqual(t, first, onB)
 	require.Equal(t, first, demanded(a, ""), "a has not seen the solution")
@@ -295,8 +292,7 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	onA := demanded(a, solution)
 	require.NotEqual(t, first, onA)
 	for _, challenge := range []json.RawMessage{onA, onB} {
-		_, err = a.Enter(t.Context(), 7, 1, solved(challenge))
-		require.NoError(t, err)
+		env.Must(a.Enter(t.Context(), 7, 1, solved(challenge)))(t)
 	}
 }
 
@@ -312,8 +308,7 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	var demanded *domain.ChallengeRequiredError
 	require.ErrorAs(t, err, &demanded)
 	solution := env.Must(env.SolveChallenge(demanded.Challenge))(t)
-	_, err = s.Enter(t.Context(), 7, 1, solution)
-	require.NoError(t, err)
+	env.Must(s.Enter(t.Context(), 7, 1, solution))(t)
 
 	step = -10 * time.Minute
 	for ; solutions.passed < 20*time.Minute; solutions.passed += 30 * time.Second {

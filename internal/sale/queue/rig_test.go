@@ -11,16 +11,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
 	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) {
-	env.Main(m, func() error { return goleak.Find() })
-}
+func TestMain(m *testing.M) { env.Main(m) }
 
 const voucher = 7 // its stream is the one that most tests read
 
