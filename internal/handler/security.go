@@ -141,7 +141,7 @@ func (s *securityLog) record(c *gin.Context, e securityEvent) {
 		attrs = append(attrs, "user_id", id.UserID)
 	}
 	if phone := c.GetString(loginPhoneKey); phone != "" {
-		attrs = append(attrs, "phone", domain.MaskPhone(phone))
+		attrs = append(attrs, "phone", domain.MaskPhone(domain.Typed(phone)))
 	}
 
 	s.log.Info("security", attrs...)

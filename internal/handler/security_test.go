@@ -56,7 +56,10 @@ func TestSecurityEvents(t *testing.T) {
 		event  string
 		attack func(e *environment)
 	}{
-		"a code":       {"code_sent", func(e *environment) { e.sendCode("13800000077").want(http.StatusOK) }},
+		"a code": {"code_sent", func(e *environment) { e.sendCode("13800000077").want(http.StatusOK) }},
+		"a code for a pasted number": {"code_sent", func(e *environment) {
+			e.sendCode("１３８ ００００-００７７").want(http.StatusOK)
+		}},
 		"a login":      {"login", func(e *environment) { e.login("13800000077") }},
 		"a wrong code": {"login_failed", func(e *environment) { e.tryCode("13800000077", "123456").want(http.StatusUnauthorized) }},
 		"a wrong code, hm-dianping": {"login_failed", func(e *environment) {
