@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/nyaruka/phonenumbers"
 
@@ -92,7 +93,10 @@ func (n *Phones) read(text string) (*phonenumbers.PhoneNumber, string) {
 		text = plain
 	}
 
-	match := writtenPhone.FindStringSubmatch(domain.Typed(text))
+	// It is copied with what stands around it in a message or a spreadsheet: quotes, a full stop, the sign of a telephone.
+	match := writtenPhone.FindStringSubmatch(strings.TrimFunc(domain.Typed(text), func(r rune) bool {
+		return r != '+' && r != '(' && unicode.In(r, unicode.P, unicode.S)
+	}))
 	if match == nil {
 		return nil, ""
 	}

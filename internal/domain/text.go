@@ -149,10 +149,10 @@ func Pasted(text string) string {
 	}, text)
 }
 
-// isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, the sound mark of
-// a Japanese keyboard, or a dot at half height.
+// isDash reports whether r is a dash, or a character that is typed for one: a minus sign, a horizontal line, a wave, the sound
+// mark of a Japanese keyboard, or a dot at half height.
 func isDash(r rune) bool {
-	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("\u2500\u30FC\u00B7\u30FB", r)
+	return unicode.Is(unicode.Dash, r) || unicode.Is(unicode.Pd, r) || strings.ContainsRune("~\u2500\u30FC\u00B7\u30FB", r)
 }
 
 // digitValue returns the value of a decimal digit. The digits of a script are ten characters in a row, from zero to nine.
