@@ -58,9 +58,13 @@ type remotePayment struct {
 	unread error
 }
 
-var errUnknownPayment = errors.New("the provider does not know the payment")
+var (
+	errUnknownPayment = errors.New("the provider does not know the payment")
+	errOtherPayment   = errors.New("the answer is not about this payment")
+)
 
-// call sends a payment to one of the provider's paths. The error is errUnknownPayment after status 404.
+// call sends a payment to one of the provider's paths. The error is errUnknownPayment after status 404, and errOtherPayment, with
+// the answer, if that has another reference or none.
 func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remotePayment, error) {
 	body, err := json.Marshal(map[string]any{
 		"provider_ref": p.Ref,
@@ -97,11 +101,11 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 
 	// A field of another type does not keep the others from being read.
 	got.unread = decode(answer.Body, &got)
+	got.notice = answer.Body
 	if strings.TrimSpace(got.Ref) != p.Ref {
-		return remotePayment{}, errors.New("the answer is not about this payment")
+		return got.remotePayment, errOtherPayment
 	}
 
-	got.notice = answer.Body
 	return got.remotePayment, nil
 }
 
@@ -133,6 +137,15 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	got, err := h.call(ctx, "/payments/query", p)
 	if errors.Is(err, errUnknownPayment) {
 		return nil, nil
+	}
+	if errors.Is(err, errOtherPayment) && got.unread == nil {
+		// For an operator: the answer may be the only word of the money.
+		kept := &domain.PaymentNotice{
+			Ref:     p.Ref,
+			Body:    got.notice,
+			Queried: true,
+		}
+		return kept, domain.Invalid("provider_ref", "must be that of the query")
 	}
 	if err != nil {
 		return nil, err
