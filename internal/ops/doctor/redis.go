@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -109,7 +110,7 @@ func redisFix(err error) string {
 	case redis.HasErrorPrefix(err, "LOADING"):
 		return "wait until it has loaded its data: redis-cli INFO persistence"
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return "ACL SETUSER default +ping, and allow the other commands of the program"
+		return "allow the user of SECKILL_REDIS_USERNAME the command PING, and the other commands of the program"
 	}
 	return "check host and port in SECKILL_REDIS_ADDRS and SECKILL_LOCK_NODES, whether the server runs, and the firewalls in between"
 }
@@ -341,13 +342,17 @@ func (n *redisNode) checkScripts(ctx context.Context) Result {
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return Good("the key of the script is on another node")
 	case redis.HasErrorPrefix(err, "NOPERM"):
-		return FromError(Fail, "ACL SETUSER default +@scripting, and the keys of the program", "EVAL is refused: ", err)
+		return FromError(Fail, n.grant("+@scripting, and the keys of the program"), "EVAL is refused: ", err)
 	case refused(err):
 		return FromError(Fail, "Alibaba Cloud: set script_check_enable to 0. Another service: connect to Redis without its proxy, or use another one",
 			kind+" is refused, and the program needs such scripts: ", err)
 	default:
 		return Unanswered(err, redisFix(err))
 	}
+}
+
+func (n *redisNode) grant(rights string) string {
+	return "ACL SETUSER " + cmp.Or(n.Client.Options().Username, "default") + " " + rights
 }
 
 // checkChannels uses a channel of each kind, without messages for others. Since Redis 7 a new user may use no channel.
@@ -367,7 +372,7 @@ func (n *redisNode) checkChannels(ctx context.Context) Result {
 		switch {
 		case err == nil:
 		case refused(err):
-			return FromError(Warn, "ACL SETUSER default &seckill:* &lock:* +@pubsub",
+			return FromError(Warn, n.grant("&seckill:* &lock:* +@pubsub"),
 				"channel "+channel+" is refused: results of queued orders and changes of sales reach other servers late, and no waiter for a lock is woken: ", err)
 		default:
 			return Unanswered(err, redisFix(err))
@@ -422,7 +427,7 @@ func (n *redisNode) checkClock(ctx context.Context) Result {
 	found, err := measureSkew(ctx, n.Now, func(ctx context.Context) (time.Time, error) { return n.Client.Time(ctx).Result() })
 	switch {
 	case refused(err):
-		return FromError(Skipped, "ACL SETUSER default +time, which the locks use", "TIME is refused: ", err)
+		return FromError(Skipped, n.grant("+time, which the locks use"), "TIME is refused: ", err)
 	case err != nil:
 		return Unanswered(err, redisFix(err))
 	}

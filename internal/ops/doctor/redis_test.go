@@ -203,6 +203,11 @@ func TestUserWithoutChannels(t *testing.T) {
 	}
 	do(t, r.Client(t), "ACL", "SETUSER", "default", "resetchannels", "&seckill:*", "&lock:*", "+@pubsub")
 	assert.Equal(t, OK, check(t, r)["redis.channels"].Status)
+
+	do(t, r.Client(t), "ACL", "SETUSER", "shop", "on", ">word", "allkeys", "+@all", "resetchannels")
+	shop := r.Client(t, func(o *redis.Options) { o.Username, o.Password = "shop", "word" })
+	found := check(t, r, func(r *Redis) { r.Client = shop })["redis.channels"]
+	assert.Contains(t, found.Change, "ACL SETUSER shop &seckill:*")
 }
 
 // literalKeys answers like a service that looks for KEYS[n] in the text of scripts.
