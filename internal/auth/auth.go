@@ -273,7 +273,6 @@ func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
 	return a.endSessions(ctx, id.UserID, id.SessionID)
 }
 
-// endSessions ends the stored sessions of a user, and on this instance the sessions in known even if they are not stored.
 func (a *Service) endSessions(ctx context.Context, userID int64, known ...string) error {
 	now := domain.Moment(a.cfg.Now())
 	stored, err := a.cfg.Store.RevokeSessions(ctx, userID, now, now.Add(SeedTTL))

@@ -136,7 +136,6 @@ func (k cookies) overTLS(c *gin.Context) bool {
 	return strings.EqualFold(strings.TrimSpace(scheme), "https")
 }
 
-// setScheme sets the scheme of a request's URL to that of the browser, for pages with absolute links.
 func (k cookies) setScheme(c *gin.Context) {
 	c.Request.URL.Scheme = "http"
 	if k.overTLS(c) {

@@ -152,7 +152,6 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 	return verdict{retry: retryIn(reply[1], position)}, nil
 }
 
-// granted returns the verdict for a grant whose lease began after that time. A grant that came too late is an error.
 func (cl *claim) granted(began time.Time, token int64) (verdict, error) {
 	validUntil := began.Add(cl.lease - drift(cl.lease))
 	if time.Until(validUntil) <= margin(cl.lease) {

@@ -62,7 +62,6 @@ func PerDay(name string, burst, most int) Rule {
 // cost is the time in which n tokens come back.
 func (r Rule) cost(n int) time.Duration { return r.Interval * time.Duration(n) }
 
-// refill is the time in which an empty bucket becomes full.
 func (r Rule) refill() time.Duration { return r.Interval * time.Duration(r.Burst) }
 
 // Bucket has the tokens of a key under a rule: one per call.
