@@ -386,6 +386,8 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 		require.Equal(t, []string{domain.ErrIdempotencyMismatch.Error(), "order 2", "order 3", duplicateOf(3), "order 5", "order 6"},
 			keyedOutcomes(s.PlaceOrders(t.Context(), orders)))
 		require.Less(t, 1<<30-tries.after, 10, "Err is called twice per run of the transaction, and there are few runs")
+		again := s.PlaceOrders(t.Context(), []domain.NewOrder{keyedOrder(7, 10, v.ID, 1, "k", "order")})
+		require.ErrorIs(t, again[0].Err, domain.ErrIdempotencyMismatch, "the buyer has an order meanwhile")
 		requireTotals(t, s, v.ID, 6, 4)
 
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(13, "k", "cancel")).Err, domain.ErrIdempotencyMismatch)
