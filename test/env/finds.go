@@ -5,35 +5,45 @@ import (
 	"testing"
 )
 
-// Finds reports whether a test finds a planted fault: it fails, and t does not. It runs in a goroutine, which FailNow ends.
-func Finds(t testing.TB, test func(t testing.TB)) bool {
+// Finds reports whether a test finds a planted fault: it fails, and t does not.
+func Finds(t testing.TB, test func(t testing.TB)) bool { return ended(t, test) == "fatal" }
+
+// ended returns how a test ends: "skip", "fatal" or "". It runs in a goroutine, which FailNow and SkipNow end.
+func ended(t testing.TB, test func(t testing.TB)) string {
 	r := &recorder{TB: t}
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(done)
 		test(r)
 	}()
-	<-ended
+	<-done
 
-	return r.failed
+	return r.ended
 }
 
-// recorder records the failures of a test, and drops its log.
+// recorder records how a test ended, and drops its log.
 type recorder struct {
 	testing.TB
-	failed bool
+	ended string
 }
 
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
-func (r *recorder) Error(...any)          { r.failed = true }
+func (r *recorder) Errorf(string, ...any) { r.ended = "fatal" }
+func (r *recorder) Error(...any)          { r.ended = "fatal" }
 func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
 func (r *recorder) Fatal(...any)          { r.FailNow() }
-func (r *recorder) Fail()                 { r.failed = true }
-func (r *recorder) Failed() bool          { return r.failed }
+func (r *recorder) Fail()                 { r.ended = "fatal" }
+func (r *recorder) Failed() bool          { return r.ended == "fatal" }
+func (r *recorder) Skipf(string, ...any)  { r.SkipNow() }
+func (r *recorder) Skip(...any)           { r.SkipNow() }
 func (r *recorder) Log(...any)            {}
 func (r *recorder) Logf(string, ...any)   {}
 
 func (r *recorder) FailNow() {
-	r.failed = true
+	r.ended = "fatal"
+	runtime.Goexit()
+}
+
+func (r *recorder) SkipNow() {
+	r.ended = "skip"
 	runtime.Goexit()
 }

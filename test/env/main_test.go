@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -38,28 +37,6 @@ func TestMissingProgramSkipsOrFails(t *testing.T) {
 		assert.Equal(t, c.want, ended(t, func(tb testing.TB) { need(tb, c.err) }))
 	}
 }
-
-// ended returns how a test ends that runs a function: "skip", "fatal" or "".
-func ended(t *testing.T, run func(tb testing.TB)) string {
-	tb := &fakeTB{TB: t}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(tb)
-	}()
-	<-done
-	return tb.ended
-}
-
-type fakeTB struct {
-	testing.TB
-	ended string
-}
-
-func (f *fakeTB) Skip(...any)           { f.ended = "skip"; runtime.Goexit() }
-func (f *fakeTB) Skipf(string, ...any)  { f.Skip() }
-func (f *fakeTB) Fatal(...any)          { f.ended = "fatal"; runtime.Goexit() }
-func (f *fakeTB) Fatalf(string, ...any) { f.Fatal() }
 
 func TestFinds(t *testing.T) {
 	assert.True(t, Finds(t, func(t testing.TB) { require.Fail(t, "planted") }))
