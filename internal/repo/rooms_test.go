@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -362,44 +361,12 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 	})
 }
 
-// A pass buys once, even if its purchases are sent at once to several servers, in a sale that allows more orders. The
-// next pass buys another unit.
-func TestPassBuysOnceWhateverTheLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 20, 3)
-		env.Must(s.JoinRoom(t.Context(), v.ID, []domain.PlaceRequest{{UserID: 10, Lost: -1}}))(t)
-		at := time.Now().UTC()
-		for round := range uint32(3) {
-			e := domain.RoomEvent{VoucherID: v.ID, Seq: round + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
-			require.NoError(t, s.Admit(t.Context(), e))
-
-			var placed atomic.Int64
-			allAtOnce(t, 4, func(server int) error {
-				id := 100*int64(round+1) + 10*int64(server)
-				for _, p := range s.PlaceOrders(t.Context(), []domain.NewOrder{
-					passOrder(round+1, id, 10, v.ID, 3), passOrder(round+1, id+1, 10, v.ID, 3),
-				}) {
-					if p.Err == nil {
-						placed.Add(1)
-					}
-				}
-				return nil
-			})
-			require.EqualValues(t, 1, placed.Load())
-		}
-		rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{v.ID: {}})
-		require.NoError(t, err)
-		require.Equal(t, map[uint32]int{1: 1, 2: 1, 3: 1}, rooms[0].Bought)
-		requireTotals(t, s, v.ID, 17, 3)
-	})
-}
-
 func passOrder(round uint32, id, user, voucher int64, limit int) domain.NewOrder {
 	return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: limit, Round: round}
 }
 
-// The pass of an ended order does not buy again, whatever its batch, and neither does an earlier one. The same request
-// and the same order are repeated all the same.
+// The pass of an ended order does not buy again, whatever its batch, and neither does an earlier one; a new pass buys once,
+// whatever the limit. The same request and the same order are repeated all the same.
 func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
@@ -421,7 +388,7 @@ func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 
 			require.Equal(t, []string{
 				fmt.Sprint("again order ", at+1), expired, expired, expired, fmt.Sprint("order ", at+14), fmt.Sprint("order ", at+15),
-				fmt.Sprint("order ", at+16), fmt.Sprint("order ", at+17),
+				fmt.Sprint("order ", at+16), fmt.Sprint("order ", at+17), fmt.Sprint("order ", at+18), duplicateOf(at + 18),
 			}, keyedOutcomes(s.PlaceOrders(ctx, []domain.NewOrder{
 				keyed(10),
 				passOrder(2, at+11, user, v.ID, limit),
@@ -431,13 +398,15 @@ func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 				passOrder(2, at+15, user, other.ID, limit),
 				passOrder(1, at+16, user+2, v.ID, limit),
 				{Order: newOrder(at+17, user, v.ID), Limit: limit},
+				passOrder(2, at+18, user+3, v.ID, limit),
+				passOrder(2, at+19, user+3, v.ID, limit),
 			})))
-			requireTotals(t, s, v.ID, 17, 3)
+			requireTotals(t, s, v.ID, 16, 4)
 
 			placed := s.PlaceOrders(ctx, first)
 			require.Equal(t, []string{fmt.Sprint("order ", at+1), fmt.Sprint("order ", at+2)}, keyedOutcomes(placed))
 			require.True(t, placed[0].Before && placed[1].Before, "delivered again")
-			requireTotals(t, s, v.ID, 17, 3)
+			requireTotals(t, s, v.ID, 16, 4)
 		}
 	})
 }
