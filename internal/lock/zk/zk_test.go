@@ -53,8 +53,7 @@ func connectFor(t testing.TB, addrs []string, session time.Duration) *Client {
 func proxied(t testing.TB, session time.Duration) (c, direct *Client, p *servers.Proxy) {
 	t.Helper()
 	addrs := env.SharedZooKeeper(t).Servers()
-	p = env.Must(servers.StartProxy(t.Context(), addrs[0]))(t)
-	t.Cleanup(p.Close)
+	p = env.StartProxy(t, addrs[0])
 	c = connectFor(t, []string{p.Addr}, session)
 	remove(t, acquire(t, c))
 	return c, connect(t, addrs), p
