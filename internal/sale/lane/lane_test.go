@@ -85,6 +85,16 @@ func (g *ids) Skip(_ context.Context, taken int64) error {
 	return nil
 }
 
+type anyLane interface {
+	Place(ctx context.Context, p domain.Purchase) (o domain.Order, replayed bool, err error)
+}
+
+// place is Place without the mark of a repetition.
+func place(ctx context.Context, l anyLane, p domain.Purchase) (domain.Order, error) {
+	o, _, err := l.Place(ctx, p)
+	return o, err
+}
+
 func TestLock(t *testing.T) {
 	broken := errors.New("broken")
 	refuses := func(err error) locks {
@@ -129,8 +139,7 @@ func TestLockFencesItsOrder(t *testing.T) {
 		return accept(o)
 	}}
 	held := locks(func(_ context.Context, fn func(context.Context) error) error { return fn(lock) })
-	_, _, err := NewLock(held, NewBatch(&ids{}, st, nil)).Place(request, purchase(0))
-	require.NoError(t, err)
+	env.Must(place(request, NewLock(held, NewBatch(&ids{}, st, nil)), purchase(0)))(t)
 	require.NotNil(t, fence)
 	leave()
 	require.NoError(t, fence.Err())
@@ -151,15 +160,12 @@ func TestLockWaitsWithKey(t *testing.T) {
 		l := NewLock(held, NewBatch(&ids{}, &store{place: accept}, nil))
 		p := purchase(0)
 		p.Deadline = time.Now().Add(time.Second)
-		_, _, err := l.Place(t.Context(), p)
-		require.ErrorIs(t, err, domain.ErrOrderInProgress)
+		env.Fails(place(t.Context(), l, p))(t, domain.ErrOrderInProgress)
 		require.Equal(t, 1, tries)
 		p.Key = domain.NewRequestKey("k", [32]byte{})
-		_, _, err = l.Place(t.Context(), p)
-		require.NoError(t, err)
+		env.Must(place(t.Context(), l, p))(t)
 		tries = -1000
-		_, _, err = l.Place(t.Context(), p)
-		require.ErrorIs(t, err, domain.ErrOrderInProgress)
+		env.Fails(place(t.Context(), l, p))(t, domain.ErrOrderInProgress)
 	})
 }
 
@@ -282,14 +288,11 @@ func TestPlaceReturnsByDeadline(t *testing.T) {
 			time.Sleep(hangs)
 			return admitAll(as)
 		}}
-		for _, l := range []interface {
-			Place(ctx context.Context, p domain.Purchase) (domain.Order, bool, error)
-		}{NewBatch(&ids{}, st, nil), NewQueue(g, &ids{}, &gateStore{}, nil)} {
+		for _, l := range []anyLane{NewBatch(&ids{}, st, nil), NewQueue(g, &ids{}, &gateStore{}, nil)} {
 			start := time.Now()
 			p := purchase(time.Second)
 			p.Deadline = start.Add(time.Second)
-			_, _, err := l.Place(t.Context(), p)
-			require.ErrorIs(t, err, domain.ErrUnavailable)
+			env.Fails(place(t.Context(), l, p))(t, domain.ErrUnavailable)
 			require.Equal(t, time.Second, time.Since(start))
 			time.Sleep(hangs)
 		}
@@ -421,8 +424,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	}
 	counter := &ids{}
 	l := NewQueue(g, counter, &gateStore{}, nil)
-	o, _, err := l.Place(t.Context(), purchase(0))
-	require.NoError(t, err)
+	o := env.Must(place(t.Context(), l, purchase(0)))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
 	require.Equal(t, []int{1}, counter.blocks, "the ids are taken once")
@@ -432,8 +434,7 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
 	p := purchase(0)
 	p.Deadline = time.Now().Add(10 * time.Millisecond)
-	_, _, err = l.Place(t.Context(), p)
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(place(t.Context(), l, p))(t, domain.ErrUnavailable)
 }
 
 // A purchase that gets no unit takes no id, and waits for no outcome.
@@ -447,15 +448,13 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 	l := NewQueue(g, counter, &gateStore{}, nil)
 	p := purchase(time.Second)
 	p.SoldOut = true
-	_, _, err := l.Place(t.Context(), p)
-	require.ErrorIs(t, err, domain.ErrSoldOut)
+	env.Fails(place(t.Context(), l, p))(t, domain.ErrSoldOut)
 	require.Empty(t, counter.blocks)
 	require.Empty(t, g.expected)
 
 	// Nor does a purchase that is refused at the gate, whose subscription is closed.
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrUnavailable }
-	_, _, err = l.Place(t.Context(), purchase(time.Second))
-	require.ErrorIs(t, err, domain.ErrUnavailable)
+	env.Fails(place(t.Context(), l, purchase(time.Second)))(t, domain.ErrUnavailable)
 	require.Equal(t, 1, g.closed)
 }
 
@@ -464,7 +463,7 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		store: store{active: func() (int, int64, error) { return 1, 99, nil }},
 		order: func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
 	}
-	place := func(failed string, end error) (domain.Order, error) {
+	after := func(failed string, end error) (domain.Order, error) {
 		g := &fakeGate{outcome: func(ctx context.Context) (domain.Outcome, error) {
 			_, bounded := ctx.Deadline()
 			require.True(t, bounded)
@@ -475,7 +474,7 @@ func TestQueueReturnsOutcome(t *testing.T) {
 			require.Equal(t, []int64{as[0].OrderID}, g.expected, "subscribed before the reservation")
 			return admitAll(as)
 		}
-		o, _, err := NewQueue(g, &ids{}, st, nil).Place(t.Context(), purchase(time.Second))
+		o, err := place(t.Context(), NewQueue(g, &ids{}, st, nil), purchase(time.Second))
 		require.Equal(t, 1, g.closed)
 		return o, err
 	}
@@ -486,14 +485,14 @@ func TestQueueReturnsOutcome(t *testing.T) {
 		domain.ReasonPassUsed: domain.ErrPassExpired,
 		"internal":            domain.ErrUnavailable,
 	} {
-		env.Fails(place(failed, nil))(t, want)
+		env.Fails(after(failed, nil))(t, want)
 	}
-	_, err := place(domain.ReasonDuplicate, nil)
+	_, err := after(domain.ReasonDuplicate, nil)
 	require.Equal(t, &domain.DuplicateOrderError{OrderID: 99}, err)
 
-	o := env.Must(place("", nil))(t)
+	o := env.Must(after("", nil))(t)
 	require.Equal(t, domain.OrderPendingPayment, o.Status)
-	o = env.Must(place("", context.DeadlineExceeded))(t)
+	o = env.Must(after("", context.DeadlineExceeded))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 }
 
@@ -502,19 +501,14 @@ func TestQueueReadsOutcome(t *testing.T) {
 	g := &fakeGate{reserve: admitAll}
 	st := &gateStore{}
 	l := NewQueue(g, &ids{}, st, nil)
-	place := func() (domain.Order, error) {
-		o, _, err := l.Place(t.Context(), purchase(time.Second))
-		return o, err
-	}
-
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
-	o := env.Must(place())(t)
+	o := env.Must(place(t.Context(), l, purchase(time.Second)))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{Failed: domain.ReasonSoldOut}, nil }
-	env.Fails(place())(t, domain.ErrSoldOut)
+	env.Fails(place(t.Context(), l, purchase(time.Second)))(t, domain.ErrSoldOut)
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, domain.ErrNotFound }
 	st.order = func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil }
-	o = env.Must(place())(t)
+	o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
 	require.Equal(t, domain.OrderPendingPayment, o.Status)
 	for _, stored := range []func() (domain.Order, error){
 		func() (domain.Order, error) { return domain.Order{}, domain.ErrNotFound },
@@ -522,7 +516,7 @@ func TestQueueReadsOutcome(t *testing.T) {
 		func() (domain.Order, error) { return domain.Order{UserID: 8, Status: domain.OrderPendingPayment}, nil },
 	} {
 		st.order = stored
-		o = env.Must(place())(t)
+		o = env.Must(place(t.Context(), l, purchase(time.Second)))(t)
 		require.Equal(t, domain.OrderQueued, o.Status)
 		require.EqualValues(t, 7, o.UserID)
 	}
@@ -548,14 +542,12 @@ func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 			p := purchase(0)
 			p.VoucherID = 100 + voucher
 			loading.Go(func() {
-				_, _, err := l.Place(t.Context(), p)
-				require.ErrorIs(t, err, domain.ErrUnavailable)
+				env.Fails(place(t.Context(), l, p))(t, domain.ErrUnavailable)
 			})
 		}
 		synctest.Wait()
 		start := time.Now()
-		_, _, err := l.Place(t.Context(), purchase(0))
-		require.NoError(t, err)
+		env.Must(place(t.Context(), l, purchase(0)))(t)
 		require.Zero(t, time.Since(start))
 		loading.Wait()
 	})
