@@ -76,7 +76,10 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 			take(1000)
 		}
 		require.Equal(t, before+1, down.commands.Load(), "only the first call waits for Redis")
-		take(reserveSize - 3000)
+		c.set(noon.Add(-time.Second))
+		require.Equal(t, noon, Time(next(t, g)), "the clock goes back, and the ids do not")
+		c.set(noon)
+		take(reserveSize - 3001)
 		env.Fails(g.Next(ctx))(t, errDown, "all numbers are used in this second")
 		require.ErrorIs(t, g.Reserve(ctx), errDown)
 		c.set(noon.Add(time.Second))
@@ -117,23 +120,6 @@ func TestReserveIsRepeatedOnlyForAnotherDay(t *testing.T) {
 		down.lasts.Store(false)
 		require.NoError(t, g.Reserve(ctx))
 		require.Len(t, g.blocks, 1, "blocks of earlier days are dropped")
-	})
-}
-
-func TestReservedIDsAfterClockGoesBack(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		c := &clock{t: noon}
-		g, down := reserving(t, rdb, c)
-		require.NoError(t, g.Reserve(t.Context()))
-		down.lasts.Store(true)
-		last := int64(0)
-		for _, at := range []time.Duration{1, 0, 1, 2} { // seconds from noon
-			c.set(noon.Add(at * time.Second))
-			id := next(t, g)
-			require.Greater(t, id, last)
-			require.Equal(t, noon.Add(max(at, 1)*time.Second), Time(id))
-			last = id
-		}
 	})
 }
 
