@@ -189,19 +189,8 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 	})
 }
 
-func TestFailedLoadReleasesLease(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := newGate(rdb), newDatabase()
-		gone := reads{db, func(context.Context, int64, []int64) (domain.GateState, error) {
-			return domain.GateState{}, domain.ErrNotFound
-		}}
-		require.ErrorIs(t, g.Load(t.Context(), voucher, gone), domain.ErrNotFound)
-		requireKeys(t, rdb)
-		require.NoError(t, g.Load(t.Context(), voucher, db))
-	})
-}
-
-// Close cancels running loads and waits for them. Afterwards the gate starts none.
+// Close cancels running loads and waits for them. A load that fails leaves nothing behind, its lease neither. Afterwards the
+// gate starts none.
 func TestCloseCancelsLoads(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, reading := newGate(rdb), make(chan struct{})
