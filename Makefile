@@ -169,6 +169,6 @@ vuln: ## check the dependencies for known vulnerabilities, with the database of 
 bench: deps ## compare every lane with a bare HTTP server; writes loadtest/RESULTS.md, takes a quarter of an hour
 	go run ./loadtest/bench $(BENCH)
 
-microbench: deps ## Go benchmarks: one order in a durable transaction, raw Redis commands
+microbench: deps ## Go benchmarks: closing unpaid orders, checking a pass
 	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) \
 		$$(grep -rl --include='*_test.go' '^func Benchmark' internal | xargs dirname | sort -u | sed 's,^,./,')
