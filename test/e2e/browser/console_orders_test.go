@@ -272,7 +272,7 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.orderIs("failed")
 
 	v := visit(t, browser, f.URL, "en")
-	v.enter("/console", rig.AdminPhones[0])
+	v.enter("/console", rig.AdminPhone(0))
 	v.reads("[data-home] .todo", "Dead letters: 1")
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
 	v.reads("[data-home] .todo", "“"+title+"”: 3 units too many in stock.")
@@ -534,7 +534,6 @@ func cashierLands(t *testing.T, c *consoleTest) {
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.
 func eventsInBrowser(t *testing.T, c *consoleTest) {
 	r := rig.StartEventReceiver(t)
-	r.Refuse = true
 	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	p := s.Serve(t).Shop(t)
 	order := p.Buy(t, s.Tokens(t, 1)[0], p.Publish(t, rig.Offer{Stock: 5})).ID
@@ -547,12 +546,13 @@ func eventsInBrowser(t *testing.T, c *consoleTest) {
 	v.reads("table", "order.created", "Pending")
 	v.click("tbody summary")
 	v.reads("tbody pre", order)
-	r.Mu.Lock()
-	r.Refuse = false
-	r.Mu.Unlock()
+	r.Open.Store(true)
 	v.click(`[data-event] [data-do="repeat"]`)
 	v.reads("main", "Will be sent within a second.")
-	rig.Eventually(t, "the event arrives", func() bool { return len(r.Of(order)) == 1 })
+	rig.Eventually(t, "the event arrives", func() bool {
+		_, arrived := r.Orders.Load(order)
+		return arrived
+	})
 	v.choose(`form[data-form=filter] [name=status]`, "delivered")
 	v.submit("filter")
 	rig.Eventually(t, "the event is delivered", func() bool {

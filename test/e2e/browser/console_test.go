@@ -157,7 +157,7 @@ func TestConsole(t *testing.T) {
 			}
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(t, &consoleTest{Shop: p, phone: rig.AdminPhones[i], visit: func(url, language string) *visitor { return visit(t, browser, url, language) }})
+				test.run(t, &consoleTest{Shop: p, phone: rig.AdminPhone(i), visit: func(url, language string) *visitor { return visit(t, browser, url, language) }})
 			})
 		}
 	})
@@ -435,7 +435,7 @@ func TestConsoleRush(t *testing.T) {
 	s := rig.RealStack(t).WithAdmins().In("queue")
 	p := s.Serve(t)
 	v := visit(t, browser, p.URL, "en")
-	v.enter("/console/rush", rig.AdminPhones[0])
+	v.enter("/console/rush", rig.AdminPhone(0))
 	v.send("rush", "buyers", "0", "stock", "x")
 	v.reads(fieldError("rush", "buyers"), "between 1 and")
 	v.reads(fieldError("rush", "stock"), "whole number")

@@ -266,7 +266,7 @@ func TestHeldStreams(t *testing.T) {
 		t.Parallel()
 		sale := p.Publish(t, rig.Offer{Title: "Held back", Stock: 5})
 		v := visit(t, browser, held.URL, "en")
-		v.enter("/console/sales/"+sale, rig.AdminPhones[0])
+		v.enter("/console/sales/"+sale, rig.AdminPhone(0))
 		v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 		p.Buy(t, p.LoginToken(t, rig.NewPhone()), sale)
 		v.until(`document.querySelector('%s')?.textContent === "4"`, fact("database"))

@@ -2,13 +2,10 @@ package rig
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"seckill/internal/app"
 	"seckill/test/env"
@@ -60,23 +57,13 @@ func (p *Server) Scrape(t *testing.T) {
 		return
 	}
 
-	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url+"/metrics", http.NoBody)
-	require.NoError(t, err)
 	// As Prometheus does.
-	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0, text/plain; q=0.5")
-
-	res, err := freshClient.Do(req)
-	if err != nil {
-		t.Log("no metrics:", err)
-		return
-	}
-	defer res.Body.Close()
-
-	text, err := io.ReadAll(res.Body)
+	const accept = "application/openmetrics-text; version=1.0.0, text/plain; q=0.5"
+	a, err := Send(context.WithoutCancel(t.Context()), url, Request{Method: http.MethodGet, Path: "/metrics"}.With("Accept", accept))
 	if err != nil {
 		t.Log("no metrics:", err)
 		return
 	}
 
-	p.Metrics = string(text)
+	p.Metrics = a.Text
 }

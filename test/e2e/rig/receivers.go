@@ -5,8 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,10 +21,8 @@ import (
 // CodeReceiver is the service behind SECKILL_CODE_URL. It verifies the signature of each code.
 type CodeReceiver struct {
 	URL string
-
-	mu sync.Mutex
 	// The last code by phone.
-	codes map[string]string
+	codes sync.Map
 }
 
 const EventsSecret = "9d216fe07b58c3a2b4c1d09f3a6e57822c9e10fd"
@@ -36,36 +34,33 @@ func readSigned(t *testing.T, req *http.Request, message any) {
 	assert.NoError(t, json.Unmarshal(body, message))
 }
 
+// receiver starts a server of the test and returns its URL.
+func receiver(t *testing.T, receive http.HandlerFunc) string {
+	server := httptest.NewServer(receive)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
 // StartCodeReceiver starts a receiver of login codes.
 func StartCodeReceiver(t *testing.T) *CodeReceiver {
 	t.Helper()
-	r := &CodeReceiver{codes: map[string]string{}}
+	r := &CodeReceiver{}
 
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		r.receive(t, req)
-	}))
-	t.Cleanup(server.Close)
+	r.URL = receiver(t, func(_ http.ResponseWriter, req *http.Request) {
+		var in struct {
+			Phone, Code string
+			ExpiresAt   time.Time `json:"expires_at"`
+		}
+		readSigned(t, req, &in)
+		assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
 
-	r.URL = server.URL
+		// Otherwise the server has given up, and may have sent another code.
+		if req.Context().Err() == nil {
+			r.codes.Store(in.Phone, in.Code)
+		}
+	})
+
 	return r
-}
-
-func (r *CodeReceiver) receive(t *testing.T, req *http.Request) {
-	var in struct {
-		Phone, Code string
-		ExpiresAt   time.Time `json:"expires_at"`
-	}
-	readSigned(t, req, &in)
-	assert.Greater(t, time.Until(in.ExpiresAt), 30*time.Second)
-
-	// The server has given up, and may have sent another code.
-	if req.Context().Err() != nil {
-		return
-	}
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.codes[in.Phone] = in.Code
 }
 
 // CodesTo returns the stack as a server outside demo mode that sends its codes to r.
@@ -75,9 +70,9 @@ func (s *Stack) CodesTo(r *CodeReceiver) *Stack {
 
 // Code returns the last code of a phone, or "".
 func (r *CodeReceiver) Code(phone string) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.codes[phone]
+	code, _ := r.codes.Load(phone)
+	text, _ := code.(string)
+	return text
 }
 
 // LoginWith logs a phone in at a server outside demo mode, with a code and the key that "admin enroll" printed, and returns
@@ -98,53 +93,33 @@ func (r *CodeReceiver) LoginWith(t *testing.T, p *Server, phone, printed string)
 	}))
 }
 
-// eventReceiver is the merchant's system behind SECKILL_EVENTS_URL.
-type eventReceiver struct {
-	URL string
-
-	Mu     sync.Mutex
-	Refuse bool
-	// Of the answered events, by order.
-	types map[string][]string
+// EventReceiver is the merchant's system behind SECKILL_EVENTS_URL. It verifies the signature of each event, and refuses all
+// until it is open.
+type EventReceiver struct {
+	URL  string
+	Open atomic.Bool
+	// Whose events it has accepted.
+	Orders sync.Map
 }
 
 // StartEventReceiver starts a receiver of the events of orders.
-func StartEventReceiver(t *testing.T) *eventReceiver {
+func StartEventReceiver(t *testing.T) *EventReceiver {
 	t.Helper()
-	r := &eventReceiver{types: map[string][]string{}}
+	r := &EventReceiver{}
 
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.receive(t, w, req)
-	}))
-	t.Cleanup(server.Close)
+	r.URL = receiver(t, func(w http.ResponseWriter, req *http.Request) {
+		var event struct {
+			Data struct{ ID string }
+		}
+		readSigned(t, req, &event)
 
-	r.URL = server.URL
+		if !r.Open.Load() {
+			http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
+			return
+		}
+
+		r.Orders.Store(event.Data.ID, true)
+	})
+
 	return r
-}
-
-func (r *eventReceiver) receive(t *testing.T, w http.ResponseWriter, req *http.Request) {
-	var event struct {
-		Type string
-		Data struct{ ID string }
-	}
-
-	readSigned(t, req, &event)
-
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-
-	if r.Refuse {
-		http.Error(w, "closed for stocktaking", http.StatusServiceUnavailable)
-		return
-	}
-
-	r.types[event.Data.ID] = append(r.types[event.Data.ID], strings.TrimPrefix(event.Type, "order."))
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// Of returns the types of the answered events of an order.
-func (r *eventReceiver) Of(order string) []string {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	return append([]string{}, r.types[order]...)
 }
