@@ -141,7 +141,7 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 	sale := c.Publish(t, rig.Offer{Stock: 10})
 	f := startFront(t, c.URL)
-	f.Watch("/api/v1/admin/vouchers/")
+	f.Watched = "/api/v1/admin/vouchers/"
 	v := c.visit(f.URL, "en")
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	v.fill("stock", "delta", "5")

@@ -27,15 +27,15 @@ type front struct {
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 
-	Mu   sync.Mutex
-	down bool
-	// Path prefix of the POSTs that count as purchases.
-	watched string
+	mu sync.Mutex
 	// Answers to the next purchases, see RespondWith.
 	answers []string
 	// Idempotency-Keys of the purchases.
 	keys []string
 
+	down atomic.Bool
+	// Path prefix of the POSTs that count as purchases.
+	Watched string
 	// The number of answers that are event streams, and what changes them, if not nil.
 	Streams atomic.Int64
 	Stream  func(*http.Response)
@@ -49,7 +49,7 @@ func startFront(t *testing.T, server string) *front {
 
 	// Cut connections are expected.
 	silent := stdlog.New(io.Discard, "", 0)
-	f := &front{watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
+	f := &front{Watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorLog: silent,
 	}}
@@ -124,11 +124,11 @@ const cut = "cut"
 
 // planned returns the answer to a request in place of that of the server, or "". It records purchases.
 func (f *front) planned(r *http.Request) string {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 
 	answer := ""
-	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.watched) {
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.Watched) {
 		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
 		if len(f.answers) > 0 {
 			answer = f.answers[0]
@@ -136,7 +136,7 @@ func (f *front) planned(r *http.Request) string {
 		}
 	}
 
-	if f.down {
+	if f.down.Load() {
 		return cut
 	}
 
@@ -145,39 +145,25 @@ func (f *front) planned(r *http.Request) string {
 
 // Cut closes all connections and rejects new ones until Restore.
 func (f *front) Cut() {
-	f.Mu.Lock()
-	f.down = true
-	f.Mu.Unlock()
-
+	f.down.Store(true)
 	f.CloseClientConnections()
 }
 
-func (f *front) Restore() {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
-	f.down = false
-}
-
-// Watch sets the path prefix of the POSTs that count as purchases.
-func (f *front) Watch(prefix string) {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
-	f.watched = prefix
-}
+func (f *front) Restore() { f.down.Store(false) }
 
 // RespondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
 // purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
 func (f *front) RespondWith(codes ...string) {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.answers = codes
 	f.keys = nil
 }
 
 // KeysSeen returns the keys of the purchases since RespondWith.
 func (f *front) KeysSeen() []string {
-	f.Mu.Lock()
-	defer f.Mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return append([]string{}, f.keys...)
 }
 

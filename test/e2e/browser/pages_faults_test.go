@@ -233,9 +233,9 @@ func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
 func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	f := startFront(t, p.URL)
+	f.Watched = "/api/v1/auth/refresh"
 	v := visit(f.URL)
 	v.loginNewUser()
-	f.Watch("/api/v1/auth/refresh")
 	f.RespondWith("lost", "half")
 	v.do(chromedp.Reload())
 	v.reads("#account", "Log out")
