@@ -141,11 +141,13 @@ func (c client) send(req *http.Request) answer {
 	return a
 }
 
+const testPeer = "192.0.2.1:1234"
+
 // serve has a server answer a request without a network.
 func (c client) serve(server http.Handler, req *http.Request) answer {
 	rec := httptest.NewRecorder()
 	if req.RemoteAddr == "" {
-		req.RemoteAddr = "192.0.2.1:1234"
+		req.RemoteAddr = testPeer
 	}
 	server.ServeHTTP(rec, req)
 	return answer{t: c.t, what: req.Method + " " + req.URL.RequestURI(), status: rec.Code, header: rec.Header(), body: rec.Body.Bytes()}
@@ -154,6 +156,24 @@ func (c client) serve(server http.Handler, req *http.Request) answer {
 // raw is direct without the validation. The body is not decompressed.
 func (c client) raw(method, path string, body any) answer {
 	return c.serve(c.env.handler, c.request("", method, path, body))
+}
+
+// taker is the connection of a client that takes an answer in its own way.
+type taker struct {
+	*httptest.ResponseRecorder
+	take func(part []byte)
+}
+
+func (w taker) Write(part []byte) (int, error) {
+	w.take(part)
+	return len(part), nil
+}
+
+// take is raw for a GET whose answer goes to a function, as it is written.
+func (c client) take(path string, part func([]byte)) {
+	req := c.request("", http.MethodGet, path, nil)
+	req.RemoteAddr = testPeer
+	c.env.handler.ServeHTTP(taker{httptest.NewRecorder(), part}, req)
 }
 
 // check validates one exchange against the document.

@@ -503,10 +503,8 @@ func (l *logBuffer) String() string {
 
 // of returns the lines at a level ("ERROR", "WARN").
 func (l *logBuffer) of(level string) []map[string]any {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var lines []map[string]any
-	for text := range strings.Lines(l.all.String()) {
+	for text := range strings.Lines(l.String()) {
 		var line map[string]any
 		if json.Unmarshal([]byte(text), &line) == nil && line["level"] == level {
 			lines = append(lines, line)

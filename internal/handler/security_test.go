@@ -383,17 +383,6 @@ func TestRefusalWaits(t *testing.T) {
 	}
 }
 
-// announced is the connection of a client that announces the body of its answer.
-type announced struct {
-	*httptest.ResponseRecorder
-	begun chan struct{}
-}
-
-func (a *announced) Write(b []byte) (int, error) {
-	defer close(a.begun)
-	return a.ResponseRecorder.Write(b)
-}
-
 // TestRefusalHoldsNoSlot: refusals that wait do not count as reads, of which 64 can run at a time.
 func TestRefusalHoldsNoSlot(t *testing.T) {
 	e := start(t, limited)
@@ -401,12 +390,11 @@ func TestRefusalHoldsNoSlot(t *testing.T) {
 	untilLimited(t, 5000, func() answer { return e.guest().direct("GET", vouchersPath+"?cursor=bWFkZSB1cA", nil) })
 	var waiting sync.WaitGroup
 	for i := range 2 * 64 {
-		w := &announced{httptest.NewRecorder(), make(chan struct{})}
-		req := e.guest().request("", http.MethodGet, fmt.Sprintf("/shop/%d", 1000+i), nil)
-		req.RemoteAddr = "192.0.2.1:1234"
-		waiting.Go(func() { e.handler.ServeHTTP(w, req) })
-		<-w.begun
-		require.Contains(t, w.Body.String(), "操作太频繁，请稍后再试", "refused for the rate, and not for the reads that wait")
+		body := make(chan string, 1)
+		waiting.Go(func() {
+			e.guest().take(fmt.Sprintf("/shop/%d", 1000+i), func(part []byte) { body <- string(part) })
+		})
+		require.Contains(t, <-body, "操作太频繁，请稍后再试", "refused for the rate, and not for the reads that wait")
 	}
 	waiting.Wait()
 }

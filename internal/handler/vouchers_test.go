@@ -3,7 +3,6 @@ package handler_test
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -306,21 +305,6 @@ func TestHmdpReadsAreSnapshots(t *testing.T) {
 	require.LessOrEqual(t, queries.Load(), 2*(1+int64(time.Since(start)/time.Second)))
 }
 
-// stalled is the connection of a client that reads nothing: its first write blocks until resume is closed.
-type stalled struct {
-	http.ResponseWriter
-
-	began  *sync.WaitGroup
-	resume <-chan struct{}
-	once   sync.Once
-}
-
-func (s *stalled) Write(b []byte) (int, error) {
-	s.once.Do(s.began.Done)
-	<-s.resume
-	return len(b), nil
-}
-
 // TestSlowReadersHoldNothing: the limits of concurrent reads protect the database. A client that reads its answer slowly,
 // or not at all, blocks no other client.
 func TestSlowReadersHoldNothing(t *testing.T) {
@@ -340,8 +324,9 @@ func TestSlowReadersHoldNothing(t *testing.T) {
 			defer close(resume)
 			for range readers {
 				began.Add(1)
+				var once sync.Once
 				ended.Go(func() {
-					e.handler.ServeHTTP(&stalled{ResponseWriter: httptest.NewRecorder(), began: &began, resume: resume}, c.request("", http.MethodGet, path, nil))
+					c.take(path, func([]byte) { once.Do(began.Done); <-resume })
 				})
 			}
 			began.Wait()
