@@ -394,6 +394,12 @@ func homeFigures(t *testing.T, c *consoleTest) {
 	require.True(t, evaluate[bool](v.tab, `document.querySelector(".todo").getBoundingClientRect().bottom < document.querySelector(".running").getBoundingClientRect().top`))
 	v.legible(t, "home")
 
+	// What is new leaves the focus where it is.
+	v.tabTo(running + " a")
+	p.Change(t, draft, map[string]any{"title": "Brunch"})
+	v.reads(".todo", "Brunch")
+	require.True(t, evaluate[bool](v.tab, hasFocus(running+" a")))
+
 	// The same figures are the first of the sale's page.
 	v.click(running + " a")
 	v.reads("h1", "Two coffees")

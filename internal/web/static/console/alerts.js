@@ -9,6 +9,7 @@ import { clockTime, number, onLanguage, stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import { violationOf } from "./details.js";
 import { titleOf } from "./names.js";
+import { keepFocus } from "./parts.js";
 
 const POLL = 5_000; // ms
 const RETRY = 2_000; // ms, after a failure
@@ -64,7 +65,7 @@ export function start() {
     const words = JSON.stringify(all.map((s) => (s.href ? [s.href, s.textContent] : s)));
     show(banner, all.length > 0);
     if (words === shown) return; // an unchanged text is not announced again
-    list.replaceChildren(...all.map((s) => h("li", {}, s)));
+    keepFocus(list, () => list.replaceChildren(...all.map((s) => h("li", {}, s))));
     shown = words;
     changes.emit();
   };

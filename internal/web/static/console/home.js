@@ -6,7 +6,7 @@ import { stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import { takings } from "./panel.js";
-import { chip, errorBox, head, section } from "./parts.js";
+import { chip, errorBox, head, keepFocus, section } from "./parts.js";
 import { soldBar, stateOf, thumbnail } from "./sales.js";
 
 const EVERY = 10_000; // ms
@@ -62,7 +62,7 @@ export function mount(root) {
 
   function showTodo() {
     const all = [...alerts.sentences(), ...drafts];
-    todo.replaceChildren(...(all.length > 0 ? all : [t("home.nothing")]).map((line) => h("li", {}, line)));
+    keepFocus(todo, () => todo.replaceChildren(...(all.length > 0 ? all : [t("home.nothing")]).map((line) => h("li", {}, line))));
   }
 
   async function load() {
@@ -73,10 +73,10 @@ export function mount(root) {
     if (now.next_cursor) panels.push(h("a", { href: "/console/sales" }, t("home.allRunning")));
     const none = h("div", { class: "panel empty" }, t("home.none"), " ",
       session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
-    running.replaceChildren(...(panels.length > 0 ? panels : [none]));
-    next.replaceChildren(...soon.items.map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) }))));
+    keepFocus(running, () => running.replaceChildren(...(panels.length > 0 ? panels : [none])));
+    keepFocus(next, () => next.replaceChildren(...soon.items.map((v) => brief(v, t("home.starts", { at: stamp(v.begin_at) })))));
     show(upcoming, soon.items.length > 0);
-    past.replaceChildren(...over.items.filter((v) => v.type === "seckill").map((v) => brief(v, stateOf(v)[0])));
+    keepFocus(past, () => past.replaceChildren(...over.items.filter((v) => v.type === "seckill").map((v) => brief(v, stateOf(v)[0]))));
     show(ended, past.children.length > 0);
     drafts = unfinished.filter(Boolean);
     showTodo();

@@ -214,25 +214,27 @@ children[i].lastChild;attr(element.children[i],"class",typeof value==="string"&&
 Node)dd.replaceChildren(value);else text(dd,String(value))})}}}function facts(entries2){const list4=factList();list4.set(
 entries2.map(([name,value])=>({name,value})));return list4.element}var finder=(title,form2)=>h("details",{class:"panel f\
 old",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},title)),form2);var chip=(word,kind)=>h("spa\
-n",{class:"chip","data-kind":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function table(caption,columns3,{
-cards=false}={}){const body2=h("tbody",{role:"rowgroup"});const element=h("div",{class:cards?"scroll cards":"scroll",tabindex:0,
-role:"group","aria-label":caption},h("table",{role:"table"},h("caption",{class:"sr"},caption),h("thead",{role:"rowgroup"},
-h("tr",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.number&&"number"},c.label)))),body2));
-const row=item=>h("tr",{role:"row"},columns3.map((c,i)=>h(i===0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"ce\
-ll",class:c.number&&"number","data-label":c.label},c.cell(item))));return{element,set(rows){body2.replaceChildren(...rows.
-map(row));show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){
-const out=errorBox();const rows=table(caption,columns3,{cards:true});const count=h("p",{class:"note","data-count":true});
-const nothing=h("p",{class:"empty"},t("loading"));const more2=button({name:"more",label:t("more"),out},()=>page2(false));
-let items=[];let cursor=null;let requests=0;async function page2(first){const turn=++requests;const answer=await read(first?
-null:cursor);if(turn!==requests)return;items=first?answer.items:[...items,...answer.items];cursor=answer.next_cursor;rows.
-set(items);text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(items.length)}));show(count,items.
-length>0);text(nothing,empty2);show(nothing,items.length===0);show(more2,cursor!==null)}rows.set([]);show(more2,false);show(
-count,false);const element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));
-return{element,refresh:()=>rows.set(items),async load(){out.clear();attr(element,"aria-busy","true");const turn=requests+
-1;try{await page2(true)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(
-problem))out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"s\
-tatus-line"});show(element,false);return{element,clear:()=>show(element,false),show(sentence){text(element,sentence);show(
-element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
+n",{class:"chip","data-kind":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function keepFocus(element,render3){
+const held=element.contains(document.activeElement)&&document.activeElement.getAttribute("href");render3();if(!held||element.
+contains(document.activeElement))return;[...element.querySelectorAll("a")].find(a=>a.getAttribute("href")===held)?.focus(
+{preventScroll:true})}function table(caption,columns3,{cards=false}={}){const body2=h("tbody",{role:"rowgroup"});const element=h(
+"div",{class:cards?"scroll cards":"scroll",tabindex:0,role:"group","aria-label":caption},h("table",{role:"table"},h("cap\
+tion",{class:"sr"},caption),h("thead",{role:"rowgroup"},h("tr",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"co\
+lumnheader",class:c.number&&"number"},c.label)))),body2));const row=item=>h("tr",{role:"row"},columns3.map((c,i)=>h(i===
+0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"cell",class:c.number&&"number","data-label":c.label},c.cell(item))));
+return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.map(row)));show(element,rows.length>0)}}}function listing({
+caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){const out=errorBox();const rows=table(caption,columns3,
+{cards:true});const count=h("p",{class:"note","data-count":true});const nothing=h("p",{class:"empty"},t("loading"));const more2=button(
+{name:"more",label:t("more"),out},()=>page2(false));let items=[];let cursor=null;let requests=0;async function page2(first){
+const turn=++requests;const answer=await read(first?null:cursor);if(turn!==requests)return;items=first?answer.items:[...items,
+...answer.items];cursor=answer.next_cursor;rows.set(items);text(count,items.length===0?"":t(cursor===null?"list.all":"li\
+st.more",{n:number(items.length)}));show(count,items.length>0);text(nothing,empty2);show(nothing,items.length===0);show(
+more2,cursor!==null)}rows.set([]);show(more2,false);show(count,false);const element=h("div",{class:"listing"},out.element,
+count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){out.
+clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){if(!problem.code)throw problem;
+if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{attr(element,"aria-busy",null)}}}}
+function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{element,clear:()=>show(element,
+false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
 {name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
 h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
@@ -301,12 +303,13 @@ ts",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(chec
 hecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}
 function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(
 banner,false);document.querySelector("header.top").after(banner);let shown2="";render2=()=>{const all2=sentences2();const words2=JSON.
-stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;list4.replaceChildren(
-...all2.map(s=>h("li",{},s)));shown2=words2;changes3.emit()};async function read(){if(document.hidden||!session.may("rea\
-d"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){if(!problem.code)
-throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){for(;;){await read();
-wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)[alerts,failures]=[null,
-0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(render2);poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
+stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;keepFocus(list4,
+()=>list4.replaceChildren(...all2.map(s=>h("li",{},s))));shown2=words2;changes3.emit()};async function read(){if(document.
+hidden||!session.may("read"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){
+if(!problem.code)throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){
+for(;;){await read();wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)
+[alerts,failures]=[null,0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(
+render2);poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
 var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
 2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
 QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
@@ -1542,19 +1545,19 @@ t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbna
 "li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
 getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
 e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
-ady"))}function showTodo(){const all2=[...sentences2(),...drafts];todo.replaceChildren(...(all2.length>0?all2:[t("home.n\
-othing")]).map(line=>h("li",{},line)))}async function load2(){const[now2,soon,saved,over]=await Promise.all(["running","\
-upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
+ady"))}function showTodo(){const all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.length>
+0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){const[now2,soon,saved,over]=await Promise.
+all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
 lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
-w"},t("sales.new")):null);running.replaceChildren(...panels.length>0?panels:[none]);next.replaceChildren(...soon.items.map(
-v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))));show(upcoming,soon.items.length>0);past.replaceChildren(...over.items.
-filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])));show(ended,past.children.length>0);drafts=unfinished.filter(
-Boolean);showTodo();show(waiting,false);show(page2,true);out.clear()}async function poll(){clearTimeout(timer2);try{if(!document.
-hidden)await load2()}catch(problem){if(!problem.code)throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=
-setTimeout(poll,EVERY)}root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
-button primary"},t("sales.new")):null),out.element,waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{
-unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
+w"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none]));keepFocus(next,
+()=>next.replaceChildren(...soon.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)})))));show(upcoming,soon.items.
+length>0);keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0]))));
+show(ended,past.children.length>0);drafts=unfinished.filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.
+clear()}async function poll(){clearTimeout(timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)
+throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("\
+home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.element,
+waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
 mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
 contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;

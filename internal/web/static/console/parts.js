@@ -101,6 +101,15 @@ export const setChip = (el, word, kind) => {
   attr(el, "data-kind", kind);
 };
 
+// keepFocus calls render(), which replaces what an element contains. If a link there had the focus, the new one to the same
+// page has it afterwards: otherwise who uses the keyboard or a screen reader would begin again at the top.
+export function keepFocus(element, render) {
+  const held = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  render();
+  if (!held || element.contains(document.activeElement)) return;
+  [...element.querySelectorAll("a")].find((a) => a.getAttribute("href") === held)?.focus({ preventScroll: true });
+}
+
 // table shows rows. Columns are {label, cell(row), number}; the first column is the row header. On narrow screens the rows
 // of a table with `cards` are shown as cards. The roles are explicit because that layout removes the implicit ones.
 export function table(caption, columns, { cards = false } = {}) {
@@ -113,7 +122,7 @@ export function table(caption, columns, { cards = false } = {}) {
   return {
     element,
     set(rows) {
-      body.replaceChildren(...rows.map(row));
+      keepFocus(body, () => body.replaceChildren(...rows.map(row)));
       show(element, rows.length > 0);
     },
   };
