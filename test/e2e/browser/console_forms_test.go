@@ -323,6 +323,9 @@ func publishInBrowser(t *testing.T, c *consoleTest) {
 	buyer.goTo("/sales/" + sale + "?preview")
 	buyer.reads("main", "Page not found")
 
+	stale := v.newTab()
+	stale.goTo("/console/sales/" + sale)
+	stale.fill("change", "pay_value", "11")
 	v.click(`[data-do="publish"]`)
 	v.reads(dialog, "4 units at ¥12.50 instead of ¥20")
 	v.confirm()
@@ -331,6 +334,11 @@ func publishInBrowser(t *testing.T, c *consoleTest) {
 	buyer.goTo("/sales/" + sale)
 	buyer.until(canBuy(sale))
 	buyer.reads(card(sale), "Harbour kitchen")
+
+	// The page of the draft in another tab asks before it changes the price of what is on sale now.
+	stale.submit("change")
+	stale.reads(dialog, "from ¥12.50 to ¥11")
+	stale.dismiss()
 
 	// Taken off and published again.
 	v.click(`[data-do="unpublish"]`)

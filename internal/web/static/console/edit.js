@@ -51,11 +51,12 @@ function editor(v, shops, changed) {
   return f;
 }
 
-// confirmPrice asks before the price of a published sale changes. It resolves to whether to go on.
+// confirmPrice asks before the price of a sale changes that is published, perhaps on another page since this one was opened.
+// It resolves to whether to go on.
 async function confirmPrice(v, { pay_value: price }) {
-  if (v.status !== "on" || price === undefined) return true;
-  const { pay_value: now } = await getMine(`/vouchers/${v.id}`);
-  if (price === now) return true;
+  if (price === undefined) return true;
+  const { pay_value: now, status } = await getMine(`/vouchers/${v.id}`);
+  if (status !== "on" || price === now) return true;
   const [was, is] = [now, price].map((n) => money(n, v.currency));
   return confirm(t("sale.sure.price", { title: v.title, was, is }), t("sale.do.price", { is }), t("sale.priceNote"));
 }

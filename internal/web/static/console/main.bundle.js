@@ -560,11 +560,11 @@ fields:fields2(v,shops,()=>v.currency),work:async values=>{status.clear();if(Obj
 show(t("sale.same"));const ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(
 v,values))return;if(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end")))return;const saved=await patchMine(
 `/admin/vouchers/${v.id}`,{body:body(values,f)});f.markSaved(Object.keys(values));changed(saved);status.show(t(v.status===
-"on"?"sale.saved":"sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(v.status!=="on"||price===
-void 0)return true;const{pay_value:now2}=await getMine(`/vouchers/${v.id}`);if(price===now2)return true;const[was,is]=[now2,
-price].map(n=>money(n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t(
-"sale.priceNote"))}function stock(v,changed){const post=intents({lasting:true});const path=`/admin/vouchers/${v.id}/stoc\
-k`;const status=statusLine();const open3=h("p",{class:"note","data-open":true});const showOpen=()=>{const body2=post.open(
+"on"?"sale.saved":"sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return true;
+const{pay_value:now2,status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return true;const[was,is]=[
+now2,price].map(n=>money(n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),
+t("sale.priceNote"))}function stock(v,changed){const post=intents({lasting:true});const path=`/admin/vouchers/${v.id}/st\
+ock`;const status=statusLine();const open3=h("p",{class:"note","data-open":true});const showOpen=()=>{const body2=post.open(
 path);text(open3,body2?t("sale.open",body2):"");show(open3,body2)};const f=form({name:"stock",label:t("sale.apply"),children:[
 open3,status.element],fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:true,min:-MAX_UNITS,
 max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sale.reasonNote"),required:true,max:255}],check:values=>values.
