@@ -98,7 +98,7 @@ export function violationOf({ detail }) {
 export const findingOf = (f) => (language() === "zh" && kinds[f.kind] ? [kinds[f.kind], null] : detailOf(f.detail));
 
 // change matches a change in a detail of the audit log: a field with its old and its new value. Texts of staff are quoted.
-const change = /(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;
+const change = /(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g;
 const time = /^\d{4}-\d\d-\d\dT\S+$/;
 
 // textOf returns the text of a key below one of the groups, or the key itself.
@@ -119,7 +119,7 @@ function valueOf(value) {
 export function auditDetailOf({ action, detail }) {
   if (["change_stock", "return_outside", "close_notice", "undo_redeem"].includes(action)) return [detail];
   const changes = [...detail.matchAll(change)];
-  const rest = detail.replace(change, "").replace(/; $/, "");
+  const rest = detail.replace(change, "").replace(/^; /, "");
   return [
     ...(rest ? [detailOf(rest)[0]] : []),
     ...changes.map(([, field, was, is]) => t("audit.change", { field: textOf(["audit.field", "voucher", "shop", "room"], field), was: valueOf(was), is: valueOf(is) })),

@@ -26,7 +26,7 @@ n"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=
 if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(key)}function money(amount3,currency2){
 const places=digits(currency2);const unit=10**places;const decimals={minimumFractionDigits:amount3%unit===0?0:places,maximumFractionDigits:places};
 const currencyDisplay=currency2==="CNY"?"narrowSymbol":"symbol";const words2=formatter("NumberFormat",{style:"currency",
-currency:currency2,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(?<!JP)¥/,
+currency:currency2,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,
 "JP¥"):words2}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter("NumberFormat",{style:"per\
 cent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"\
 h23"};var{month,day,...timeOfDay}=dayAndTime;var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time3=>formatter(
@@ -275,12 +275,12 @@ active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units ar
 (free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(const[pattern,measure]of violations){const numbers=pattern.
 exec(detail2)?.slice(1).map(Number);if(!numbers)continue;const[words2,n]=measure(...numbers);return t(`violation.${words2}`,
 {n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
-f.detail);var change=/(?<=^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?:; |$)/g;var time=/^\d{4}-\d\d-\d\dT\S+$/;
+f.detail);var change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g;var time=/^\d{4}-\d\d-\d\dT\S+$/;
 function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
 if(value.startsWith('"'))return value;if(time.test(value))return stamp(value);return value.split(", ").map(part=>textOf(
 ["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["ch\
 ange_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail2];const changes4=[...detail2.matchAll(
-change)];const rest=detail2.replace(change,"").replace(/; $/,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
+change)];const rest=detail2.replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
 ,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
 is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
 read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.code!==

@@ -77,7 +77,7 @@ export function money(amount, currency) {
   const decimals = { minimumFractionDigits: amount % unit === 0 ? 0 : places, maximumFractionDigits: places };
   const currencyDisplay = currency === "CNY" ? "narrowSymbol" : "symbol";
   const words = formatter("NumberFormat", { style: "currency", currency, currencyDisplay, ...decimals }).format(amount / unit);
-  return currency === "JPY" ? words.replace(/(?<!JP)¥/, "JP¥") : words;
+  return currency === "JPY" ? words.replace(/(JP)?¥/, "JP¥") : words;
 }
 
 export const number = (n) => formatter("NumberFormat").format(n);

@@ -26,7 +26,7 @@ values[name2])==="1"?one2:more3})}var locale=()=>current==="zh"?"zh-CN":(navigat
 options)}`;if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(key)}function money(amount,currency){
 const places3=digits(currency);const unit=10**places3;const decimals={minimumFractionDigits:amount%unit===0?0:places3,maximumFractionDigits:places3};
 const currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol";const words=formatter("NumberFormat",{style:"currency",currency,
-currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(?<!JP)¥/,"JP¥"):words}var number=n2=>formatter(
+currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,"JP¥"):words}var number=n2=>formatter(
 "NumberFormat").format(n2);var percent=share=>formatter("NumberFormat",{style:"percent"}).format(share);var dayAndTime={
 month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"};var{month,day,...timeOfDay}=dayAndTime;
 var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(
@@ -543,7 +543,7 @@ amount,o2.amount===void 0?"":money(o2.amount,o2.currency));showDue(o2,unpaid,wor
 name3?t("working"):t(`do.${name3}`));attr(b2,"aria-disabled",working||late&&name3!=="refund"?"true":null)}attr(again,"hr\
 ef",`/sales/${o2.voucher_id}`);show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2)));showCode(
 o2);text(error2,problem2?explain(problem2):"");show(error2,problem2);text(ref,problem2?reference(problem2):"");show(ref,
-problem2?.requestId);if(held&&!held.checkVisibility())title2.focus();if(was!==null&&was!==status)announce(`${title2.textContent}\
+problem2?.requestId);if(held?.closest("[hidden]"))title2.focus();if(was!==null&&was!==status)announce(`${title2.textContent}\
 : ${status}`);was=status}function showDue(o2,unpaid,working){const rest=timeLeft(o2);const words={queued:()=>queueNote(o2),
 pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,true)}):t("orders.late"),cancelled:()=>o2.
 cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),

@@ -176,7 +176,7 @@ function card(id, open) {
     show(error, problem);
     text(ref, problem ? reference(problem) : "");
     show(ref, problem?.requestId);
-    if (held && !held.checkVisibility()) title.focus(); // the button was for the status before
+    if (held?.closest("[hidden]")) title.focus(); // the button was for the status before
     if (was !== null && was !== status) announce(`${title.textContent}: ${status}`);
     was = status;
   }
