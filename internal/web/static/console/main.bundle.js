@@ -154,31 +154,31 @@ red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part
 .179?"white":"black"})`);style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
 const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].filter(Boolean).join(" \
 · ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;if(full(to)!==
-full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var reload=()=>open2(
-false);function onClick(event){const link3=event.target.closest?.("a[href^='/']");if(!link3||event.defaultPrevented||event.
-button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)return;if(go(link3.href))event.preventDefault()}function markCurrent(){
-for(const link3 of nav.querySelectorAll("a")){const current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-cu\
-rrent",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-nav.offsetLeft}}async function logout(){try{await session.
-logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){const label=[h(
-"span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h("span",{class:"phone"},label);return h("button",
-{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",
-{class:"word"},label))}function more(){const demo="demo"in document.documentElement.dataset;const lang=language();const to=[
-[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
-["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
-ems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
-document.getElementById("brand"),brand());text(document.getElementById("skip"),t2("skip"));text(document.getElementById(
-"foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav"));elsewhere.replaceChildren(
-...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
-name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));markCurrent();const other=Object.keys(languages).
-find(l=>l!==language());const switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="\
-zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,
-"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},
-sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),
-button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);show(account,true)}function start(options){({pages,
-links,foot}=options);missing=options.missing??null;badge=options.badge??badge;openAccount=options.account??null;use(options.
-texts);dress();document.addEventListener("click",onClick);addEventListener("popstate",()=>open2(true));render();open2(false);
-session.on(render);onLanguage(()=>{const focused=account.contains(document.activeElement);render();open2(false);if(focused)
-account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
+full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var goFrom=(from,path)=>location.
+pathname===from&&go(path);var reload=()=>open2(false);function onClick(event){const link3=event.target.closest?.("a[href\
+^='/']");if(!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)
+return;if(go(link3.href))event.preventDefault()}function markCurrent(){for(const link3 of nav.querySelectorAll("a")){const current2=link3.
+getAttribute("href")===here().nav;attr(link3,"aria-current",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-
+nav.offsetLeft}}async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(
+problem))}}function accountOf(phone){const label=[h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h(
+"span",{class:"phone"},label);return h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"d\
+ialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label))}function more(){const demo="demo"in document.documentElement.
+dataset;const lang=language();const to=[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",
+!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||
+demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h(
+"a",{href},t2(key)))}function render(){text(document.getElementById("brand"),brand());text(document.getElementById("skip"),
+t2("skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,
+"aria-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
+nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));
+markCurrent();const other=Object.keys(languages).find(l=>l!==language());const switchLanguage=h("button",{type:"button",
+class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?
+user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"butto\
+n",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("outpu\
+t",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);
+show(account,true)}function start(options){({pages,links,foot}=options);missing=options.missing??null;badge=options.badge??
+badge;openAccount=options.account??null;use(options.texts);dress();document.addEventListener("click",onClick);addEventListener(
+"popstate",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.
+activeElement);render();open2(false);if(focused)account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
 {},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
 "dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -1482,8 +1482,8 @@ then(([shops,copied])=>{if(unmounted)return;const values=copied?copyOf(copied):{
 es.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({...field2,
 value:values[field2.name]??field2.value})),work:async values2=>{const voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(
 post,"/admin/vouchers",voucher,open3=>open3.title))return;const created=await post("/admin/vouchers",voucher);f.clear();
-go(`/console/sales/${created.id}`)}});const card=preview(f,shops,{currency:()=>f.value("currency"),stock:()=>Number(f.value(
-"stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))},problem=>{if(!problem.
+goFrom("/console/new",`/console/sales/${created.id}`)}});const card=preview(f,shops,{currency:()=>f.value("currency"),stock:()=>Number(
+f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))},problem=>{if(!problem.
 code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
 "div",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){
 const element=h("ul",{class:"invariants"});const announced=new Map;return{element,set(all2){if(element.children.length!==
@@ -1778,32 +1778,32 @@ title}),t("sale.revoke")))return;await changeRoom({revoke:true});revoked.show(t(
 {name:"unpublish",label:t("sale.unpublish"),out},async()=>{if(!await confirm(await offQuestion(),t("sale.unpublish"),t("\
 sale.offNote")))return;update(await patchMine(`/admin/vouchers/${id2}`,{body:{status:"off"}}))});const remove=button({name:"\
 delete",label:t("sale.delete"),out},async()=>{if(!await confirm(t("sale.sure.delete",{title:current2.title}),t("sale.del\
-ete"),t("sale.deleteNote")))return;await deleteMine(`/admin/vouchers/${id2}`);go("/console/sales?tab=drafts");announce(t(
-"sale.deleted",{title:current2.title}))});const refund=refunds(id2);const link3=(path,key,kind="link")=>h("a",{href:path,
-class:kind},t(key));const editPath=`/console/sales/${id2}/edit`;const change3=[link3(editPath,"sale.change","button prim\
-ary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")];const view=h("a",{target:"_blank",class:"button quie\
-t","data-do":"view"});const copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet");const orders=link3(`/con\
-sole/orders?voucher_id=${id2}`,"sale.orders","button quiet");const operates=session.may("operate");const about=h("div",{
-class:"about",hidden:true},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.
+ete"),t("sale.deleteNote")))return;await deleteMine(`/admin/vouchers/${id2}`);goFrom(own,"/console/sales?tab=drafts");announce(
+t("sale.deleted",{title:current2.title}))});const refund=refunds(id2);const link3=(path,key,kind="link")=>h("a",{href:path,
+class:kind},t(key));const own=`/console/sales/${id2}`;const editPath=`${own}/edit`;const change3=[link3(editPath,"sale.c\
+hange","button primary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")];const view=h("a",{target:"_blank",
+class:"button quiet","data-do":"view"});const copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet");const orders=link3(
+`/console/orders?voucher_id=${id2}`,"sale.orders","button quiet");const operates=session.may("operate");const about=h("d\
+iv",{class:"about",hidden:true},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.
 start,revoke),revoked.element,refund.element);const terms=section(t("sales.details"),list4.element,h("div",{class:"actio\
 ns start"},link3(`/console/audit?voucher_id=${id2}`,"sale.audit")));const publishing=checklist(id2,{fix:(field2,point)=>{
 const lead=()=>edit?edit.focus(field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","\
 data-do":"fix","aria-label":t("publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{
 href:`/sales/${id2}?preview`,target:"_blank",class:"button quiet","data-do":"preview"},t("sale.preview"))]:[],unsaved:()=>edit?.
-edited(),published:()=>{go(`/console/sales/${id2}`);announce(t("publish.done"))}});const place=h("div",{});let live=null;
-let edit=null;let unmounted=false;let current2=null;function render3(v){current2=v;text(title,v.title);text(sub,v.sub_title);
-setChip(state,...stateOf(v));attr(about,"data-state",v.state);const values={id:v.id,begin_at:v.begin_at<v.end_at&&stamp(
-v.begin_at),end_at:v.begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,v.currency),actual_value:money(v.actual_value,
-v.currency),stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,valid_from:v.valid_from&&stamp(v.valid_from),
-valid_until:v.valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`voucher.entry.${v.entry.mode}`),"entry.opens_at":v.
-entry?.opens_at&&stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,"entry.challenge":v.entry?.challenge&&t(`vou\
-cher.entry.challenge.${v.entry.challenge}`),pay_timeout:v.pay_timeout&&formatMinutes(v.pay_timeout),unpaid_limit:v.unpaid_limit,
-segments:v.segments,rules:v.rules};for(const el of change3)show(el,operates&&v.status!=="draft");show(unpublish,operates&&
-v.status==="on");show(orders,v.status!=="draft");show(copy2,v.type==="seckill");show(revoke,operates&&v.status==="on"&&v.
-entry&&v.entry.mode!=="open");show(view,v.type==="seckill");show(remove,v.status==="draft");show(about,v.status!=="draft"||
-!operates);attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?preview`);text(view,t(v.status==="on"?"sale.v\
-iew":"sale.preview"));show(terms,v.status!=="draft"||!operates);refund.render(v);waitingRoom.render(v);list4.set(Object.
-entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(v);publishing.render(v)}async function update(v){
+edited(),published:()=>{goFrom(own,own);announce(t("publish.done"))}});const place=h("div",{});let live=null;let edit=null;
+let unmounted=false;let current2=null;function render3(v){current2=v;text(title,v.title);text(sub,v.sub_title);setChip(state,
+...stateOf(v));attr(about,"data-state",v.state);const values={id:v.id,begin_at:v.begin_at<v.end_at&&stamp(v.begin_at),end_at:v.
+begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,v.currency),actual_value:money(v.actual_value,v.currency),
+stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,valid_from:v.valid_from&&stamp(v.valid_from),valid_until:v.
+valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`voucher.entry.${v.entry.mode}`),"entry.opens_at":v.entry?.opens_at&&
+stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,"entry.challenge":v.entry?.challenge&&t(`voucher.entry.challe\
+nge.${v.entry.challenge}`),pay_timeout:v.pay_timeout&&formatMinutes(v.pay_timeout),unpaid_limit:v.unpaid_limit,segments:v.
+segments,rules:v.rules};for(const el of change3)show(el,operates&&v.status!=="draft");show(unpublish,operates&&v.status===
+"on");show(orders,v.status!=="draft");show(copy2,v.type==="seckill");show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.
+mode!=="open");show(view,v.type==="seckill");show(remove,v.status==="draft");show(about,v.status!=="draft"||!operates);attr(
+view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?preview`);text(view,t(v.status==="on"?"sale.view":"sale.previ\
+ew"));show(terms,v.status!=="draft"||!operates);refund.render(v);waitingRoom.render(v);list4.set(Object.entries(values).
+map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(v);publishing.render(v)}async function update(v){
 if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v.status==="draft"){if(!operates)return;const shops=await all();
 if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
 id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2);refund.count(orders2);if(Date.parse(voucher.updated_at)>=

@@ -4,7 +4,7 @@ import { deleteMine, getMine, patchMine } from "../lib/api.js";
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { go } from "../lib/frame.js";
+import { go, goFrom } from "../lib/frame.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
@@ -43,12 +43,13 @@ export function mount(root, id) {
   const remove = button({ name: "delete", label: t("sale.delete"), out }, async () => {
     if (!(await confirm(t("sale.sure.delete", { title: current.title }), t("sale.delete"), t("sale.deleteNote")))) return;
     await deleteMine(`/admin/vouchers/${id}`);
-    go("/console/sales?tab=drafts");
+    goFrom(own, "/console/sales?tab=drafts");
     announce(t("sale.deleted", { title: current.title }));
   });
   const refund = refunds(id);
   const link = (path, key, kind = "link") => h("a", { href: path, class: kind }, t(key));
-  const editPath = `/console/sales/${id}/edit`;
+  const own = `/console/sales/${id}`;
+  const editPath = `${own}/edit`;
   const change = [link(editPath, "sale.change", "button primary"), link(`${editPath}?field=stock`, "sale.stock", "button quiet")];
   const view = h("a", { target: "_blank", class: "button quiet", "data-do": "view" });
   const copy = link(`/console/new?from=${id}`, "sale.clone", "button quiet");
@@ -65,7 +66,7 @@ export function mount(root, id) {
     actions: operates ? [remove, h("a", { href: `/sales/${id}?preview`, target: "_blank", class: "button quiet", "data-do": "preview" }, t("sale.preview"))] : [],
     unsaved: () => edit?.edited(),
     published: () => {
-      go(`/console/sales/${id}`);
+      goFrom(own, own);
       announce(t("publish.done"));
     },
   });

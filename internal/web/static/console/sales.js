@@ -2,7 +2,7 @@
 
 import { getMine } from "../lib/api.js";
 import { attr, h, newID, text } from "../lib/dom.js";
-import { go } from "../lib/frame.js";
+import { go, goFrom } from "../lib/frame.js";
 import { money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
@@ -124,7 +124,7 @@ export function make(root) {
         if (!(await confirmAnother(post, "/admin/vouchers", voucher, (open) => open.title))) return;
         const created = await post("/admin/vouchers", voucher);
         f.clear();
-        go(`/console/sales/${created.id}`);
+        goFrom("/console/new", `/console/sales/${created.id}`);
       },
     });
     const card = preview(f, shops, { currency: () => f.value("currency"), stock: () => Number(f.value("stock")) || 0 });

@@ -90,6 +90,9 @@ export function go(path, state = null) {
   return true;
 }
 
+// goFrom navigates after a request of the page `from`, unless the visitor has gone elsewhere meanwhile.
+export const goFrom = (from, path) => location.pathname === from && go(path);
+
 // reload shows the current page again, after a change of the session.
 export const reload = () => open(false);
 
