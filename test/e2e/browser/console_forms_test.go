@@ -110,6 +110,14 @@ func editsKept(t *testing.T, c *consoleTest) {
 	v.run(`release()`)
 	v.until(`!sessionStorage.getItem("seckill.open").includes("late")`)
 	require.Equal(t, "/console/audit", v.at())
+
+	// A page that is opened while the server does not answer says so.
+	other.before(interceptFetch)
+	other.before(`window.answer = (a) => a.endsWith("/auth/refresh") && !window.well && Promise.reject(new TypeError("down"))`)
+	other.goTo("/console")
+	other.reads("[data-gate]", "Cannot reach the server.")
+	other.run(`window.well = true`)
+	other.until(`!document.querySelector("[data-gate]")`)
 }
 
 // staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.

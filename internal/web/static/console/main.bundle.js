@@ -91,16 +91,17 @@ backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await e
 stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem){if(token!==
 stale)return;if(problem.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*
 (1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
-includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{await session.
-renew()}catch(problem){await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&hint(),
-async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>expires)
-await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
-const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
-headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{const body2={phone,
-code,login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));
-hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-al\
-l":"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(true)},async erase(){
-await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem=>problem.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
+includes(permission)??false,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&!token;failures2++){try{
+await session.renew()}catch(problem){if(hint())failed(problem);await sleep(Math.max(problem.retryAfter,backoff(failures2,
+500,1e4)))}}},pending:()=>!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});
+if(!token||performance.now()>expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=
+null);return renewing},async sendCode(phone){const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});
+return{...await json(response),demo:response.headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(
+NAME,async()=>{const body2={phone,code,login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/aut\
+h/login",{body:body2,headers:BY_COOKIE}));hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser(
+"POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticat\
+ed")throw problem}drop(true)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){
+if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem=>problem.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
 again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
 demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===0)return null;return h("div",{class:"demo\
  note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"\
@@ -2333,21 +2334,22 @@ n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is
 成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.why.timeout":"超过三分钟\
 仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成。","rush.noDemo":"\
 本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};var texts_default=withOwn(
-{en:en2,zh:zh2});var sessionKnown=false;var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
+{en:en2,zh:zh2});var sessionKnown=false;var outage="";var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
 if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
 return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
-class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;text(
-notice,staff2||!user2&&!sessionKnown?t("loading"):user2?t("access.buyer"):t("access.guest"));show(enter,sessionKnown&&!user2);
-root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"button \
-primary"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.replaceState(null,"",landing());queueMicrotask(
-reload)}return()=>{}};var permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":["read"],"/consol\
-e/redeem":["redeem"],"/console/shops":["read"]};var system={"/console/dead-letters":["read"],"/console/events":["read"],
-"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??
-system[nav4])=>({path,title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,account:account2,pages:[
-page(/^\/console$/,"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(
-/^\/console\/new$/,"sales.new",make2,"/console/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,
-"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,
-"orders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
+class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;const waiting=!user2&&
+!sessionKnown?`${outage} ${t("loading")}`:staff2?t("loading"):"";text(notice,waiting||t(user2?"access.buyer":"access.gue\
+st"));show(enter,sessionKnown&&!user2);root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&
+!staff2?h("a",{href:"/",class:"button primary"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.
+replaceState(null,"",landing());queueMicrotask(reload)}return()=>{}};var permissions={"/console":["read"],"/console/sale\
+s":["read"],"/console/orders":["read"],"/console/redeem":["redeem"],"/console/shops":["read"]};var system={"/console/dea\
+d-letters":["read"],"/console/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":[
+"read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,
+title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,
+"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,
+"sales.new",make2,"/console/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),
+page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"or\
+ders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
 "redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
 "shops.one",one,"/console/shops",["operate"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console\
 /dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices\
@@ -2357,5 +2359,5 @@ nsole","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav
 onsole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notic\
 es","notices.nav"],["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(
 ([path])=>user2?.permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});
-start3(Object.keys(system));session.on(reload);start2();session.start().finally(()=>{sessionKnown=true;if(!session.user())
-reload()});
+start3(Object.keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem);reload()}).finally(
+()=>{sessionKnown=true;if(!session.user())reload()});

@@ -1,6 +1,7 @@
 // The console: its pages and navigation, for users with a role above buyer.
 
 import { h, show, text } from "../lib/dom.js";
+import { explain } from "../lib/explain.js";
 import * as frame from "../lib/frame.js";
 import { t, zone } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
@@ -26,6 +27,7 @@ import * as shops from "./shops.js";
 import texts from "./texts.js";
 
 let sessionKnown = false;
+let outage = ""; // why the session is not restored yet
 let shown = ""; // path of the current page
 
 // landing returns the page on which the user's role begins.
@@ -41,7 +43,8 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
   const notice = h("p", { class: "empty", "data-gate": true });
   const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login.title"));
   const staff = user?.permissions?.length > 0;
-  text(notice, staff || (!user && !sessionKnown) ? t("loading") : user ? t("access.buyer") : t("access.guest"));
+  const waiting = !user && !sessionKnown ? `${outage} ${t("loading")}` : staff ? t("loading") : "";
+  text(notice, waiting || t(user ? "access.buyer" : "access.guest"));
   show(enter, sessionKnown && !user);
   root.replaceChildren(head(t(title)), notice, h("div", { class: "center" }, enter,
     user && !staff ? h("a", { href: "/", class: "button primary" }, t("access.shop")) : null));
@@ -94,7 +97,10 @@ frame.start({
 menu.start(Object.keys(system));
 session.on(frame.reload);
 alerts.start();
-session.start().finally(() => {
+session.start((problem) => {
+  outage = explain(problem);
+  frame.reload();
+}).finally(() => {
   sessionKnown = true;
   if (!session.user()) frame.reload();
 });

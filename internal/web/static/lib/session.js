@@ -112,12 +112,14 @@ export const session = {
   // on subscribes to logins and logouts; the listener receives the new user, or null.
   on: changes.on,
 
-  // start restores the session of the cookie, if one is expected. It retries until the server answers.
-  async start() {
+  // start restores the session of the cookie, if one is expected. It retries until the server answers; failed() receives the
+  // Problems of attempts that are repeated.
+  async start(failed = () => {}) {
     for (let failures = 0; hint() && !token; failures++) {
       try {
         await session.renew();
       } catch (problem) {
+        if (hint()) failed(problem);
         await sleep(Math.max(problem.retryAfter, backoff(failures, 500, 10_000)));
       }
     }

@@ -94,16 +94,17 @@ backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await e
 stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem2){if(token!==
 stale)return;if(problem2.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem2.retryAfter,
 RETRY_PAUSE*(1+Math.random())));throw problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.
-permissions?.includes(permission)??false,on:changes2.on,async start(){for(let failures2=0;hint()&&!token;failures2++){try{
-await session.renew()}catch(problem2){await sleep(Math.max(problem2.retryAfter,backoff(failures2,500,1e4)))}}},pending:()=>!token&&
-hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});if(!token||performance.now()>
-expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=null);return renewing},async sendCode(phone){
-const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
-headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{const body={phone,code,
-login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(
-true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/\
-auth/logout",{headers:BY_COOKIE})}catch(problem2){if(problem2.code!=="unauthenticated")throw problem2}drop(true)},async erase(){
-await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem2=>problem2.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
+permissions?.includes(permission)??false,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&!token;failures2++){
+try{await session.renew()}catch(problem2){if(hint())failed(problem2);await sleep(Math.max(problem2.retryAfter,backoff(failures2,
+500,1e4)))}}},pending:()=>!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});
+if(!token||performance.now()>expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=
+null);return renewing},async sendCode(phone){const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});
+return{...await json(response),demo:response.headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(
+NAME,async()=>{const body={phone,code,login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/auth\
+/login",{body,headers:BY_COOKIE}));hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser(
+"POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){if(problem2.code!=="unauthentic\
+ated")throw problem2}drop(true)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){
+if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem2=>problem2.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
 again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
 demo??"").split(";").filter(Boolean).map(a2=>a2.split(" "));if(accounts.length===0)return null;return h("div",{class:"de\
 mo note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",
