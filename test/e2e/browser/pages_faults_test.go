@@ -170,6 +170,17 @@ func purchaseFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads(card(sale)+" .note", "This is taking longer than usual.")
 	v.run(`order.status = "failed"; order.reason = "sold_out"`)
 	v.reads(resultOf(sale, "lost"), "Just missed it")
+
+	// The list shows no card before all have their places, not even that of the sale whose page was shown first.
+	two := v.newTab()
+	two.intercept()
+	two.before(`window.answer = (a, o, real) => a.includes("/vouchers?") && !window.well && new Promise((done) => (window.go = done)).then(real)`)
+	two.goTo("/sales/" + sale)
+	two.click(`header.lead a[href="/"]`)
+	two.until(`window.go`)
+	require.Zero(t, evaluate[int](two, `document.querySelectorAll("li.sale").length`))
+	two.run(`window.well = true; go()`)
+	two.until(canBuy(sale))
 }
 
 // loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user. With an expired access token

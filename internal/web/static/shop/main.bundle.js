@@ -354,13 +354,13 @@ v2)}async function readPast(){try{past=new Map((await page("ended")).items.map(v
 changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until});if(sales.has(id))sales.set(
 id,{...sales.get(id),stock});changes6.emit()}var soldOut=id=>atMost(id,0,performance.now());var bought=id=>sales.has(id)&&
 atMost(id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){running??=(async()=>{const id=only;
-try{await read(id);loaded=true;failures=0;error=null}catch(problem2){if(id&&gone.includes(problem2.code)){sales.delete(id);
-missing3=id}else if(++failures>1||!loaded||!navigator.onLine)error=problem2}changes6.emit()})().finally(()=>{running=null;
-schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){if(sales.
-has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.get(id);
-if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},problem2=>o2.
-next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){if(failures>
-0)return backoff(failures,1e3,15e3);const now2=now();const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;
+try{await read(id);loaded||=!id;failures=0;error=null}catch(problem2){if(id&&gone.includes(problem2.code)){sales.delete(
+id);missing3=id}else if(++failures>1||!(id?sales.has(id):loaded)||!navigator.onLine)error=problem2}changes6.emit()})().finally(
+()=>{running=null;schedule()});return running}function more2(){pages2+=PAGES;return refresh()}var others=new Map;function one(id){
+if(sales.has(id))return sales.get(id);if(!others.has(id))others.set(id,{voucher:null,failures:0,next:0});const o2=others.
+get(id);if(performance.now()>=o2.next){o2.next=Infinity;get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2;changes6.emit()},
+problem2=>o2.next=performance.now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))}return o2.voucher}function pause(){
+if(failures>0)return backoff(failures,1e3,15e3);const now2=now();const near=time=>Math.abs(Date.parse(time)-now2)<SOON;let wait2=SLOW;
 for(const v2 of sales.values()){if(near(v2.begin_at)||near(v2.end_at))wait2=OPEN;else if(["on_sale","sold_out"].includes(
 stateOf2(v2,now2)))wait2=Math.min(wait2,OPEN+quiet*QUIET)}return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(
 timer2);if(watching&&!document.hidden)timer2=setTimeout(refresh,pause())}function watch2(id=null){[watching,only,missing3]=
@@ -746,19 +746,19 @@ now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(
 names.join()){slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"\
 quiet",onclick:()=>{chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):
 slot===NOW?t("store.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===
-chosen))})}function update(now2,idle2=false){const all2=all();text(banner,error?t(error.code==="network"?"store.offline":
-"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.
-has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,
-now2);const contains=search.value.trim()?finder(search.value):null;let found=0;for(const[id,c2]of cards){const v2=sale(id);
-const visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)
-found++;c2.update(now2,idle2)}const loading=!loaded&&all2.length===0;show(bones,loading);attr(empty,"class",loading?"sr":
-"empty");text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.em\
-pty"));show(empty,empty.textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.
-values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,
-null);grid.insertBefore(c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];
-return()=>{for(const end of ends)end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2===
-"upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:
-at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+chosen))})}function update(now2,idle2=false){const all2=loaded?all():[];text(banner,error?t(error.code==="network"?"stor\
+e.offline":"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)
+if(!cards.has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(
+all2,now2);const contains=search.value.trim()?finder(search.value):null;let found=0;for(const[id,c2]of cards){const v2=sale(
+id);const visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)
+found++;c2.update(now2,idle2)}const loading=!loaded;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(empty,
+found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.
+textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(
+c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.
+element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
+end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
+return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
+const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",

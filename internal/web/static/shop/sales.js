@@ -33,7 +33,7 @@ export const hasMore = () => cursor !== null;
 export const hasPast = () => past !== null;
 // error is the Problem of the last failed poll; null after a success, and for a first failure that may be an accident.
 export let error = null;
-export let loaded = false;
+export let loaded = false; // whether the list has been read
 export let missing = null; // the id of a sale that does not exist
 
 // stateOf returns the state of a sale: its window by the server's clock, its stock as last read.
@@ -119,14 +119,14 @@ export function refresh() {
     const id = only;
     try {
       await read(id);
-      loaded = true;
+      loaded ||= !id;
       failures = 0;
       error = null;
     } catch (problem) {
       if (id && gone.includes(problem.code)) {
         sales.delete(id);
         missing = id;
-      } else if (++failures > 1 || !loaded || !navigator.onLine) error = problem;
+      } else if (++failures > 1 || !(id ? sales.has(id) : loaded) || !navigator.onLine) error = problem;
     }
     changes.emit();
   })().finally(() => {

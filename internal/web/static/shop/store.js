@@ -73,7 +73,7 @@ export function mount(root) {
   }
 
   function update(now, idle = false) {
-    const all = sales.all();
+    const all = sales.loaded ? sales.all() : []; // a card that the page of a sale has read would move when the others come
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
     show(more, sales.hasMore());
@@ -94,7 +94,7 @@ export function mount(root) {
       if (visible) found++;
       c.update(now, idle);
     }
-    const loading = !sales.loaded && all.length === 0;
+    const loading = !sales.loaded;
     show(bones, loading);
     attr(empty, "class", loading ? "sr" : "empty");
     text(empty, found > 0 || (all.length === 0 && sales.error) ? "" : loading ? t("loading") : all.length > 0 ? t("store.noMatch") : t("store.empty"));
