@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -447,8 +448,20 @@ func draftsInBrowser(t *testing.T, c *consoleTest) {
 	v.send("change", "valid_from", "")
 	rig.Eventually(t, "the change", func() bool { return c.Must(t, rig.Get("/vouchers/"+draft, c.Token))["valid_from"] == nil })
 
-	v.goTo("/console/sales?tab=drafts")
+	// A list of several pages is as long as before when its tab is shown again.
+	another := func() {
+		c.Must(t, rig.Post("/admin/vouchers", c.Token, map[string]any{"status": "draft", "title": title}))
+	}
+	for range 30 {
+		another()
+	}
+	v.goTo("/console/sales?" + url.Values{"tab": {"drafts"}, "search": {title}}.Encode())
+	v.click(`[data-do="more"]`)
 	v.until(`document.querySelector('tbody a[href="/console/sales/%s"]')`, draft)
+	another()
+	v.run(`document.dispatchEvent(new Event("visibilitychange"))`)
+	v.until(`document.querySelectorAll("tbody tr").length === 32`)
+
 	v.goTo("/console/sales/" + draft)
 	v.click(`[data-do="delete"]`)
 	v.reads(dialog, title)

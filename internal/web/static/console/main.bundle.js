@@ -227,15 +227,16 @@ return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.map(r
 caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){const out=errorBox();const rows=table(caption,columns3,
 {cards:true});const count=h("p",{class:"note","data-count":true});const nothing=h("p",{class:"empty"},t("loading"));const more2=button(
 {name:"more",label:t("more"),out},()=>page2(false));let items=[];let cursor=null;let requests=0;async function page2(first){
-const turn=++requests;const answer=await read(first?null:cursor);if(turn!==requests)return;items=first?answer.items:[...items,
-...answer.items];cursor=answer.next_cursor;rows.set(items);text(count,items.length===0?"":t(cursor===null?"list.all":"li\
-st.more",{n:number(items.length)}));show(count,items.length>0);text(nothing,empty2);show(nothing,items.length===0);show(
-more2,cursor!==null)}rows.set([]);show(more2,false);show(count,false);const element=h("div",{class:"listing"},out.element,
-count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){out.
-clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){if(!problem.code)throw problem;
-if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{attr(element,"aria-busy",null)}}}}
-function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{element,clear:()=>show(element,
-false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
+const turn=++requests;const wanted=first?items.length:items.length+1;let found=first?[]:items;let next=first?null:cursor;
+do{const answer=await read(next);if(turn!==requests)return;found=[...found,...answer.items];next=answer.next_cursor}while(next!==
+null&&found.length<wanted);items=found;cursor=next;rows.set(items);text(count,items.length===0?"":t(cursor===null?"list.\
+all":"list.more",{n:number(items.length)}));show(count,items.length>0);text(nothing,empty2);show(nothing,items.length===
+0);show(more2,cursor!==null)}rows.set([]);show(more2,false);show(count,false);const element=h("div",{class:"listing"},out.
+element,count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){
+out.clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){if(!problem.code)
+throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{attr(element,
+"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{element,
+clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
 {name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
 h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
@@ -504,54 +505,54 @@ od");text(pause,t(entry.paused?"room.resume":"room.pause"));rate.reset({rate:Str
 message??""})},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,name:t(`room.${id2}`),value:room2&&number(
 room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_SHOP="0";var NO_CURRENCY=["XXX","XTS"];
 var groups=()=>["what","price","when","fairness","advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="ad\
-vanced"}));function fields2(v,shops,currency2){const required=v!==null&&v.status!=="draft";const sale=!v||v.type==="seck\
-ill";const at=hours=>localTime(Date.now()-Date.now()%6e4+hours*36e5);const note=value=>t("voucher.zone",{zone:zone(Number.
-isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mode")!=="open";const withRoom=value=>value(
-"entry.mode")==="room";const all2=[{group:"what",name:"title",kind:"text",required:true,max:255},{group:"what",name:"sub\
-_title",kind:"text",max:255,empty:""},{group:"what",name:"shop_id",kind:"choice",required,options:shopOptions(v,shops),note:shops.
-length===0&&t("voucher.noShop")},{group:"what",name:"image_id",kind:"picture",note:t("voucher.image_idNote"),empty:v?"":
-void 0},{group:"what",name:"rules",kind:"area",max:1024,empty:""},{group:"price",name:"pay_value",kind:"amount",required,
-currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,currency:currency2,note:t("voucher.faceVal\
-ueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:true,value:"CNY",note:t("voucher.currencyNote")},!v&&
-{group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",kind:"time",required,note,
-value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"when",name:"pay_time\
-out",kind:"minutes",empty:v?null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"valid_fro\
-m",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?null:
-void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,max:100,value:1},sale&&{group:"\
-fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(
-m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entr\
-y.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t(
-"voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,empty:"",
-note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choice",value:"\
-off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.challenge.${c}`)])},
-sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("voucher.unpaid_limitN\
-ote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t("voucher.segmentsN\
-ote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.name]??
-f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(" · ")]);
-if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.id===v.shop_id)?options:
-[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===0&&v.status===
-"draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(v.actual_value),
-limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.pay_timeout===void 0?
-"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";all2.segments=String(
-v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,"valid_from","valid\
-_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){const{mode,opens_at:opens,
-rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-
-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_ttl"]=ttl===void 0||ttl===
-PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=Date.now()-Date.
-now()%6e4+36e5;return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(
-begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(
-values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;
-const mode=form2.value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;
-if(values["entry.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===
-""?standard:convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();
-take("opens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,
-PASS_TTL[mode]);take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,
-end]=["begin_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=
-t("form.order");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entr\
-y.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.
-pay_value>values.actual_value)errors.pay_value=t("form.price");if(values.valid_from&&values.valid_until&&values.valid_until<=
-values.valid_from)errors.valid_until=t("form.order");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.cu\
-rrency");return errors};function forms2(v,shops,changed){let current2=v;const edit=editor(v,shops,changed);const units2=v.type==="seckill"?stock(
+vanced"}));var soon=hours=>Math.floor(now()/6e4)*6e4+hours*36e5;function fields2(v,shops,currency2){const required=v!==null&&
+v.status!=="draft";const sale=!v||v.type==="seckill";const at=hours=>localTime(soon(hours));const note=value=>t("voucher\
+.zone",{zone:zone(Number.isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mode")!==
+"open";const withRoom=value=>value("entry.mode")==="room";const all2=[{group:"what",name:"title",kind:"text",required:true,
+max:255},{group:"what",name:"sub_title",kind:"text",max:255,empty:""},{group:"what",name:"shop_id",kind:"choice",required,
+options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noShop")},{group:"what",name:"image_id",kind:"picture",note:t(
+"voucher.image_idNote"),empty:v?"":void 0},{group:"what",name:"rules",kind:"area",max:1024,empty:""},{group:"price",name:"\
+pay_value",kind:"amount",required,currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,currency:currency2,
+note:t("voucher.faceValueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:true,value:"CNY",note:t("vo\
+ucher.currencyNote")},!v&&{group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_\
+at",kind:"time",required,note,value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&
+{group:"when",name:"pay_timeout",kind:"minutes",empty:v?null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{
+group:"when",name:"valid_from",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_un\
+til",kind:"time",empty:v?null:void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,
+max:100,value:1},sale&&{group:"fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:[
+"open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",
+note:t("voucher.entry.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,
+empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,
+max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"\
+choice",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry\
+.challenge.${c}`)])},sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("\
+voucher.unpaid_limitNote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t(
+"voucher.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,
+value:own[f.name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(
+Boolean).join(" · ")]);if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.
+id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===
+0&&v.status==="draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(
+v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.
+pay_timeout===void 0?"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";
+all2.segments=String(v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,
+"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){
+const{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&
+Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_tt\
+l"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=soon(
+1);return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+
+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(values).
+filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;const mode=form2.
+value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;if(values["entr\
+y.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===""?standard:
+convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("op\
+ens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,PASS_TTL[mode]);
+take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,end]=["begin\
+_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=t("form.orde\
+r");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entry.mode")==="\
+room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.pay_value>
+values.actual_value)errors.pay_value=t("form.price");if(values.valid_from&&values.valid_until&&values.valid_until<=values.
+valid_from)errors.valid_until=t("form.order");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.currency");
+return errors};function forms2(v,shops,changed){let current2=v;const edit=editor(v,shops,changed);const units2=v.type==="seckill"?stock(
 v,changed):null;const card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(
 h("div",{},section(t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){
 current2=v2;edit.reset(valuesOf(v2));card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.
@@ -1547,12 +1548,12 @@ t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbna
 getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
 e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
 ady"))}function showTodo(){const all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.length>
-0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){const[now2,soon,saved,over]=await Promise.
+0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){const[now2,soon2,saved,over]=await Promise.
 all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
 all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
 lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
 w"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none]));keepFocus(next,
-()=>next.replaceChildren(...soon.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)})))));show(upcoming,soon.items.
+()=>next.replaceChildren(...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)})))));show(upcoming,soon2.items.
 length>0);keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0]))));
 show(ended,past.children.length>0);drafts=unfinished.filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.
 clear()}async function poll(){clearTimeout(timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)

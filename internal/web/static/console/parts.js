@@ -128,8 +128,8 @@ export function table(caption, columns, { cards = false } = {}) {
   };
 }
 
-// listing shows rows that are read page by page: read(cursor) returns {items, next_cursor}. load() reads the first page
-// again, refresh() renders the rows again. The answer to an outdated request is ignored. refused(problem) may show the
+// listing shows rows that are read page by page: read(cursor) returns {items, next_cursor}. load() reads as many as are
+// shown again, refresh() renders the rows again. The answer to an outdated request is ignored. refused(problem) may show the
 // problem of a load elsewhere, and then returns true.
 export function listing({ caption, columns, empty, read, refused = () => false }) {
   const out = errorBox();
@@ -143,10 +143,18 @@ export function listing({ caption, columns, empty, read, refused = () => false }
 
   async function page(first) {
     const turn = ++requests;
-    const answer = await read(first ? null : cursor);
-    if (turn !== requests) return;
-    items = first ? answer.items : [...items, ...answer.items];
-    cursor = answer.next_cursor;
+    const wanted = first ? items.length : items.length + 1;
+    let found = first ? [] : items;
+    let next = first ? null : cursor;
+    do {
+      const answer = await read(next);
+      if (turn !== requests) return;
+      found = [...found, ...answer.items];
+      next = answer.next_cursor;
+    } while (next !== null && found.length < wanted);
+
+    items = found;
+    cursor = next;
     rows.set(items);
     text(count, items.length === 0 ? "" : t(cursor === null ? "list.all" : "list.more", { n: number(items.length) }));
     show(count, items.length > 0);

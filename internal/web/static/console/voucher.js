@@ -15,12 +15,15 @@ const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
 // groups returns the groups of the fields, in their order on the page.
 export const groups = () => ["what", "price", "when", "fairness", "advanced"].map((name) => ({ name, title: t(`group.${name}`), folded: name === "advanced" }));
 
+// soon returns the time a number of hours after the present minute, by the server's clock.
+const soon = (hours) => Math.floor(now() / 60_000) * 60_000 + hours * 3_600_000;
+
 // fields returns the form fields of a voucher; `v` is the voucher to change, or null for a new one, `shops` are all shops.
 // A draft needs a title only.
 export function fields(v, shops, currency) {
   const required = v !== null && v.status !== "draft";
   const sale = !v || v.type === "seckill";
-  const at = (hours) => localTime(Date.now() - (Date.now() % 60_000) + hours * 3_600_000);
+  const at = (hours) => localTime(soon(hours));
   const note = (value) => t("voucher.zone", { zone: zone(Number.isNaN(Date.parse(value)) ? undefined : new Date(value)) }); // its offset varies with summer time
   const withPass = (value) => value("entry.mode") !== "open";
   const withRoom = (value) => value("entry.mode") === "room";
@@ -87,7 +90,7 @@ export function valuesOf(v) {
 
 // copyOf returns the values of a new sale like v. It begins when a new sale does, and lasts as long as v.
 export function copyOf(v) {
-  const begin = Date.now() - (Date.now() % 60_000) + 3_600_000;
+  const begin = soon(1);
   return {
     ...valuesOf(v), "entry.opens_at": "", stock: String(v.initial_stock), begin_at: localTime(begin),
     end_at: localTime(begin + Date.parse(v.end_at) - Date.parse(v.begin_at)),
