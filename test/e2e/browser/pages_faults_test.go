@@ -462,6 +462,18 @@ var moduleScenes = []struct{ name, run, then string }{
 		`wrong === ""`,
 	},
 	{
+		"a new slot of the day leaves the focus on the slots",
+		`window.answer = (a, o, real) => a.includes("/vouchers?") && real().then(async (r) => {
+			const { items } = await r.json();
+			const begin_at = new Date((await load("lib/clock.js")).now() + 7200_000).toISOString();
+			return new Response(JSON.stringify({ items: [...items, { ...items.find((v) => v.type === "seckill"), id: "70", begin_at }], next_cursor: null }));
+		});
+		document.querySelector(".slots button").focus();
+		window.slots = document.querySelectorAll(".slots button").length;
+		await (await load("shop/sales.js")).refresh()`,
+		`document.querySelectorAll(".slots button").length > slots && document.activeElement.closest(".slots")`,
+	},
+	{
 		"event streams are opened for orders with a pending change",
 		`window.mine = await load("shop/mine.js");
 		const user_id = await me();

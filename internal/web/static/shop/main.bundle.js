@@ -743,22 +743,24 @@ v2,now2);if(state2==="ended")return"";if(v2.begin_at===chosen)return chosen;if(s
 parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){const starts=[...new Set(all2.map(v2=>slotOf(v2,
 now2)))].filter(slot=>slot&&slot!==NOW).sort();const found=all2.some(v2=>slotOf(v2,now2)===NOW)?[NOW,...starts]:starts;if(chosen&&
 !found.includes(chosen))chosen="";show(slots,found.length>1||!loaded);const names=["",...found];if(slots.dataset.names!==
-names.join()){slots.dataset.names=names.join();slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"\
-quiet",onclick:()=>{chosen=slot;update(now())}})))}names.forEach((slot,i2)=>{const words=slot===""?t("store.everything"):
-slot===NOW?t("store.now"):hour(slot,now2);text(slots.children[i2],words);attr(slots.children[i2],"aria-pressed",String(slot===
-chosen))})}function update(now2,idle2=false){const all2=loaded?all():[];text(banner,error?t(error.code==="network"?"stor\
-e.offline":"store.unavailable"):"");show(banner,error);show(more3,hasMore2());show(past2,loaded&&!hasPast());for(const v2 of all2)
-if(!cards.has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(id))continue;c2.element.remove();cards.delete(id)}showSlots(
-all2,now2);const contains=search.value.trim()?finder(search.value):null;let found=0;for(const[id,c2]of cards){const v2=sale(
-id);const visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)
-found++;c2.update(now2,idle2)}const loading=!loaded;show(bones,loading);attr(empty,"class",loading?"sr":"empty");text(empty,
-found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.
-textContent)}function add(v2,now2){const c2=card2(v2.id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(
-c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.
-element,next2?.element??null);cards.set(v2.id,c2)}load2();const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)
-end()}}function rank(v2,now2){const state2=stateOf2(v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);
-return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){
-const i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+names.join()){slots.dataset.names=names.join();const held=slots.contains(document.activeElement)?document.activeElement.
+dataset.slot:null;slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"quiet","data-slot":slot,onclick:()=>{
+chosen=slot;update(now())}})));if(held!==null)slots.children[Math.max(names.indexOf(held),0)].focus()}names.forEach((slot,i2)=>{
+const words=slot===""?t("store.everything"):slot===NOW?t("store.now"):hour(slot,now2);text(slots.children[i2],words);attr(
+slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2,idle2=false){const all2=loaded?all():[];
+text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):"");show(banner,error);show(more3,hasMore2());
+show(past2,loaded&&!hasPast());for(const v2 of all2)if(!cards.has(v2.id))add(v2,now2);for(const[id,c2]of cards){if(sale(
+id))continue;c2.element.remove();cards.delete(id)}showSlots(all2,now2);const contains=search.value.trim()?finder(search.
+value):null;let found=0;for(const[id,c2]of cards){const v2=sale(id);const visible=(!contains||matches(v2,contains))&&(chosen===
+""||slotOf(v2,now2)===chosen);show(c2.element,visible);if(visible)found++;c2.update(now2,idle2)}const loading=!loaded;show(
+bones,loading);attr(empty,"class",loading?"sr":"empty");text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):
+all2.length>0?t("store.noMatch"):t("store.empty"));show(empty,empty.textContent)}function add(v2,now2){const c2=card2(v2.
+id);c2.rank=rank(v2,now2);const next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
+before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null);cards.set(v2.id,c2)}load2();
+const ends=[watch2(),keepTime(update)];return()=>{for(const end of ends)end()}}function rank(v2,now2){const state2=stateOf2(
+v2,now2);const at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].
+indexOf(state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){const i2=a2.findIndex((n2,at)=>n2!==b2[at]);
+return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",

@@ -63,7 +63,11 @@ export function mount(root) {
     const names = ["", ...found];
     if (slots.dataset.names !== names.join()) {
       slots.dataset.names = names.join();
-      slots.replaceChildren(...names.map((slot) => h("button", { type: "button", class: "quiet", onclick: () => { chosen = slot; update(clock.now()); } })));
+      const held = slots.contains(document.activeElement) ? document.activeElement.dataset.slot : null;
+      slots.replaceChildren(...names.map((slot) => h("button", {
+        type: "button", class: "quiet", "data-slot": slot, onclick: () => { chosen = slot; update(clock.now()); },
+      })));
+      if (held !== null) slots.children[Math.max(names.indexOf(held), 0)].focus();
     }
     names.forEach((slot, i) => {
       const words = slot === "" ? t("store.everything") : slot === NOW ? t("store.now") : hour(slot, now);
