@@ -332,7 +332,7 @@ bitmap,0,0,width,height);for(const quality of[.92,.8,.6,.3]){const copy2=await n
 (resolve,reject2)=>{const request=new XMLHttpRequest;request.open(method,BASE+path);request.setRequestHeader("Authorizat\
 ion",`Bearer ${token2}`);request.timeout=TIMEOUT3;request.upload.onprogress=({loaded,total})=>progress(loaded/total);request.
 onload=()=>{const headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(name)??""]);const answer=new Response(
-request.responseText,{status:request.status,headers});if(answer.ok)resolve(answer.json());else problemOf(answer).then(reject2)};
+request.responseText,{status:request.status,headers});if(answer.ok)resolve(json(answer));else problemOf(answer).then(reject2)};
 request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));const form2=new FormData;form2.append("imag\
 e",file,"picture");request.send(form2)})}function picture(input,showError){const file=h("input",{type:"file",class:"sr",
 id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose});const image=h(

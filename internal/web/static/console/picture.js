@@ -1,7 +1,7 @@
 // The picture in the form of a sale. It is uploaded when it is chosen; the value of the field is its id.
 
 import { announce } from "../lib/announce.js";
-import { asUser, BASE, Problem, problemOf } from "../lib/api.js";
+import { asUser, BASE, json, Problem, problemOf } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { number, t } from "../lib/i18n.js";
@@ -97,7 +97,7 @@ function sendFile(method, path, { file, progress, token }) {
     request.onload = () => {
       const headers = ["Retry-After", "X-Request-Id"].map((name) => [name, request.getResponseHeader(name) ?? ""]);
       const answer = new Response(request.responseText, { status: request.status, headers });
-      if (answer.ok) resolve(answer.json());
+      if (answer.ok) resolve(json(answer));
       else problemOf(answer).then(reject);
     };
     request.onerror = request.ontimeout = () => reject(new Problem({ code: "network" }));
