@@ -171,9 +171,13 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 		return fmt.Errorf("the refund is not complete: status %q", got.Status)
 	}
 
-	n, err := parse(got.notice)
-	if err == nil && (n.Amount != p.Amount || n.Currency != "" && n.Currency != p.Currency) {
-		return fmt.Errorf("the refund is not complete: %d %s of %d %s", n.Amount, n.Currency, p.Amount, p.Currency)
+	// Amount and currency count even if another field is missing or cannot be read.
+	var n notice
+	_ = decode(got.notice, &n)
+	amount, whole := wholeNumber(unquoted(n.Amount))
+	currency := strings.ToUpper(strings.TrimSpace(n.Currency))
+	if whole && max(amount, -amount) != p.Amount || currency != "" && currency != p.Currency {
+		return fmt.Errorf("the refund is not complete: %d %s of %d %s", amount, currency, p.Amount, p.Currency)
 	}
 
 	return nil

@@ -441,6 +441,10 @@ func TestHTTPRefund(t *testing.T) {
 	for _, other := range []string{`,"amount":4000`, `,"amount":0`, `,"amount":"-40.00"`, `,"amount":8001`, `,"currency":"USD"`} {
 		require.Error(t, provide(t, http.StatusOK, answerWith("refunded", other)).Refund(t.Context(), aPayment), other)
 	}
+	for answer, whole := range map[string]bool{`,"amount":4000`: false, `,"amount":8000`: true, ``: true, `,"currency":"USD"`: false} {
+		err := provide(t, http.StatusOK, `{"provider_ref":"pay_A","status":"refunded"`+answer+`}`).Refund(t.Context(), aPayment)
+		require.Equal(t, whole, err == nil, "without the order: %s", answer)
+	}
 
 	require.Error(t, provide(t, http.StatusAccepted, "{}").Refund(t.Context(), aPayment))
 	require.Error(t, provide(t, http.StatusNotFound, "").Refund(t.Context(), aPayment))
