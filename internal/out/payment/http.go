@@ -138,8 +138,10 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if errors.Is(err, errUnknownPayment) {
 		return nil, nil
 	}
-	if errors.Is(err, errOtherPayment) && got.unread == nil {
-		// For an operator: the answer may be the only word of the money.
+	status := word(got.Status)
+	moved := status == "" || !slices.Contains(unfinished, status)
+	if errors.Is(err, errOtherPayment) && moved && !errors.As(got.unread, new(*json.SyntaxError)) {
+		// For an operator, unless the payment is unfinished: the answer may be the only word of the money.
 		kept := &domain.PaymentNotice{
 			Ref:     p.Ref,
 			Body:    got.notice,
@@ -150,7 +152,7 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if err != nil {
 		return nil, err
 	}
-	if got.unread == nil && slices.Contains(unfinished, word(got.Status)) {
+	if got.unread == nil && slices.Contains(unfinished, status) {
 		return nil, nil
 	}
 

@@ -477,12 +477,15 @@ func TestHTTPQuery(t *testing.T) {
 	got, err = provide(t, http.StatusOK, "<html>").Query(t.Context(), aPayment)
 	require.Error(t, err)
 	require.Nil(t, got, "a page of a proxy is no answer of the provider")
+	got, err = provide(t, http.StatusOK, `{"status":"pending"}`).Query(t.Context(), aPayment)
+	require.Error(t, err)
+	require.Nil(t, got, "no money has moved")
 	for _, unreadable := range []string{
 		`{"provider_ref":"pay_A","status":"succeeded"}`, `{"provider_ref":"pay_A ","status":2}`, `{"provider_ref":"pay_A","status":"paid"}`,
 		`{"provider_ref":"pay_A","status":"pending","checkout_url":7}`,
 		// Without the reference, or with that of another payment.
 		`{"status":"succeeded","amount":8000,"currency":"CNY"}`, `{"payment":{"provider_ref":"pay_A","status":"succeeded"}}`,
-		`{"provider_ref":"pay_B","status":"succeeded"}`,
+		`{"provider_ref":"pay_B","status":"succeeded"}`, `{"provider_ref":7,"status":"succeeded"}`,
 	} {
 		got, err = provide(t, http.StatusOK, unreadable).Query(t.Context(), aPayment)
 		require.Error(t, err)
