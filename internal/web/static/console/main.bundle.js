@@ -1694,15 +1694,15 @@ voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),or
 [t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_a\
 t"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.
 id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:
-[]);show(shown2,true);if(!no)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"\
-text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();show(shown2,false);input.
-select();try{await preview2(code)}finally{if(asked!==code)setTimeout(()=>f.element.requestSubmit())}}});const input=f.element.
-querySelector("input");let asked="";f.element.addEventListener("submit",()=>{asked=input.value.trim()},{capture:true});const scanner=camera(
-code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(t("redeem.title"),f.
-element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);attr(input,"data-first",true);
-counter.addEventListener("keydown",event=>{const types=event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&
-!event.altKey;if(!types||event.target.matches("input"))return;input.focus();input.select()});root2.replaceChildren(head(
-t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
+[]);show(shown2,true);if(!no&&input.value.trim()===code)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),
+fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();
+show(shown2,false);input.select();try{await preview2(code)}finally{if(asked!==code)setTimeout(()=>f.element.requestSubmit())}}});
+const input=f.element.querySelector("input");let asked="";f.element.addEventListener("submit",()=>{asked=input.value.trim()},
+{capture:true});const scanner=camera(code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(
+t("redeem.title"),f.element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);attr(input,
+"data-first",true);counter.addEventListener("keydown",event=>{const types=event.key.length===1&&event.key!==" "&&!event.
+ctrlKey&&!event.metaKey&&!event.altKey;if(!types||event.target.matches("input"))return;input.focus();input.select()});root2.
+replaceChildren(head(t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
 null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
 const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const why=h("p",{class:"note","dat\
 a-why":true});const detail2=h("p",{class:"reference",lang:"en"});const results=verdicts();const link3=h("a",{class:"link"},

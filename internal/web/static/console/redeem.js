@@ -83,7 +83,7 @@ export function mount(root) {
       no ? "" : h("div", { class: "actions start" }, use),
       ...(canUndo(order) ? [undoOf(order, code)] : []));
     show(shown, true);
-    if (!no) use.focus();
+    if (!no && input.value.trim() === code) use.focus(); // otherwise the next code is being typed, and its Enter would redeem this one
   }
 
   const f = form({
