@@ -37,7 +37,8 @@ func (s *Store) KeepOffer(ctx context.Context, o *domain.Offer, until time.Time)
 		})
 	})
 
-	return err
+	// The wait for another caller's statement ends with the error of ctx.
+	return s.db.Translate(err)
 }
 
 // AddOffers implements service.OrderStore.

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -239,7 +240,10 @@ func TestOffers(t *testing.T) {
 		require.Same(t, offer, placed.Offer)
 		v.Title, v.Rules = "another", ""
 		later := domain.NewOffer(&v, "")
-		require.NoError(t, s.KeepOffer(ctx, later, time.Now().Add(time.Minute)))
+		ended, end := context.WithCancel(ctx)
+		end()
+		require.ErrorIs(t, s.KeepOffer(ended, later, time.Now()), domain.ErrUnavailable, "no time is left")
+		require.NoError(t, s.KeepOffer(ended, later, time.Now().Add(time.Minute)), "a client that has gone stops nothing")
 		o = newOrder(2, 11, v.ID)
 		o.OfferID = later.ID
 		env.Must(placeOrder(ctx, s, o, 1))(t)
