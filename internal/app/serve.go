@@ -43,7 +43,8 @@ const maxInFlight = 32768
 // Timeouts of the public port. The server computes an answer within 5 s; writeTimeout ends connections of clients that
 // do not read it.
 const (
-	// From the first byte of a request to its last, or to that of its header. One time for both sets one timer per request.
+	// From the opening of a connection, or the first byte of a further request, to the last byte of a request. Without another
+	// time for its header, net/http sets one timer per request.
 	readTimeout     = 10 * time.Second
 	writeTimeout    = 15 * time.Second
 	idleTimeout     = 30 * time.Second
