@@ -16,6 +16,7 @@ import (
 
 	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/evanw/esbuild/pkg/api"
 	"github.com/stretchr/testify/require"
 
@@ -343,9 +344,16 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.click(`dialog[open] button[type=submit]`)
 	v.reads(dialog, "Too many codes for this number. You can request the next one at ")
 	require.False(t, evaluate[bool](v.tab, codeShown))
-	v.run(`window.wait = "50"`)
+	v.run(`const { answer } = window;
+		window.wait = "50"; window.answer = (a) => a.endsWith("/auth/code") && new Promise((done) => (window.late = done)).then(() => answer(a))`)
 	v.click(`dialog[open] button[type=submit]`)
+	v.until(`window.late`)
+	v.click(`dialog[open] input[name=phone]`)
+	v.insert("7")
+	v.run(`late()`)
 	v.reads(dialog, "A code was sent to this number moments ago.")
+	require.False(t, evaluate[bool](v.tab, codeShown), "another number has been entered meanwhile")
+	v.key(kb.Backspace)
 	v.until(codeShown)
 	v.click(`dialog[open] input[name=code]`)
 	v.insert(code[:3] + " " + code[3:])

@@ -127,20 +127,20 @@ d"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code
 t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();return}if(problem.code==="rate_limited"&&!sent()){
 text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,now())}):t("login.sentBefore"));return}const wrongCode=problem.
 code==="unauthenticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent()?t("login.badpho\
-ne"):explain(problem))}async function work(what){if(working)return;working=true;text(error,"");render3();try{await what()}catch(problem){
-fail(problem);if(problem.code==="rate_limited"&&!quota(problem))sentTo=phone.value.trim();if(problem.retryAfter>0)countDown(
-problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){const until=performance.now()+ms;clearInterval(
-ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("lo\
-gin.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(
-tick,1e3);tick()}async function sendCode(){const number2=phone.value.trim();const answer=await session.sendCode(number2);
-sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value="";render3();if(!sent())return;text(note,answer.demo?t(
-"login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}
-async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());done=true;dialog.
-close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;sentTo="";work(async()=>{
-await sendCode();await enter()})}function next(event){event.preventDefault();if(!sent()){if(phone.value.trim()===""){text(
-error,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking);dialog.
-remove();if(document.activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.lastPhone();render3();
-document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
+ne"):explain(problem))}async function work(what){if(working)return;working=true;const number2=phone.value.trim();text(error,
+"");render3();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limited"&&!quota(problem))sentTo=number2;
+if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){const until=performance.
+now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"aria-disabled",rest>0);text(
+resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};
+ticking=setInterval(tick,1e3);tick()}async function sendCode(){const number2=phone.value.trim();const answer=await session.
+sendCode(number2);sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value="";render3();if(!sent())return;text(
+note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.demo;countDown(answer.resend_after*
+1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());
+done=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;
+sentTo="";work(async()=>{await sendCode();await enter()})}function next(event){event.preventDefault();if(!sent()){if(phone.
+value.trim()===""){text(error,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(
+ticking);dialog.remove();if(document.activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.
+lastPhone();render3();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
 getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
 var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
 var full=url=>url.pathname+url.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home==="/\

@@ -102,13 +102,14 @@ function openDialog(again) {
     async function work(what) {
       if (working) return;
       working = true;
+      const number = phone.value.trim();
       text(error, "");
       render();
       try {
         await what();
       } catch (problem) {
         fail(problem);
-        if (problem.code === "rate_limited" && !quota(problem)) sentTo = phone.value.trim(); // a code sent before a reload is still valid
+        if (problem.code === "rate_limited" && !quota(problem)) sentTo = number; // a code sent before a reload is still valid
         if (problem.retryAfter > 0) countDown(problem.retryAfter);
       } finally {
         working = false;

@@ -131,15 +131,15 @@ _required"){if(needsTOTP)text(error2,t("login.wrongTOTP"));needsTOTP=true;render
 code==="rate_limited"&&!sent()){text(error2,quota(problem2)?t("login.quota",{at:hour(now()+problem2.retryAfter,now())}):
 t("login.sentBefore"));return}const wrongCode=problem2.code==="unauthenticated";text(error2,wrongCode?t("login.wrong"):problem2.
 code==="invalid_request"&&!sent()?t("login.badphone"):explain(problem2))}async function work(what){if(working)return;working=
-true;text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.code==="rate_limited"&&!quota(
-problem2))sentTo=phone.value.trim();if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=false;render2()}}
-function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.
-now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t(
-"login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){const number2=phone.
-value.trim();const answer=await session.sendCode(number2);sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value=
-"";render2();if(!sent())return;text(note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.
-demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.
-value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){
+true;const number2=phone.value.trim();text(error2,"");render2();try{await what()}catch(problem2){fail2(problem2);if(problem2.
+code==="rate_limited"&&!quota(problem2))sentTo=number2;if(problem2.retryAfter>0)countDown(problem2.retryAfter)}finally{working=
+false;render2()}}function countDown(ms){const until=performance.now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-
+performance.now();attr(resend,"aria-disabled",rest>0);text(resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/
+1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};ticking=setInterval(tick,1e3);tick()}async function sendCode(){
+const number2=phone.value.trim();const answer=await session.sendCode(number2);sentTo=number2;loginID=answer.login_id;needsTOTP=
+false;totp.value="";render2();if(!sent())return;text(note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));
+code.value=answer.demo;countDown(answer.resend_after*1e3);code.focus()}async function enter(){await session.login(phone.
+value.trim(),code.value.trim(),loginID,totp.value.trim());done2=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){
 if(working)return;phone.value=number2;sentTo="";work(async()=>{await sendCode();await enter()})}function next2(event){event.
 preventDefault();if(!sent()){if(phone.value.trim()===""){text(error2,t("login.badphone"));phone.focus();return}send2();return}
 work(enter)}function closed2(){clearInterval(ticking);dialog.remove();if(document.activeElement===document.body)focusPage();
