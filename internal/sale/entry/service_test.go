@@ -61,8 +61,8 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 }
 
-// A user with a queued order gets no place, but one whose order failed does, or who has another of two. Without Redis
-// buyers get their places.
+// A user with an order, or with one in the queue, gets no place, but one whose order failed does, or who has another of two.
+// Without Redis buyers get their places.
 func TestQueuedOrderGetsNoPlace(t *testing.T) {
 	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
 		server.Limits = limits{}
@@ -85,6 +85,9 @@ func TestQueuedOrderGetsNoPlace(t *testing.T) {
 		require.NoError(t, enter(queued{tickets: []domain.Ticket{ticket(33, 1, "")}}))
 		server.Limits = limits{record: domain.SaleRecord{Active: 1}}
 		require.ErrorAs(t, enter(queued{tickets: []domain.Ticket{ticket(33, 1, "")}}), &held)
+		server.Limits = limits{err: &domain.DuplicateOrderError{OrderID: 36}}
+		require.ErrorAs(t, enter(queued{}), &held)
+		require.Equal(t, int64(36), held.OrderID)
 	})
 }
 
