@@ -194,6 +194,11 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 func TestCloseCancelsLoads(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, reading := newGate(rdb), make(chan struct{})
+		require.ErrorIs(t, g.Load(t.Context(), voucher, reads{newDatabase(), func(context.Context, int64, []int64) (domain.GateState, error) {
+			return domain.GateState{}, domain.ErrNotFound
+		}}), domain.ErrNotFound)
+		requireKeys(t, rdb)
+
 		loaded := make(chan error, 1)
 		go func() {
 			loaded <- g.Load(t.Context(), voucher, reads{newDatabase(), func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
