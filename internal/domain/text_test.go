@@ -34,6 +34,7 @@ func TestText(t *testing.T) {
 		"a Hangul filler": "\u3164", "a narrow Hangul filler": "\uffa0", "a Braille blank": "\u2800", "a mark on nothing": "\u0301", "a tag": "\U000e0041", "a variation": "\ufe0f",
 		"an Ogham space": "\u1680", "a Mongolian separator": "\u180e", "an invisible times": "\u2062", "the place of a picture": "\ufffc",
 		"a silent note": "\U0001d159", "a blank of hieroglyphs": "\U00013441", "a private character": "\ue000", "a line separator": "\u2028",
+		"a control character beside text": "a\x00",
 	} {
 		assert.True(t, refused(text, required), name)
 		assert.True(t, refused(text, optional), name)
