@@ -295,7 +295,9 @@ func TestStatusPerSetting(t *testing.T) {
 	}{
 		{OK, version("8.4.10")},
 		{OK, version("8.0.16-log")},
+		{OK, version("9.7.0")},
 		{Fail, version("8.0.15")},
+		{Fail, version("5.7.44")},
 		{OK, version("10.11.6-MariaDB-1")},
 		{OK, version("5.5.5-10.6.12-MariaDB")},
 		{Fail, version("10.5.20-MariaDB")},
