@@ -324,7 +324,7 @@ func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
 // and no purchase that was refused.
 func TestOrdersCountAgainstPasses(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 4, 1)
+		v := newSale(t, s, 4, 2)
 		other := newSale(t, s, 9, 1)
 		env.Must(s.JoinRoom(t.Context(), v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}}))(t)
 		at := time.Now().UTC()
@@ -338,7 +338,7 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			return rooms[0].Bought
 		}
 		place := func(id, user, voucher int64, round uint32) domain.NewOrder {
-			return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: 1, Round: round}
+			return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: 2, Round: round}
 		}
 
 		batch := []domain.NewOrder{
@@ -346,10 +346,12 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			place(2, 11, v.ID, 3),
 			place(3, 12, v.ID, 3),
 			place(4, 13, other.ID, 0),
-			place(5, 10, v.ID, 1), // the user has an active order
+			place(5, 10, v.ID, 1), // the user has bought with it
 			place(6, 14, v.ID, 0), // an order without a pass
 			place(7, 15, v.ID, 2), // sold out
 		}
+		s.PlaceOrders(t.Context(), batch[:2])
+		require.Equal(t, map[uint32]int{1: 1, 3: 1}, bought())
 		for range 2 {
 			s.PlaceOrders(t.Context(), batch)
 			require.Equal(t, map[uint32]int{1: 1, 3: 2}, bought())
