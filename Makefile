@@ -47,7 +47,7 @@ slowest = echo; .ci/slowest $(GOBIN)/gotestsum '$(1)' $$results/*
 test: $(GOBIN)/gotestsum ## every promise, route and lane, in five minutes: on SQLite, and on MariaDB, Redis and Chromium, which are installed if missing
 	@go test -vet=off -run '^$$' ./... >/dev/null 2>&1 & ./.ci/install-servers core; wait
 	@results=$$(mktemp -d); export results; failed=; began=$$SECONDS; \
-	$(gotestsum) $(at-once) -parallel 12 -timeout 20m $(longest) || failed=1; \
+	$(gotestsum) $(at-once) -parallel 6 -timeout 20m $(longest) || failed=1; \
 	$(call slowest,10 300); \
 	took=$$((SECONDS - began)); test $$took -le 210 || echo "OVER THE BUDGET of 210 s: all tests took $$took s"; \
 	rm -r $$results; test -z "$$failed"
