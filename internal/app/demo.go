@@ -63,8 +63,8 @@ const (
 )
 
 // demoContent returns the shops, pictures and vouchers of a new demo. At now, one sale is running, one is upcoming and one has
-// ended. The ShopID of a voucher is the position of its shop in the list, from 1. Texts are in the language of the
-// user who starts the server, and do not mention times.
+// ended. The ShopID of a voucher is the position of its shop in the list, from 1. The server writes
+// the texts in the language of the user who starts it. No text names a time of day.
 func demoContent(now time.Time) ([]domain.Shop, []picture.Picture, []domain.Voucher, error) {
 	now = domain.Moment(now)
 	shops := []domain.Shop{

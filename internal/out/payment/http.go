@@ -138,10 +138,13 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if errors.Is(err, errUnknownPayment) {
 		return nil, nil
 	}
+
 	status := word(got.Status)
-	moved := status == "" || !slices.Contains(unfinished, status)
-	if errors.Is(err, errOtherPayment) && moved && !errors.As(got.unread, new(*json.SyntaxError)) {
-		// For an operator, unless the payment is unfinished: the answer may be the only word of the money.
+	pending := status != "" && slices.Contains(unfinished, status)
+	isJSON := !errors.As(got.unread, new(*json.SyntaxError))
+
+	// The answer may be the only word of the money, so an operator has to read it.
+	if errors.Is(err, errOtherPayment) && isJSON && !pending {
 		kept := &domain.PaymentNotice{
 			Ref:     p.Ref,
 			Body:    got.notice,
@@ -152,6 +155,7 @@ func (h *HTTP) Query(ctx context.Context, p domain.Payment) (*domain.PaymentNoti
 	if err != nil {
 		return nil, err
 	}
+
 	if got.unread == nil && slices.Contains(unfinished, status) {
 		return nil, nil
 	}

@@ -61,7 +61,8 @@ func TestUnpaidOrdersGetNoPass(t *testing.T) {
 	env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 }
 
-// A user with an order, or with one in the queue, gets no place, but one whose order failed does, or who has another of two.
+// The room gives no place to a user whose order is stored or queued. It gives one after a failed order, and for the second of
+// two orders that the sale allows.
 // Without Redis buyers get their places.
 func TestQueuedOrderGetsNoPlace(t *testing.T) {
 	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {

@@ -330,8 +330,8 @@ func TestTotals(t *testing.T) {
 	})
 }
 
-// An outage while a buyer is admitted costs no turn, whatever fails: the pass is valid again afterwards for the time that was
-// left, and nobody else gets its unit meanwhile. A buyer who does not buy then loses the turn, as without an outage.
+// An outage costs no admitted buyer the turn, whatever fails: afterwards the pass is valid for the time that was left, and the
+// room holds its unit back meanwhile. A buyer who lets that time pass loses the turn, as without an outage.
 // Source: cloudflare/cloudflare-docs#16645, intechnicauk.wordpress.com/tag/ticketing.
 func TestOutageKeepsTurns(t *testing.T) {
 	const buyers, units = 20, 5

@@ -171,8 +171,8 @@ type consoleTest struct {
 	visit func(url, language string) *visitor
 }
 
-// accessControl checks that the console shows its content only to admins, and again after a reload, but not after the loss of the role,
-// which is told from a server that is no demo, nor after a logout.
+// accessControl checks who sees the content of the console: an admin does, also after a reload. A user without the role, one
+// who has lost it and one who has logged out do not. The page says the loss of the role in other words than a missing demo.
 func accessControl(t *testing.T, c *consoleTest) {
 	v := c.visit(c.URL, "en")
 	v.goTo("/console/orders")

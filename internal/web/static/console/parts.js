@@ -101,8 +101,8 @@ export const setChip = (el, word, kind) => {
   attr(el, "data-kind", kind);
 };
 
-// keepFocus calls render(), which replaces what an element contains. If a link there had the focus, the new one to the same
-// page has it afterwards: otherwise who uses the keyboard or a screen reader would begin again at the top.
+// keepFocus calls render(), which replaces what an element contains. If a link there had the focus, the new link to the
+// same page gets it. Otherwise people with a keyboard or a screen reader would start again at the top of the page.
 export function keepFocus(element, render) {
   const held = element.contains(document.activeElement) && document.activeElement.getAttribute("href");
   render();
