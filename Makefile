@@ -131,7 +131,7 @@ torture: deps ## a fault a second while 10,000 orders are placed; TORTURE='--ord
 up: compose .env ## MySQL, Redis and the app in containers, http://127.0.0.1:8080
 	@VERSION=$${VERSION:-$$(git describe --tags --always --dirty 2>/dev/null)} docker compose up -d --build --wait || { docker compose logs --tail 20; exit 1; }
 	@echo "http://$$(docker compose port app 8080)"
-	@if grep -q '^SECKILL_DEMO=true' .env; then echo "A demo for this machine: any mobile number can log in, and the page fills in the code; 13800000000 is an admin. For anything else edit .env: docs/deployment.md"; fi
+	@if grep -q '^SECKILL_DEMO=true' .env; then echo "A demo for this machine: any mobile number can log in, and the page fills in the code; 13800000000 is an admin. For anything else edit .env: docs/operations.md, Containers"; fi
 
 down: ## stop the containers; the data stays (docker compose --profile '*' down -v deletes it)
 	@if [ -f .env ]; then docker compose --profile "*" down; else echo "nothing to stop: there is no .env"; fi
@@ -145,7 +145,7 @@ containers: ## try the image and docker-compose.yml in containers: orders, resta
 # Without its plugins, docker's messages do not say what is missing.
 compose:
 	@docker compose version >/dev/null 2>&1 && docker buildx version >/dev/null 2>&1 || \
-		{ echo "this needs Docker 23 or newer with the plugins compose v2 and buildx: docs/deployment.md, Containers"; exit 1; }
+		{ echo "this needs Docker 23 or newer with the plugins compose v2 and buildx: docs/operations.md, Containers"; exit 1; }
 
 # MySQL keeps the passwords of its first start.
 .env:

@@ -20,7 +20,7 @@ if [ "${1-}" = demo ]; then
 
 # A demo for this machine only: any client can log in as any user, 13800000000 is an admin, and payments move no money.
 # With a real database the server refuses such settings unless they are named. Before the port is reachable from other
-# machines, delete both lines and follow docs/deployment.md.
+# machines, delete both lines and follow docs/operations.md.
 SECKILL_DEMO=true
 SECKILL_UNSAFE=demo,sandbox
 END
@@ -28,7 +28,7 @@ else
 	cat <<END
 SECKILL_EVENTS_SECRET=$(secret)
 
-# Required as well: docs/deployment.md, Start.
+# Required as well: docs/operations.md, Settings.
 # SECKILL_CODE_URL=https://your-sms-service.example/codes
 # SECKILL_ADMIN_PHONES=your number
 END

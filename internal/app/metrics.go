@@ -90,7 +90,7 @@ func newMetrics(lane string, store *repo.Store, rdb redis.UniversalClient) *metr
 			Name: "seckill_idempotency_keys_total", Help: "Requests with an Idempotency-Key, by outcome (new, replayed, mismatch, takeover, in_progress, lost, unavailable).",
 		}, []string{"outcome"}),
 		findings: registered.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/checks.md.",
+			Name: "seckill_reconcile_findings", Help: "Vouchers in use with a difference between database, gate and queue, by kind of finding; see docs/operations.md.",
 		}, []string{"kind"}),
 		repairs: registered.NewCounterVec(prometheus.CounterOpts{
 			Name: "seckill_reconcile_repairs_total", Help: "Findings repaired in the background by rebuilding a gate.",

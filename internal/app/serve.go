@@ -100,7 +100,7 @@ func Serve(e *Env) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	if unknown := unknownSettings(os.Environ()); len(unknown) > 0 {
-		e.Log.Warn("unknown variables: docs/deployment.md lists the settings", "variables", strings.Join(unknown, " "))
+		e.Log.Warn("unknown variables: docs/operations.md lists the settings", "variables", strings.Join(unknown, " "))
 	}
 
 	if err := refuseUnsafe(e); err != nil {

@@ -8,7 +8,7 @@ import (
 	"seckill/internal/kit/ratelimit"
 )
 
-// The limits of logins and their codes, over all servers. docs/security.md has the same table. A thousand people behind
+// The limits of logins and their codes, over all servers. docs/operations.md has the same table. A thousand people behind
 // one address can log in before a sale; one address, one network and one country cost a bounded sum a day.
 var (
 	// Per asker, so that a stranger at the owner's address cannot keep a known device from logging in.

@@ -417,11 +417,11 @@ func (r doctorReport) print(out io.Writer) error {
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:
-		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/checks.md explains each check", count(r.Unasked, "check"), r.Failed)}
+		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/operations.md explains each check", count(r.Unasked, "check"), r.Failed)}
 	case r.Failed > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/checks.md explains each check", count(r.Failed, "check"))}
+		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/operations.md explains each check", count(r.Failed, "check"))}
 	case strict && r.Warnings > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%s, counted as a failure by --strict; docs/checks.md explains each check", count(r.Warnings, "warning"))}
+		return &exitError{ExitViolation, fmt.Errorf("%s, counted as a failure by --strict; docs/operations.md explains each check", count(r.Warnings, "warning"))}
 	}
 	return nil
 }

@@ -163,7 +163,7 @@ func printReports(out io.Writer, reports []reconcile.Report) error {
 
 	fmt.Fprintf(out, "%s reconciled: %s repaired, %d left\n", count(len(reports), "sale"), count(repaired, "finding"), left)
 	if left > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/checks.md explains each", count(left, "finding"))}
+		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/operations.md explains each", count(left, "finding"))}
 	}
 
 	return nil

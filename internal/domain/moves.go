@@ -33,7 +33,7 @@ var (
 // UndoTime is how long after a redemption it can be undone.
 const UndoTime = time.Hour
 
-// Moves returns all moves, which define the state machine. A test compares them with the diagram in docs/orders.md.
+// Moves returns all moves, which define the state machine. A test compares them with the diagram in docs/integration.md.
 func Moves() []Move {
 	return []Move{MovePay, MoveCancel, MoveExpire, MoveRedeem, MoveRefund, MoveRefunded, MoveUndoRedeem}
 }

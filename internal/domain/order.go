@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// OrderStatus is the status of an order. docs/orders.md shows the transitions.
+// OrderStatus is the status of an order. docs/integration.md shows the transitions.
 type OrderStatus int8
 
 // The statuses of orders in the database, with the numbers stored there.

@@ -388,7 +388,7 @@ func TestOrderAfterEvent(t *testing.T) {
 	})
 }
 
-var update = flag.Bool("update", false, "write the diagram of the moves into docs/orders.md")
+var update = flag.Bool("update", false, "write the diagram of the moves into docs/integration.md")
 
 func diagram() string {
 	var b strings.Builder
@@ -413,10 +413,10 @@ func diagram() string {
 	return b.String()
 }
 
-// docs/orders.md contains the diagram of the moves and describes each one. This writes the diagram:
+// docs/integration.md contains the diagram of the moves and describes each one. This writes the diagram:
 // go test ./internal/domain -run InDocs -update
 func TestMovesInDocs(t *testing.T) {
-	const file, begin, end = "../../docs/orders.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
+	const file, begin, end = "../../docs/integration.md", "<!-- moves: begin -->\n", "<!-- moves: end -->"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	head, rest, found := strings.Cut(string(text), begin)

@@ -61,13 +61,13 @@ var exported = map[string]func(exportView) int{
 	"room_places":      func(v exportView) int { return len(v.WaitingRooms) },
 }
 
-// notExported are the tables with data of persons that an export leaves out for the reasons in docs/security.md.
+// notExported are the tables with data of persons that an export leaves out for the reasons in docs/operations.md.
 var notExported = []string{"stock_changes", "revocations", "payment_notices"}
 
 // impersonal are the tables without data of persons.
 var impersonal = []string{"shops", "vouchers", "seckill_vouchers", "images", "rooms", "room_log", "offers"}
 
-// TestExportKnowsAllTables: a new table is in the export, or docs/security.md says why it is not, or it has no personal data.
+// TestExportKnowsAllTables: a new table is in the export, or docs/operations.md says why it is not, or it has no personal data.
 func TestExportKnowsAllTables(t *testing.T) {
 	e := start(t)
 	rows, err := e.store.Pools()["write"].QueryContext(t.Context(),
@@ -84,8 +84,9 @@ func TestExportKnowsAllTables(t *testing.T) {
 	require.NoError(t, rows.Err())
 	assert.Empty(t, known, "tables that do not exist, or are listed twice")
 
-	text := env.Must(os.ReadFile("../../docs/security.md"))(t)
-	_, section, _ := strings.Cut(string(text), "## Personal data")
+	text := env.Must(os.ReadFile("../../docs/operations.md"))(t)
+	_, section, found := strings.Cut(string(text), "\n## Personal data\n")
+	require.True(t, found)
 	columns, rest, _ := strings.Cut(section, "**Export.**")
 	paragraph, _, _ := strings.Cut(rest, "**Deletion.**")
 	for table := range exported {

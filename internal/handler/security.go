@@ -105,7 +105,7 @@ func newSecurityLog(reg prometheus.Registerer, log *slog.Logger) (*securityLog, 
 		log:   log,
 		lines: map[securityEvent]*rate.Limiter{},
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "seckill_security_events_total", Help: "Security events; see docs/security.md.",
+			Name: "seckill_security_events_total", Help: "Security events; see docs/operations.md.",
 		}, []string{"event"}),
 	}
 

@@ -27,17 +27,17 @@ import (
 
 var staffRoles = []domain.Role{domain.RoleViewer, domain.RoleRedeemer, domain.RoleOperator, domain.RoleAdmin}
 
-// permissionRow matches a row of the table of roles in docs/api.md, permittedRoute a route in it.
+// permissionRow matches a row of the table of roles in docs/integration.md, permittedRoute a route in it.
 var (
 	permissionRow  = regexp.MustCompile("(?m)^\\| ([a-z]+) \\| (`[A-Z]+ /[^|]*) \\|([^|]*)\\|([^|]*)\\|([^|]*)\\|([^|]*)\\|$")
 	permittedRoute = regexp.MustCompile("`([A-Z]+) (/[^` ]*)`")
 )
 
 // TestRolesAsDocumented sends each request of the admin API as each role, and compares the permitted ones with the table
-// in docs/api.md.
+// in docs/integration.md.
 func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
-	text := env.Must(os.ReadFile("../../docs/api.md"))(t)
+	text := env.Must(os.ReadFile("../../docs/integration.md"))(t)
 	want := map[string][]domain.Role{}
 	for _, m := range permissionRow.FindAllStringSubmatch(string(text), -1) {
 		var roles []domain.Role

@@ -46,7 +46,7 @@
 //
 // [Multi] acquires several locks, of any kind and on any server, all or none.
 //
-// docs/locks.md explains the design step by step.
+// docs/hmdp.md explains the design step by step.
 //
 // # Locks and holds
 //
@@ -123,6 +123,21 @@
 // [ErrUncertain]. If an undo never arrives, or overtakes its acquire on the network, the lock stays taken without a
 // holder for the rest of one lease. A process undoes at most 1,024 attempts at once. One more is reported as
 // [ErrUncertain] even if it has only waited: until it counts as dead, a release may hand the lock over to it.
+//
+// # What Redis must allow
+//
+//   - Memory: with maxmemory-policy noeviction, a Redis at its limit refuses commands that may grow, with the error OOM: new
+//     locks, the number of permits, the count of a latch. Holds are renewed and everything can be released. Any other policy
+//     evicts locks.
+//   - Permissions: ACL SETUSER locker on >password resetkeys ~lock:* resetchannels &lock:* -@all +@read +@write +@scripting
+//     +@pubsub +@connection +time. With WithPrefix("shop") the patterns are ~shop:* and &shop:*, for a RedLock ~redlock:*
+//     without a channel. Without channels no waiter is woken: it acquires when it retries, up to 1.3 s late, or when the
+//     holder's lease ends.
+//   - Scripts whose keys are variables, which some services refuse. Those of a RedLock have none.
+//   - Whole slots: while a cluster moves a slot, nothing in it can be acquired, with the error TRYAGAIN. Renewals are repeated
+//     until the lease ends.
+//   - A script that breaks off leaves what it changed before. A release of permits or a count then reports [ErrUncertain] and is
+//     not repeated.
 //
 // # Clients
 //

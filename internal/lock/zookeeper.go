@@ -105,7 +105,8 @@ func (z *ZooKeeper) Ping(ctx context.Context) error {
 
 // Mutex returns the mutex with that name, which must not be empty. It sends no request. A waiter has an ephemeral
 // sequential node below the name's node and watches the node before its own, so a release wakes one waiter, in order of
-// arrival. The name's node is a container: the server removes it some time after its last child.
+// arrival. The name's node is a container: the server removes it a minute after its last child, at most 10,000 a minute
+// unless its znode.container.maxPerMinute says otherwise.
 //
 // [Hold.Token] is the transaction id that created the holder's node. It increases with every holder of a name, even if
 // the name's node was removed in between.

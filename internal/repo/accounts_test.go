@@ -405,9 +405,9 @@ func TestEraseIdleKeepsAdmins(t *testing.T) {
 
 var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|actor)_id$|device|asker|network|second_factor`)
 
-// Every column that may identify a person is in docs/security.md, with its purpose and its lifetime.
+// Every column that may identify a person is in docs/operations.md, with its purpose and its lifetime.
 func TestPersonalColumnsAreDocumented(t *testing.T) {
-	text := env.Must(os.ReadFile("../../docs/security.md"))(t)
+	text := env.Must(os.ReadFile("../../docs/operations.md"))(t)
 	db := env.Must(sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db")))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	env.Must(db.MigrateUp(t.Context()))(t)

@@ -4,11 +4,7 @@
 //	go run ./loadtest/bench -quick     # a short run of everything for CI; its numbers are not meaningful
 //	go run ./loadtest/bench -only orders,queue -rounds 5
 //
-// It starts and stops a durable MariaDB, a Redis with an append-only file, and the servers, all on 127.0.0.1. Within a
-// round the subjects take turns, and a ratio compares two runs of one round, so that other load of the machine affects
-// both. The reference servers get the same requests as the product. After each run the answers are compared with the
-// rows, and after each round `seckill verify` checks the invariants. A wrong answer fails the benchmark; a missed
-// target does not.
+// It starts and stops the servers, all on 127.0.0.1. loadtest/README.md has the method.
 package main
 
 import (

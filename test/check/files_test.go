@@ -137,11 +137,13 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	}
 }
 
-// docs/security.md has every event of the program, and the alert that it names for an event uses it.
+// docs/operations.md has every event of the program, and the alert that it names for an event uses it.
 func TestSecurityEventsAreDocumentedAndAlerted(t *testing.T) {
 	exprs, unalerted := queries(t), []string{}
 	documented, defined := []string{}, []string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (?:`(Seckill\\w+)` )?\\|$").FindAllStringSubmatch(read(t, "docs/security.md"), -1) {
+	_, section, found := strings.Cut(read(t, "docs/operations.md"), "\n## Security events\n")
+	require.True(t, found)
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]+ \\| (?:`(Seckill\\w+)` )?\\|$").FindAllStringSubmatch(section, -1) {
 		event, alert := row[1], row[2]
 		documented = append(documented, event)
 		if alert == "" {
@@ -228,7 +230,7 @@ func queries(t *testing.T) map[string]string {
 }
 
 // TestTranslationsHaveTheSameCommands: a document and its Chinese translation have the same blocks of code, and link to each
-// other. Those of the tour name things in the reader's language; TestTour runs both.
+// other.
 func TestTranslationsHaveTheSameCommands(t *testing.T) {
 	translated := env.Must(filepath.Glob(filepath.Join(root, "docs/*.zh-CN.md")))(t)
 	require.NotEmpty(t, translated)
@@ -240,9 +242,7 @@ func TestTranslationsHaveTheSameCommands(t *testing.T) {
 		original, translation := read(t, "docs", english), read(t, "docs", chinese)
 		assert.Contains(t, original, "[中文]("+chinese+")")
 		assert.Contains(t, translation, "[English]("+english+")")
-		if chinese != "tour.zh-CN.md" {
-			assert.Equal(t, block.FindAllString(original, -1), block.FindAllString(translation, -1), chinese)
-		}
+		assert.Equal(t, block.FindAllString(original, -1), block.FindAllString(translation, -1), chinese)
 	}
 }
 
@@ -370,7 +370,7 @@ func TestOpsPortStaysPrivate(t *testing.T) {
 }
 
 // TestProfiles: each profile adds its services to those that always run. The app finds the Sentinels of the example in
-// docs/deployment.md, and trusts the proxy.
+// docs/operations.md, and trusts the proxy.
 func TestProfiles(t *testing.T) {
 	project := compose(t)
 	profiles := map[string][]string{}
@@ -388,7 +388,7 @@ func TestProfiles(t *testing.T) {
 	}, profiles)
 	master := regexp.MustCompile(`sentinel monitor (\w+) redis 6379 2`).FindStringSubmatch(project.Services["sentinel-1"].Command[2])
 	require.NotNil(t, master)
-	require.Contains(t, read(t, "docs/deployment.md"),
+	require.Contains(t, read(t, "docs/operations.md"),
 		"\nSECKILL_REDIS_ADDRS=sentinel-1:26379,sentinel-2:26379,sentinel-3:26379\nSECKILL_REDIS_SENTINEL="+master[1]+"\n")
 	requireProxyAddress(t, project)
 	require.Contains(t, read(t, "deploy/caddy/Caddyfile"), "reverse_proxy app:8080 {")

@@ -214,17 +214,21 @@ func TestAPIFile(t *testing.T) {
 // tourBlock matches a block of commands, and the block of what they print, if that follows.
 var tourBlock = regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?")
 
-// TestTour runs the commands of docs/tour.md and of its translation, and compares what they print. The commands of terminal
-// 1 run beside all others.
+// TestTour runs the commands of the tour in docs/hmdp.md and in its translation, and compares what they print. The commands
+// of terminal 1 run beside all others.
 func TestTour(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
-	for _, name := range []string{"tour.md", "tour.zh-CN.md"} {
+	for name, heading := range map[string]string{"hmdp.md": "A tour of ten minutes", "hmdp.zh-CN.md": "十分钟上手"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := env.Must(os.ReadFile("../../docs/" + name))(t)
+			_, tour, found := strings.Cut(string(text), "\n## "+heading+"\n")
+			require.True(t, found)
+			tour, _, _ = strings.Cut(tour, "\n## ")
+
 			addr := rig.FreeAddr(t)
-			blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(string(text), "127.0.0.1:8080", addr), -1)
+			blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(tour, "127.0.0.1:8080", addr), -1)
 			require.Len(t, blocks, 7)
 			dir := newTourFolder(t)
 

@@ -2,7 +2,7 @@
 // acquire a lock is an ephemeral sequential node below the node of the lock's name. The first of these nodes has the lock,
 // and a waiter watches the node before its own, so a release wakes one waiter, in order of arrival.
 //
-// Package lock makes Lockers of it. docs/adr/0011-zookeeper-lock.md has the reasons for what surrounds the library.
+// Package lock makes Lockers of it. The decisions in docs/architecture.md have the reasons for what surrounds the library.
 package zk
 
 import (

@@ -4,7 +4,7 @@
 // A [Group] holds the checks of one server. They run concurrently once the server has answered, and are skipped if it
 // has not. [Run] runs groups concurrently, and each check has its own deadline.
 //
-// A rule is a small function that turns the state of a server into a [Result]. docs/checks.md explains all rules by
+// A rule is a small function that turns the state of a server into a [Result]. docs/operations.md explains all rules by
 // name, which a test verifies.
 package doctor
 

@@ -78,7 +78,7 @@ INSERT INTO goose_db_version (version_id, is_applied) VALUES (0, 1), (1, 1), (2,
 CREATE TABLE seckill_vouchers (voucher_id BIGINT PRIMARY KEY, stock BIGINT, CONSTRAINT ck_stock CHECK (stock >= 0));
 CREATE TABLE voucher_orders (id BIGINT PRIMARY KEY)`
 
-// All settings and the sessions are as recommended, for a user with the privileges that docs/deployment.md recommends.
+// All settings and the sessions are as recommended, for a user with the privileges that docs/operations.md recommends.
 func TestWellConfiguredDatabase(t *testing.T) {
 	t.Parallel()
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {

@@ -162,7 +162,7 @@ func (s *Sales) checkTotals(ctx context.Context) Result {
 	}
 
 	if len(wrong) > 0 {
-		return Bad(Fail, "run seckill verify, which lists the orders; docs/checks.md describes the repair", "%s", shorten(wrong))
+		return Bad(Fail, "run seckill verify, which lists the orders; docs/operations.md describes the repair", "%s", shorten(wrong))
 	}
 
 	return Good("sales whose totals are consistent: %d", len(totals))

@@ -7,7 +7,7 @@ import (
 	"seckill/internal/domain"
 )
 
-// Kind is the kind of a finding. The words are part of the API and labels of the metrics. docs/checks.md describes
+// Kind is the kind of a finding. The words are part of the API and labels of the metrics. docs/operations.md describes
 // the meaning of each and what to do.
 type Kind string
 

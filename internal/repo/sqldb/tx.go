@@ -176,7 +176,7 @@ func extendDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 // other errors are returned unchanged). It returns nil if the transaction happened. committed reads a row that only
 // this transaction can have written. ResolveUnknownCommit retries the read until ctx and resolveGrace are over, because
 // the server may come back. The read locks the row, so it waits for a commit in progress, except that InnoDB without a
-// binary log releases the locks before the commit is on disk (docs/deployment.md). If the row is missing or cannot be read,
+// binary log releases the locks before the commit is on disk (docs/operations.md). If the row is missing or cannot be read,
 // it returns err: the request fails as unavailable, and its next attempt finds the true state.
 func (a Access) ResolveUnknownCommit(ctx context.Context, err error, committed func(tx *gorm.DB) error) error {
 	if !Unanswered(err) {

@@ -19,7 +19,7 @@ import (
 
 // A gate of several segments is several gates of one, each in a shard of its own and with a part of the stock. A user's
 // orders are always in his home segment, so one script there still decides about one order per user. Segments lend each
-// other free units; docs/adr/0012-segments.md has the reasons.
+// other free units; docs/architecture.md has the reasons (Decisions).
 //
 // A loan takes two scripts. The first counts the units out of the lender, in the total that it ever lent to the
 // borrower. The second credits the borrower with the difference between that total and the one it knows. Totals only

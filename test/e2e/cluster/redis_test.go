@@ -308,10 +308,10 @@ func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
 	rig.RequireAllServed(t, s, c, r)
 }
 
-// documentedACL returns the words of the ACL SETUSER command for a user in docs/deployment.md.
+// documentedACL returns the words of the ACL SETUSER command for a user in docs/operations.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text := env.Must(os.ReadFile("../../../docs/deployment.md"))(t)
+	text := env.Must(os.ReadFile("../../../docs/operations.md"))(t)
 	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
 	command, _, _ = strings.Cut(command, "```")

@@ -2006,139 +2006,140 @@ cond.","room.messageRemoved":"The message was removed.","live.waiting":"No data 
 a since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.\
 invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the page \
 Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the orders,\
- and docs/checks.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten \
-seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
-Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
-ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
-e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
-ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
-que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
-ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
-nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
-ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
-ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
-ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
-"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
-ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
-Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
-refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
-all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
-cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
-ries.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order",
-"orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"\
-Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"\
-Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.vouch\
-er_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order\
- ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.paym\
-ent_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"Use\
-r ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.\
-phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 custome\
-rs match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.cre\
-ated_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","or\
-ders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders\
- ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"\
-Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cance\
-l":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}\
-? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will st\
-op working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.",
-"move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Red\
-eem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at\
-}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Pictur\
-e of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"\
-Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"\
-Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by \
-{who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"Wh\
-at went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"T\
-he code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","paym\
-ents.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the p\
-rovider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it h\
-ere. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","pay\
-ments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","pa\
-yments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payme\
-nts.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","p\
-ayment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","not\
-ices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers\
-, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved: compare eac\
-h with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"First receiv\
-ed","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query",
-"notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Acti\
-on","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.tit\
-le":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retri\
-ed for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries",
-"events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.\
-delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","event\
-s.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"\
-Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLette\
-rs.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retrie\
-s. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"\
-Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reas\
-on":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"\
-Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.dis\
-card":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queu\
-e.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconci\
-le.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again",
-"reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match\
- the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admi\
-ssion gate and the queue match it and never changes the database. Problems in the database must be fixed by hand. Repeat\
-ing a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved di\
-fferences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Com\
-pared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.",
-"reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"\
-Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repai\
-red","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.t\
-itle":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","aud\
-it.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audi\
-t.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","a\
-udit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.fi\
-nd.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID",
-"audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"\
-Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"A\
-ctor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"\
-{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actu\
-al_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.\
-entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Pub\
-lished","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Ye\
-s","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.syste\
-m":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed",
-"action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_sh\
-op":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"D\
-raft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiti\
-ng room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded",
-"action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"\
-Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider",
-"action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a d\
-emo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"St\
-ock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop",
-"rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Response\
-s","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.runn\
-ing":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had \
-a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanw\
-hile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode and does not run loa\
-d simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",foot:"所有时间均为你\
-所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"\
-控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
-"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统","form.required":"\
-请填写此项。","form.whole":"请输入整数。","form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 \
-{max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，例如 99.90。","form.minutes":"请输入\
-分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。",
-"form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。",
-"form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时间已过。","form.price":"售价不能高于\
-面值。","form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项\
-内容。","form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多\
- 255 个可见字符。","invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。",
-"invalid.shop_id":"请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1\
- 到 128 个可见字符。","invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。",
-"invalid.open_hours":"最多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","i\
-nvalid.pay_value":"金额须在 0 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invali\
-d.stock":"数量超出允许范围。","invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种\
-入场方式。","invalid.entry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。",
-"invalid.entry.rate":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.ra\
-te":"每秒须在 1 到 10,000 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在\
- 1 秒到 24 小时之间。","invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。",
-"invalid.begin_at":"须不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间\
-。","invalid.valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"\
-数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围\
-。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
+ and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last \
+ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.ini\
+tial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order\
+ (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms\
+)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user",
+"invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs \
+are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more ac\
+tive orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total sto\
+ck.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit ca\
+n be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKE\
+N","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hou\
+r, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining \
+stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)",
+"plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series\
+.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted",
+"series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"\
+Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"\
+Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded",
+"series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Or\
+der","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","order\
+s.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","order\
+s.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","o\
+rders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find\
+.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","order\
+s.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.us\
+er_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","or\
+ders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,\
+000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.",
+"orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redee\
+med at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahe\
+ad":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem",
+"move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","m\
+ove.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {i\
+d} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption\
+ code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"\
+Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","rede\
+em.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not vali\
+d before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.pict\
+ure":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","\
+redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","\
+redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redee\
+med on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.\
+undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","\
+redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"\
+Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returne\
+d outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, \
+and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"Ho\
+w and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot \
+be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"\
+Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"\
+Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"D\
+isputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of paym\
+ent providers, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved\
+: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"\
+First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.qu\
+ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
+ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
+"events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
+nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find d\
+eliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","eve\
+nts.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created\
+ at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","event\
+s.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.",
+"deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after \
+all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters\
+.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","dea\
+dLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLe\
+tters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","dead\
+Letters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Retu\
+rned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconcil\
+iation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refre\
+sh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They\
+ are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A rep\
+air makes the admission gate and the queue match it and never changes the database. Problems in the database must be fix\
+ed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.fou\
+nd":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","\
+reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
+ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
+"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
+ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
+Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, \
+newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.a\
+dmin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by\
+.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"\
+Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.t\
+arget":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown",
+"audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time",
+"audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details",
+"audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","\
+audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entr\
+y","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audi\
+t.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit\
+.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provid\
+er","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.re\
+deem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created",
+"action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.d\
+elete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.ch\
+ange_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead \
+letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","act\
+ion.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned out\
+side the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush\
+.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyer\
+s","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start",
+"rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.\
+answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not sta\
+rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
+ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
+was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
+nd does not run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",
+foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
+已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
+控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
+p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。","form.bet\
+ween":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.am\
+ount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该\
+货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。",
+"form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","\
+form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
+.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
+24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
+valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
+area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
+符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
+"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
+per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
+在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
+"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
+paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
+且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
+出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
+r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
 "open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
 "open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
 .until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
@@ -2231,7 +2232,7 @@ ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.s
 "room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
 g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
 "live.course":"销售走势","live.technical":"技术指标","live.invariants":"一致性检查","live.repair":"此活动的订单与库\
-存不符。处理方法：在“数据核对”页面重新检查，并修复可修复的差异；其余问题出在数据库，可用 seckill verify 列出相关订单，再按 docs/checks.md 处理。",
+存不符。处理方法：在“数据核对”页面重新检查，并修复可修复的差异；其余问题出在数据库，可用 seckill verify 列出相关订单，再按 docs/operations.md 处理。",
 "live.checked":"上次检查：{at}。","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）",
 "live.gate":"可预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动\
 ）","live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"\
