@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -53,6 +55,11 @@ type executor struct {
 	senders  sync.WaitGroup
 	// delayed runs while only deferrable calls are queued.
 	delayed *time.Timer
+
+	// silent means that the last batch had no reply in time.
+	silent atomic.Bool
+	// probing means that a PING of answers is under way.
+	probing atomic.Bool
 }
 
 func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
@@ -235,6 +242,21 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 	return c.value, c.err
 }
 
+// answers reports whether the last batch had a reply in time. If not, it sends a PING, whose reply ends the silence.
+func (e *executor) answers() bool {
+	if !e.silent.Load() {
+		return true
+	}
+
+	if e.probing.CompareAndSwap(false, true) {
+		e.submit(&call{
+			plain:   []any{"ping"},
+			onReply: func(any, error) { e.probing.Store(false) },
+		})
+	}
+	return false
+}
+
 func (e *executor) dropUnsent(c *call, why error) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -331,6 +353,9 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 		}
 		_, _ = pipe.Exec(ctx)
 	}
+
+	var timeout net.Error
+	e.silent.Store(errors.As(cmds[len(cmds)-1].Err(), &timeout) && timeout.Timeout())
 
 	var missing []*call
 	for i, calls := range groups {

@@ -19,6 +19,9 @@ type nodeState struct {
 	node *executor
 	key  keyState
 
+	// spare means that the other nodes can be a majority.
+	spare bool
+
 	// acquired is the reply to SET NX, last the reply to the last script.
 	acquired vote
 	last     vote
@@ -72,11 +75,18 @@ type conn struct {
 	state *nodeState
 }
 
+var errSilent = fmt.Errorf("%w: the node did not answer the last one in time", errNotSent)
+
 // Close implements Conn; there is nothing to close.
 func (c *conn) Close() error { return nil }
 
-// send sends a command, after the pending command of this node, if there is one.
+// send sends a command, after the pending command of this node, if there is one. It skips a node that does not answer, or
+// each holder would wait for it in vain.
 func (c *conn) send(sent *call) (any, error) {
+	if c.state.spare && !c.state.node.answers() {
+		return nil, errSilent
+	}
+
 	if last := c.state.pending; last != nil {
 		select {
 		case <-last.done:

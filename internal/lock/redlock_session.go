@@ -49,6 +49,7 @@ func newSession(l *redLock, lease time.Duration) *session {
 	pools := make([]redsyncredis.Pool, len(l.nodes))
 	for i, n := range l.nodes {
 		s.states[i].node = n
+		s.states[i].spare = len(l.nodes) > 2
 		pools[i] = &s.states[i]
 	}
 
