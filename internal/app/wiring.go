@@ -253,8 +253,16 @@ type lanes struct {
 func (w *wiring) newLanes(t *topics) *lanes {
 	l := &lanes{sales: service.NewSales(service.SalesConfig{Loader: w.store, Changed: t.changedVouchers.publish})}
 
+	voucher := func(ctx context.Context, id int64) (domain.Voucher, error) {
+		v, err := l.sales.Get(ctx, id)
+		if err != nil {
+			return domain.Voucher{}, err
+		}
+		return *v, nil
+	}
+
 	// Every lane has the gate, the workers and the dead letters: queued orders may be left from another lane.
-	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, l.sales.Get, w.log)
+	l.gate = NewGate(w.rdb, w.cfg.QueueBacklog, voucher, w.log)
 	l.stats = saleStats{salestats.NewCounters(w.cfg.OrderLane != "queue")}
 
 	committer := &lane.Committer{

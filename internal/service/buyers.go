@@ -112,7 +112,7 @@ func (s *Sales) standing(ctx context.Context, store HolderStore, voucherID, user
 			return nil, time.Time{}, err
 		}
 		users, err := store.Holders(ctx, voucherID, maxBuyers)
-		return users, changedAt(&v), err
+		return users, changedAt(v), err
 	}
 
 	l := &e.buyers

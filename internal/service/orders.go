@@ -177,7 +177,7 @@ func (s *Orders) PlaceOnce(
 	ctx context.Context, userID, voucherID int64, wait time.Duration, key *domain.RequestKey, pass string,
 ) (domain.Order, bool, error) {
 	start := time.Now()
-	p := domain.Purchase{
+	p := &domain.Purchase{
 		UserID:    userID,
 		VoucherID: voucherID,
 		Wait:      wait,
@@ -204,7 +204,7 @@ func (s *Orders) PlaceOnce(
 }
 
 // decideKeyed is decide for a purchase with a key. In-flight duplicates in this process share one run.
-func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
 	type outcome struct {
 		order    domain.Order
 		replayed bool
@@ -238,13 +238,13 @@ func (s *Orders) decideKeyed(ctx context.Context, p domain.Purchase) (domain.Ord
 
 // decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the
 // lane.
-func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, bool, error) {
+func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
 		return domain.Order{}, false, err
 	}
 
-	now, err := s.saleTime(ctx, &v)
+	now, err := s.saleTime(ctx, v)
 	if err != nil {
 		return domain.Order{}, false, err
 	}
@@ -253,24 +253,24 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	if err := v.CheckOpen(p.At); err != nil {
 		// A repeated request returns its order until the key expires, even after the end of the sale.
 		mayRepeat := !errors.Is(err, domain.ErrSaleNotStarted)
-		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(&v).Add(domain.KeyLife))) {
-			return s.replayOr(ctx, &p, err)
+		if mayRepeat && (v.Sale == nil || p.At.Before(lastPurchase(v).Add(domain.KeyLife))) {
+			return s.replayOr(ctx, p, err)
 		}
 		return domain.Order{}, false, err
 	}
 
 	if v.Sale.Stock <= 0 {
-		o, replayed, err := s.answerSoldOut(ctx, &p, &v)
+		o, replayed, err := s.answerSoldOut(ctx, p, v)
 		if !errors.Is(err, errUndecided) {
 			return o, replayed, err
 		}
 	}
 
 	if v.Sale.Entry.Mode != domain.EntryOpen {
-		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, &v, p.At)
+		p.Round, err = s.cfg.Passes.Check(p.Pass, p.UserID, v, p.At)
 		// A request without a pass causes no search.
 		if errors.Is(err, domain.ErrPassExpired) {
-			return s.replayOr(ctx, &p, err)
+			return s.replayOr(ctx, p, err)
 		}
 		if err != nil {
 			return domain.Order{}, false, err
@@ -278,17 +278,17 @@ func (s *Orders) decide(ctx context.Context, p domain.Purchase) (domain.Order, b
 	}
 
 	if s.recent.has(p.UserID, p.VoucherID) {
-		o, replayed, err := s.answerRecent(ctx, &p, &v)
+		o, replayed, err := s.answerRecent(ctx, p, v)
 		if err != nil || replayed {
 			return o, replayed, err
 		}
 	}
 
-	if err := s.cfg.Unpaid.MayOrder(&p, &v); err != nil {
-		return s.replayOr(ctx, &p, err)
+	if err := s.cfg.Unpaid.MayOrder(p, v); err != nil {
+		return s.replayOr(ctx, p, err)
 	}
 
-	return s.place(ctx, p, &v)
+	return s.place(ctx, p, v)
 }
 
 func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, error) {
@@ -298,7 +298,7 @@ func (s *Orders) saleTime(ctx context.Context, v *domain.Voucher) (time.Time, er
 	return s.cfg.Now(), nil
 }
 
-func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
 	p.Amount = v.PayValue
 	p.Currency = v.Currency
 	p.Limit = v.Sale.LimitPerUser
@@ -313,11 +313,11 @@ func (s *Orders) place(ctx context.Context, p domain.Purchase, v *domain.Voucher
 		return domain.Order{}, false, domain.ErrOverloaded
 	}
 
-	if err := s.keepOffer(ctx, &p, v.Offer); err != nil {
+	if err := s.keepOffer(ctx, p, v.Offer); err != nil {
 		return domain.Order{}, false, err
 	}
 
-	o, replayed, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), p)
+	o, replayed, err := s.cfg.Lane.Place(context.WithoutCancel(ctx), *p)
 	switch {
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
@@ -385,9 +385,8 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	case s.cfg.Queue != nil && !limited(v.Sale):
 		return domain.Order{}, false, errUndecided
 	case s.cfg.Queue != nil:
-		soldOut := *p
-		soldOut.SoldOut = true
-		return s.place(ctx, soldOut, v)
+		p.SoldOut = true
+		return s.place(ctx, p, v)
 	case known == isBuyer:
 		return s.answerListed(ctx, p, v)
 	}

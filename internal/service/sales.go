@@ -61,7 +61,7 @@ type Sales struct {
 }
 
 type saleRead struct {
-	voucher domain.Voucher
+	voucher *domain.Voucher
 	err     error
 }
 
@@ -105,14 +105,14 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		e.voucher.Fresh = saleFresh
 		e.voucher.Stale = saleStale
 		e.voucher.Timeout = saleLoadTimeout
-		e.voucher.Set(&v, began)
+		e.voucher.Set(v, began)
 		return e, nil
 	})
 }
 
 // read reads one voucher from the database, together with concurrent reads. The result is shared, so the end of ctx
 // does not stop it.
-func (s *Sales) read(ctx context.Context, id int64) (domain.Voucher, error) {
+func (s *Sales) read(ctx context.Context, id int64) (*domain.Voucher, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saleLoadTimeout)
 	defer cancel()
 	r := s.reads.DoContext(ctx, 0, id)
@@ -138,7 +138,7 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 		case v == nil:
 			reads[i].err = domain.ErrNotFound
 		default:
-			reads[i].voucher = *v
+			reads[i].voucher = v
 		}
 	}
 
@@ -147,21 +147,21 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 
 // Get returns the voucher as it was less than a second ago. While the database cannot be read, it returns the last
 // snapshot, at most 10 minutes old. The result is shared and must not be modified. Errors: ErrNotFound, ErrUnavailable.
-func (s *Sales) Get(ctx context.Context, id int64) (domain.Voucher, error) {
+func (s *Sales) Get(ctx context.Context, id int64) (*domain.Voucher, error) {
 	e, err := s.load(ctx, id)
 	if err != nil {
-		return domain.Voucher{}, err
+		return nil, err
 	}
 
 	last := e.voucher.Kept(ctx, saleWait)
 	switch {
 	case last.Value == nil:
-		return domain.Voucher{}, domain.ErrNotFound
+		return nil, domain.ErrNotFound
 	case time.Since(last.Ended) > saleKept:
-		return domain.Voucher{}, domain.ErrUnavailable
+		return nil, domain.ErrUnavailable
 	}
 
-	return *last.Value, nil
+	return last.Value, nil
 }
 
 // Fresh returns the voucher as it was less than a second ago, with every change that this process made before the call.
@@ -205,7 +205,7 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher,
 		e.buyers.unitReturned()
 	}
 
-	return &v, nil
+	return v, nil
 }
 
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age

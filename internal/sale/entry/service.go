@@ -11,7 +11,7 @@ import (
 
 // Sales returns vouchers as they were less than a second ago. Errors: domain.ErrNotFound, domain.ErrUnavailable.
 type Sales interface {
-	Get(ctx context.Context, id int64) (domain.Voucher, error)
+	Get(ctx context.Context, id int64) (*domain.Voucher, error)
 }
 
 // Limits are the limits of unpaid orders.
@@ -88,7 +88,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 		return Admission{}, err
 	}
 	if v.Sale != nil && v.Sale.Entry.Mode == domain.EntryRoom {
-		return s.join(ctx, userID, &v, solution)
+		return s.join(ctx, userID, v, solution)
 	}
 
 	now := domain.Moment(s.Now())
@@ -100,7 +100,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 		return Admission{}, domain.ErrSoldOut
 	}
 
-	proof, err := s.prove(ctx, userID, &v, solution)
+	proof, err := s.prove(ctx, userID, v, solution)
 	if err != nil {
 		return Admission{}, err
 	}
@@ -111,7 +111,7 @@ func (s *Service) Enter(ctx context.Context, userID, voucherID int64, solution s
 	if v.Sale.Entry.Mode == domain.EntryOpen {
 		return Admission{State: Admitted}, nil
 	}
-	if _, err := s.Limits.MayEnter(ctx, userID, &v, now); err != nil {
+	if _, err := s.Limits.MayEnter(ctx, userID, v, now); err != nil {
 		return Admission{}, err
 	}
 	if err := proof.useUp(ctx); err != nil {
@@ -251,11 +251,11 @@ func (s *Service) Ask(ctx context.Context, userID, voucherID int64, ticket strin
 
 	// The buyer counts as present in a sale that is sold out, too: units may come back.
 	t := l.poll(number, v.Sale, s.Rooms.clock.now())
-	if err := s.checkRoom(&v); err != nil {
+	if err := s.checkRoom(v); err != nil {
 		return Admission{}, err
 	}
 
-	return s.admission(userID, &v, number, t)
+	return s.admission(userID, v, number, t)
 }
 
 func (s *Service) admission(userID int64, v *domain.Voucher, number uint32, t turn) (Admission, error) {

@@ -17,7 +17,7 @@ import (
 
 type sale struct{ domain.Voucher }
 
-func (s sale) Get(context.Context, int64) (domain.Voucher, error) { return s.Voucher, nil }
+func (s sale) Get(context.Context, int64) (*domain.Voucher, error) { return &s.Voucher, nil }
 
 // limits is a Limits with the same result for every user.
 type limits struct {

@@ -75,13 +75,13 @@ func (w *world) change(fn func()) {
 	fn()
 }
 
-func (w *world) Get(_ context.Context, id int64) (domain.Voucher, error) {
+func (w *world) Get(_ context.Context, id int64) (*domain.Voucher, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	v := *w.vouchers[id]
 	sale := *v.Sale
 	v.Sale = &sale
-	return v, nil
+	return &v, nil
 }
 
 func (w *world) JoinRoom(_ context.Context, id int64, requests []domain.PlaceRequest) ([]uint32, error) {
