@@ -26,8 +26,8 @@ type rushCmd struct {
 	Stock      int64         `default:"100" help:"Units of the sale (${default})."`
 	Parallel   int           `default:"256" help:"Buyers with a request in progress (${default})."`
 	For        time.Duration `default:"0s" placeholder:"DURATION" help:"Time over which the buyers arrive, such as 20s to watch the sale in the console. Default: all at once."`
-	Tokens     string        `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default: users are seeded if the configuration is that of the server; otherwise a server in demo mode simulates the buyers itself."`
-	AdminToken string        `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default: as for the buyers."`
+	Tokens     string        `placeholder:"FILE" help:"Buyers' tokens, as written by seed. Default, in demo mode only: users are seeded if the configuration is that of the server; otherwise the server simulates the buyers itself."`
+	AdminToken string        `placeholder:"TOKEN" help:"Access token of the admin that creates the sale. Default, in demo mode only: the first of the admins logs in."`
 }
 
 // Run creates the sale, runs the buyers and checks the invariants.
