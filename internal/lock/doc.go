@@ -133,7 +133,7 @@
 //     +@pubsub +@connection +time. With WithPrefix("shop") the patterns are ~shop:* and &shop:*, for a RedLock ~redlock:*
 //     without a channel. Without channels no waiter is woken: it acquires when it retries, up to 1.3 s late, or when the
 //     holder's lease ends.
-//   - Scripts whose keys are variables, which some services refuse. Those of a RedLock have none.
+//   - Scripts that name their keys by variables, which some services refuse. Those of a RedLock do not.
 //   - Whole slots: while a cluster moves a slot, nothing in it can be acquired, with the error TRYAGAIN. Renewals are repeated
 //     until the lease ends.
 //   - A script that breaks off leaves what it changed before. A release of permits or a count then reports [ErrUncertain] and is
