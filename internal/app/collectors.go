@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
 	"seckill/internal/sale/entry"
-	"seckill/internal/sale/queue"
 )
 
 // collectTimeout bounds the reads of a collector.
@@ -81,14 +81,14 @@ func backlogCollector(store *repo.Store) prometheus.Collector {
 	}}
 }
 
-func lagCollector(w *queue.Workers) prometheus.Collector {
-	return collector[queue.Lag]{w.Lag, []sample[queue.Lag]{
+func lagCollector(g *admission.Gate) prometheus.Collector {
+	return collector[admission.Lag]{g.Lag, []sample[admission.Lag]{
 		gauge("seckill_queue_unsettled", "Users with unsettled admissions in the queue.",
-			func(l queue.Lag) float64 { return float64(l.Unsettled) }),
+			func(l admission.Lag) float64 { return float64(l.Unsettled) }),
 		gauge("seckill_queue_oldest_seconds", "Age of the oldest entry in the queue.",
-			func(l queue.Lag) float64 { return l.Oldest.Seconds() }),
+			func(l admission.Lag) float64 { return l.Oldest.Seconds() }),
 		gauge("seckill_queue_dead_letters", "Dead letters to be replayed or discarded by an operator.",
-			func(l queue.Lag) float64 { return float64(l.Dead) }),
+			func(l admission.Lag) float64 { return float64(l.Dead) }),
 	}}
 }
 

@@ -12,18 +12,14 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
-	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
 )
-
-// Gate adapts admission.Gate to the interfaces of package service.
-type Gate struct{ *admission.Gate }
 
 // NewGate returns a gate with a unique instance name. backlog limits the users with queued orders per shard. voucher
 // returns a voucher, whose segments the gate needs for every call; a voucher that does not exist has one.
 func NewGate(
 	rdb redis.UniversalClient, backlog int, voucher func(context.Context, int64) (domain.Voucher, error), log *slog.Logger,
-) Gate {
+) *admission.Gate {
 	// For readability; the random part makes the name unique.
 	host, _ := os.Hostname()
 	instance := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
@@ -40,19 +36,16 @@ func NewGate(
 		return max(1, v.Sale.Segments), nil
 	}
 
-	return Gate{admission.New(admission.Config{
+	return admission.New(admission.Config{
 		Redis:      rdb,
 		Instance:   instance,
 		MaxBacklog: backlog,
 		Segments:   segments,
 		Log:        log,
-	})}
+	})
 }
 
-// Expect implements lane.Gate.
-func (g Gate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
-
-func (w *wiring) newWorkers(gate Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
+func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
 	settled := func(p domain.StreamEntry) {
 		stats.settled(p)
 		for i, end := range p.Ends {
@@ -62,35 +55,24 @@ func (w *wiring) newWorkers(gate Gate, commit queue.CommitFunc, stats saleStats,
 		}
 	}
 
-	cfg := queueConfig(w.rdb)
-	cfg.LoadGate = func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, w.store) }
-	cfg.Group = admission.Group
-	cfg.Consumer = gate.Instance()
-	cfg.Gate = gate
-	cfg.Commit = commit
-	cfg.Observe = w.metrics.workerBatch
-	cfg.Settled = settled
-	cfg.Log = w.log
+	cfg := queue.Config{
+		Redis:    w.rdb,
+		Streams:  admission.Streams(),
+		Group:    admission.Group,
+		Consumer: gate.Instance(),
+		Gate:     gate,
+		Commit:   commit,
+		LoadGate: func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, w.store) },
+		Observe:  w.metrics.workerBatch,
+		Settled:  settled,
+		Log:      w.log,
+	}
 	if w.env.Parts.Workers != nil {
 		w.env.Parts.Workers(&cfg)
 	}
 
 	cfg.Commit = stats.commit(cfg.Commit)
 	return queue.New(cfg)
-}
-
-func queueConfig(rdb redis.UniversalClient) queue.Config {
-	return queue.Config{
-		Redis:       rdb,
-		Streams:     admission.Streams(),
-		Tickets:     admission.QueuedTickets(),
-		DeadStreams: admission.DeadStreams(),
-	}
-}
-
-// ReadLag returns how far the workers are behind. It runs no workers.
-func ReadLag(ctx context.Context, rdb redis.UniversalClient) (queue.Lag, error) {
-	return queue.New(queueConfig(rdb)).Lag(ctx)
 }
 
 func (m *metrics) workerBatch(b queue.Batch) {

@@ -12,7 +12,7 @@ import (
 // saleStats counts what this server does per sale.
 type saleStats struct{ counters *salestats.Counters }
 
-func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers, workers *queue.Workers) *salestats.Monitor {
+func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *salestats.Monitor {
 	cfg := salestats.MonitorConfig{
 		Store:       w.store,
 		Counters:    l.stats.counters,
@@ -26,7 +26,7 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers, wo
 	if w.cfg.OrderLane == "queue" {
 		cfg.Level = l.gate.Level
 		cfg.Lag = func(ctx context.Context) (salestats.QueueLag, error) {
-			lag, err := workers.Lag(ctx)
+			lag, err := l.gate.Lag(ctx)
 			return salestats.QueueLag{
 				Unsettled:   lag.Unsettled,
 				Oldest:      math.Round(lag.Oldest.Seconds()*1000) / 1000,

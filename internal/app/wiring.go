@@ -24,6 +24,7 @@ import (
 	"seckill/internal/out/payment"
 	"seckill/internal/out/webhook"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
 	"seckill/internal/sale/entry"
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
@@ -244,7 +245,7 @@ func newTopics(rdb redis.UniversalClient, log *slog.Logger) *topics {
 // lanes are the way of a purchase to a committed order, and its statistics.
 type lanes struct {
 	sales   *service.Sales
-	gate    Gate
+	gate    *admission.Gate
 	stats   saleStats
 	monitor *salestats.Monitor
 	mode    orderLane
@@ -273,8 +274,8 @@ func (w *wiring) newLanes(t *topics) *lanes {
 	}
 
 	workers := w.newWorkers(l.gate, committer.Commit, l.stats, t.movedOrders.publish)
-	w.metrics.registry.MustRegister(lagCollector(workers))
-	l.monitor = w.newSaleMonitor(l, t.saleSubscribers, workers)
+	w.metrics.registry.MustRegister(lagCollector(l.gate))
+	l.monitor = w.newSaleMonitor(l, t.saleSubscribers)
 	l.mode = w.newLane(l.gate, workers, l.stats)
 
 	return l
@@ -576,7 +577,7 @@ type orderLane struct {
 	stock func(context.Context, int64) (int64, error)
 }
 
-func (w *wiring) newLane(gate Gate, workers *queue.Workers, stats saleStats) orderLane {
+func (w *wiring) newLane(gate *admission.Gate, workers *queue.Workers, stats saleStats) orderLane {
 	if w.cfg.OrderLane == "queue" {
 		orders := lane.NewQueue(w.tracer.Gate(gate), w.ids, w.store, w.metrics.batch)
 

@@ -23,6 +23,7 @@ import (
 	"seckill/internal/ops/doctor"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
+	"seckill/internal/sale/admission"
 	"seckill/migrations"
 )
 
@@ -306,14 +307,14 @@ func (x *examination) salesGroup() doctor.Group {
 }
 
 type salesRedis struct {
-	app.Gate
+	*admission.Gate
 	rdb redis.UniversalClient
 }
 
 func (r salesRedis) Ping(ctx context.Context) error { return redisconn.Ping(ctx, r.rdb) }
 
 func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error) {
-	lag, err := app.ReadLag(ctx, r.rdb)
+	lag, err := r.Lag(ctx)
 	return lag.Unsettled, lag.Dead, err
 }
 

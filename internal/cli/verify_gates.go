@@ -31,7 +31,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	gate := app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log)
 	reconciler := app.NewReconciler(e, gate, store, reconcile.Config{Queue: true, Now: time.Now})
 
-	lag, err := app.ReadLag(e.Ctx, rdb)
+	lag, err := gate.Lag(e.Ctx)
 	if err != nil {
 		return err
 	}

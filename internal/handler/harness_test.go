@@ -28,6 +28,7 @@ import (
 	"seckill/internal/ops/salestats"
 	"seckill/internal/out/payment"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
 	"seckill/internal/sale/entry"
 	"seckill/internal/sale/lane"
 	"seckill/internal/service"
@@ -281,7 +282,7 @@ func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore
 		Store: store, Counters: counters, History: &salestats.RedisHistory{Redis: rdb, Instance: "test"},
 		Subscribers: e.saleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),
 	}
-	if gate, ok := queue.(testGate); ok {
+	if gate, ok := queue.(*admission.Gate); ok {
 		cfg.Level = gate.Level
 	}
 	monitor := salestats.NewMonitor(cfg)

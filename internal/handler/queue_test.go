@@ -24,14 +24,9 @@ import (
 type queueEnv struct {
 	*environment
 	rdb       *redis.Client
-	gate      testGate
+	gate      *admission.Gate
 	committer *lane.Committer
 }
-
-// testGate adapts the gate to the interfaces of service, as package app does.
-type testGate struct{ *admission.Gate }
-
-func (g testGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
 
 func startQueue(t *testing.T, options ...option) *queueEnv {
 	t.Helper()
@@ -45,7 +40,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1, DisableIdentity: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	var store *faultyDB
-	gate := testGate{admission.New(admission.Config{
+	gate := admission.New(admission.Config{
 		Redis: rdb, Instance: "test", Segments: func(ctx context.Context, voucherID int64) (int, error) {
 			v, err := store.Voucher(ctx, voucherID)
 			if err != nil || v.Sale == nil {
@@ -53,7 +48,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 			}
 			return v.Sale.Segments, nil
 		},
-	})}
+	})
 	ids := newIDs()
 	q := &queueEnv{rdb: rdb, gate: gate}
 	q.environment = newEnv(t, append(options, func(s *setup) {

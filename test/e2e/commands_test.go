@@ -544,9 +544,9 @@ func TestDoctorReportsDamagedSales(t *testing.T) {
 	require.Contains(t, f.Found, "the gate is missing 3 free units")
 
 	// Queued orders in a lane without workers, and a dead letter.
-	require.NoError(t, rdb.HSet(t.Context(), admission.QueuedTickets()[3], "1", "row").Err())
+	require.NoError(t, rdb.HSet(t.Context(), admission.Shard(3).Queued(), "1", "row").Err())
 	requireStatus(t, s.Diagnose(t, 1), doctor.OK, "sales.queue")
 	requireStatus(t, s.With("SECKILL_ORDER_LANE=lock").Diagnose(t, 0), doctor.Warn, "sales.queue")
-	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.DeadStreams()[3], Values: []string{"row", "row"}}).Err())
+	require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: admission.Shard(3).Dead(), Values: []string{"row", "row"}}).Err())
 	requireStatus(t, s.Diagnose(t, 1), doctor.Warn, "sales.queue")
 }

@@ -214,8 +214,8 @@ func (l *life) checkTickets(now *snapshot) {
 	for _, a := range now.queue {
 		want = append(want, "order "+number(a.OrderID)+" of "+number(a.UserID))
 	}
-	for _, key := range admission.QueuedTickets()[firstVoucher : firstVoucher+maxSegments] {
-		for user, rows := range l.rdb.HGetAll(l.ctx, key).Val() {
+	for shard := range admission.Shard(maxSegments) {
+		for user, rows := range l.rdb.HGetAll(l.ctx, (firstVoucher + shard).Queued()).Val() {
 			for row := range strings.SplitSeq(rows, "\n") {
 				order, _, _ := strings.Cut(row, " ")
 				got = append(got, "order "+order+" of "+user)

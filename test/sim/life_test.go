@@ -418,7 +418,7 @@ func (w *world) start(i int) {
 	case "batch":
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 	case "queue":
-		s.lane = lane.NewQueue(serverGate{laneGate{w.gate}, w}, w.ids, w.store, nil)
+		s.lane = lane.NewQueue(serverGate{w.gate, w}, w.ids, w.store, nil)
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 		s.other = service.NewOrders(cfg)
 		cfg.Lane, cfg.Queue = s.lane, newServerQueue(w, w.gate)
@@ -478,15 +478,6 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 		return domain.ErrOrderInProgress
 	}
 	return err
-}
-
-type laneGate struct{ *admission.Gate }
-
-func (g laneGate) Expect(orderID int64) lane.OutcomeWaiter { return g.Gate.Expect(orderID) }
-
-func (g laneGate) Level(ctx context.Context, voucherID int64) (domain.GateLevel, error) {
-	l, err := g.Gate.Level(ctx, voucherID)
-	return l, err
 }
 
 // serverGate is the gate as the lane of a server calls it, with injected faults.

@@ -11,6 +11,7 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/kit/loop"
+	"seckill/internal/sale/admission"
 	"seckill/test/env/servers"
 )
 
@@ -122,8 +123,9 @@ func (c *campaign) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
 
+	gate := admission.New(admission.Config{Redis: rdb})
 	return servers.Until(ctx, func() error {
-		lag, err := app.ReadLag(ctx, rdb)
+		lag, err := gate.Lag(ctx)
 		if err == nil && lag.Unsettled > 0 {
 			err = fmt.Errorf("%d orders are queued", lag.Unsettled)
 		}

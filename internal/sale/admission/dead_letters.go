@@ -86,12 +86,7 @@ func (g *Gate) CountDeadLetters(ctx context.Context) (int64, error) {
 		return 0, unavailable(err, "count the dead letters")
 	}
 
-	var n int64
-	for _, c := range cmds {
-		n += c.Val()
-	}
-
-	return n, nil
+	return sum(cmds), nil
 }
 
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.

@@ -94,5 +94,5 @@
 // Any process can read the ticket of an admission that is not an order ([Gate.Ticket]). The process with the waiting
 // buyer also receives the outcome as a message ([Gate.Expect]): each process subscribes to its own channel ([Gate.Run]),
 // to which [Gate.Settle] publishes outcomes. Messages may be lost, so a waiting buyer also polls the ticket
-// ([OutcomeWaiter.Wait]). All waiting buyers share these reads.
+// ([lane.OutcomeWaiter]). All waiting buyers share these reads.
 package admission

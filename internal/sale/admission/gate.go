@@ -55,7 +55,7 @@ type Gate struct {
 	mu     sync.Mutex
 	closed bool
 	// waiting is by order id.
-	waiting map[int64][]*OutcomeWaiter
+	waiting map[int64][]*outcomeWaiter
 }
 
 // New returns a gate without connecting to Redis. The caller must Close it after loading a gate.
@@ -65,7 +65,7 @@ func New(cfg Config) *Gate {
 
 	g := &Gate{
 		cfg:     cfg,
-		waiting: map[int64][]*OutcomeWaiter{},
+		waiting: map[int64][]*outcomeWaiter{},
 	}
 	g.tickets = g.newTicketReads()
 	g.working, g.stop = context.WithCancel(context.Background())

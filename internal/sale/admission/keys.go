@@ -67,18 +67,10 @@ func (k gateKeys) list(more ...string) []string {
 }
 
 // Streams returns the keys of the streams of admissions, one per shard.
-func Streams() []string { return keyPerShard(Shard.Stream) }
-
-// DeadStreams returns the keys of the streams of dead letters, in the order of Streams.
-func DeadStreams() []string { return keyPerShard(Shard.Dead) }
-
-// QueuedTickets returns the keys of the hashes of queued tickets, in the order of Streams.
-func QueuedTickets() []string { return keyPerShard(Shard.Queued) }
-
-func keyPerShard(key func(Shard) string) []string {
+func Streams() []string {
 	keys := make([]string, Shards)
 	for s := range Shards {
-		keys[s] = key(s)
+		keys[s] = s.Stream()
 	}
 	return keys
 }

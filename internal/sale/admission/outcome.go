@@ -12,6 +12,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/redisconn"
+	"seckill/internal/sale/lane"
 )
 
 const (
@@ -32,17 +33,16 @@ func outcomeChannel(instance string) string { return outcomePrefix + instance }
 // this process to receive the outcome.
 func (g *Gate) Instance() string { return g.cfg.Instance }
 
-// OutcomeWaiter is a subscription to the outcome of one admission.
-type OutcomeWaiter struct {
+// outcomeWaiter implements lane.OutcomeWaiter.
+type outcomeWaiter struct {
 	gate    *Gate
 	orderID int64
 	outcome chan domain.Outcome // buffers one
 }
 
-// Expect subscribes to the outcome of an admission of this instance. Call it before Reserve: an outcome that is
-// published earlier is missed. The caller must Close the subscription.
-func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
-	e := &OutcomeWaiter{
+// Expect implements lane.Gate. An outcome that is published before the call is missed.
+func (g *Gate) Expect(orderID int64) lane.OutcomeWaiter {
+	e := &outcomeWaiter{
 		gate:    g,
 		orderID: orderID,
 		outcome: make(chan domain.Outcome, 1),
@@ -54,11 +54,11 @@ func (g *Gate) Expect(orderID int64) *OutcomeWaiter {
 	return e
 }
 
-// Close ends the subscription. It may be called more than once.
-func (e *OutcomeWaiter) Close() {
+// Close implements lane.OutcomeWaiter.
+func (e *outcomeWaiter) Close() {
 	e.gate.mu.Lock()
 	defer e.gate.mu.Unlock()
-	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *OutcomeWaiter) bool { return other == e })
+	rest := slices.DeleteFunc(e.gate.waiting[e.orderID], func(other *outcomeWaiter) bool { return other == e })
 	if len(rest) == 0 {
 		delete(e.gate.waiting, e.orderID)
 		return
@@ -66,9 +66,8 @@ func (e *OutcomeWaiter) Close() {
 	e.gate.waiting[e.orderID] = rest
 }
 
-// Wait returns the outcome as soon as a message delivers it or check finds it. Because messages may be lost, it calls
-// check once a second, more often at first. It ignores errors of check. It returns the error of ctx when ctx ends.
-func (e *OutcomeWaiter) Wait(
+// Wait implements lane.OutcomeWaiter. It calls check once a second, more often at first, and ignores its errors.
+func (e *outcomeWaiter) Wait(
 	ctx context.Context, check func(context.Context) (o domain.Outcome, known bool, err error),
 ) (domain.Outcome, error) {
 	pause := recheck

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/internal/sale/lane"
 	"seckill/test/env"
 )
 
@@ -22,6 +23,8 @@ import (
 func namedGate(t *testing.T, rdb redis.UniversalClient) *Gate {
 	return New(Config{Redis: rdb, Instance: t.Name(), Log: slog.New(slog.DiscardHandler)})
 }
+
+func arrived(w lane.OutcomeWaiter) chan domain.Outcome { return w.(*outcomeWaiter).outcome }
 
 // never is a check that does not find the outcome.
 func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcome{}, false, nil }
@@ -60,7 +63,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 			},
 			Ends: []domain.End{{}, {Failed: "sold_out"}, {}, {Dead: "poison"}, {Again: true}, {}},
 		}
-		var waiting [6]*OutcomeWaiter
+		var waiting [6]lane.OutcomeWaiter
 		for i, order := range []int64{1, 2, 3, 4, 5, 1} { // two for the first order
 			waiting[i] = g.Expect(order)
 			defer waiting[i].Close()
@@ -74,7 +77,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 			require.Equal(t, want, got)
 		}
 		for i, why := range map[int]string{2: "published to another instance", 4: "not settled yet"} {
-			require.Empty(t, waiting[i].outcome, why)
+			require.Empty(t, arrived(waiting[i]), why)
 		}
 	})
 }
@@ -129,8 +132,8 @@ func TestCloseRemovesExpectation(t *testing.T) {
 	a.Close()
 	a.Close()
 	g.deliver("1 garbage 2:sold_out")
-	require.Empty(t, a.outcome)
-	require.Len(t, b.outcome, 1)
+	require.Empty(t, arrived(a))
+	require.Len(t, arrived(b), 1)
 	g.deliver("1") // a second outcome is dropped
 	b.Close()
 	require.Empty(t, g.waiting)
@@ -147,7 +150,7 @@ func TestRunReconnects(t *testing.T) {
 		g.publish(t.Context(), []domain.StreamEntry{{
 			Admissions: []domain.Admission{{OrderID: 1, ReplyTo: g.Instance()}}, Ends: make([]domain.End, 1),
 		}})
-		return len(e.outcome) == 1
+		return len(arrived(e)) == 1
 	}, 30*time.Second, 10*time.Millisecond)
 }
 

@@ -220,3 +220,22 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 		env.Fails(g.DeadLetters(t.Context(), "x", 1))(t, domain.ErrNotFound)
 	})
 }
+
+func TestLagCountsUnsettledAndDead(t *testing.T) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, _ := withStock(t, rdb, 9)
+		require.Equal(t, Lag{}, env.Must(g.Lag(t.Context()))(t))
+
+		stream := shardOf(voucher).Stream()
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, ID: "1000-0", Values: []string{"a", "b"}}).Err())
+		lag := env.Must(g.Lag(t.Context()))(t)
+		require.EqualValues(t, 1, lag.Unsettled, "an entry without a ticket counts")
+
+		reserve(t, g, admissions(1, 3)...)
+		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: Shard(3).Dead(), Values: []string{"a", "b"}}).Err())
+		lag = env.Must(g.Lag(t.Context()))(t)
+		require.EqualValues(t, 3, lag.Unsettled)
+		require.EqualValues(t, 1, lag.Dead)
+		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
+	})
+}

@@ -440,27 +440,6 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	require.Len(t, r.pending(), 1)
 }
 
-func TestLagCountsUnsettledAndDead(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		r := newRig(t, rdb, 10)
-		w := New(r.config("a", r.commit))
-		lag := env.Must(w.Lag(t.Context()))(t)
-		require.Equal(t, Lag{}, lag)
-
-		env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), ID: "1000-0", Values: []string{"a", "b"}}).Result())(t)
-		lag = env.Must(w.Lag(t.Context()))(t)
-		require.EqualValues(t, 1, lag.Unsettled, "an entry without a ticket counts")
-		r.reserve(1, 3)
-		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{
-			Stream: admission.DeadStreams()[3], Values: []string{"a", "b"},
-		}).Err())
-		lag = env.Must(w.Lag(t.Context()))(t)
-		require.EqualValues(t, 3, lag.Unsettled)
-		require.EqualValues(t, 1, lag.Dead)
-		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
-	})
-}
-
 // An admission fails its batch, by an error or otherwise. The others are committed, and it has an error with a text, which
 // its dead letter shows.
 func TestPoisonIsIsolated(t *testing.T) {

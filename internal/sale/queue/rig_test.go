@@ -128,7 +128,6 @@ func (r *rig) refuse(as []domain.Admission, err error) []error {
 func (r *rig) config(consumer string, commit CommitFunc) Config {
 	return Config{
 		Redis: r.rdb, Streams: admission.Streams()[voucher : voucher+1],
-		Tickets: admission.QueuedTickets()[voucher : voucher+1], DeadStreams: admission.DeadStreams(),
 		Group: admission.Group, Consumer: consumer, Gate: r.gate, Commit: commit,
 		LoadGate: func(ctx context.Context, voucherID int64) error { return r.gate.Load(ctx, voucherID, r) },
 		Block:    20 * time.Millisecond, MinIdle: 100 * time.Millisecond, ClaimEvery: 20 * time.Millisecond,

@@ -37,11 +37,7 @@ type Config struct {
 	Redis redis.UniversalClient
 	// One reader each.
 	Streams []string
-	// Hashes with one field per user with admissions in the streams; counted by Lag.
-	Tickets []string
-	// Counted by Lag.
-	DeadStreams []string
-	Group       string
+	Group   string
 	// Name of this process in the group, unique among all processes.
 	Consumer string
 	Gate     Settler

@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"seckill/internal/app"
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
+	"seckill/internal/sale/admission"
 )
 
 // Queue places an order in lane queue while no worker commits, and returns its id.
@@ -67,9 +67,9 @@ func HoldWorkers(t *testing.T, s *Stack) (*Stack, func()) {
 // RequireSettled waits until the queue is empty. Entries of crashed workers are delivered again.
 func RequireSettled(t *testing.T, s *Stack) {
 	t.Helper()
-	rdb := s.Client(t)
+	gate := admission.New(admission.Config{Redis: s.Client(t)})
 	Eventually(t, "the queue is empty", func() bool {
-		lag, err := app.ReadLag(t.Context(), rdb)
+		lag, err := gate.Lag(t.Context())
 		return err == nil && lag.Unsettled == 0
 	})
 }
