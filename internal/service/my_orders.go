@@ -173,7 +173,7 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 		return s.withRedeemCode(o), err
 	}
 
-	t, err := s.cfg.Queue.Ticket(ctx, userID, id)
+	t, err := s.cfg.Queue.Ticket(ctx, userID, id, 0)
 	switch {
 	case err == nil:
 		waiting := []domain.Order{t.Order(s.cfg.PayTimeout)}
@@ -192,7 +192,7 @@ func (s *Orders) Get(ctx context.Context, userID, id int64) (domain.Order, error
 // not read the store.
 func (s *Orders) Follow(ctx context.Context, userID int64, was domain.Order) (domain.Order, error) {
 	if was.Status == domain.OrderQueued && s.cfg.Queue != nil {
-		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID); err == nil && t.Failed == "" {
+		if t, err := s.cfg.Queue.Ticket(ctx, userID, was.ID, was.VoucherID); err == nil && t.Failed == "" {
 			o := t.Order(s.cfg.PayTimeout)
 			o.Offer = was.Offer
 			return o, nil

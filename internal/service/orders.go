@@ -113,8 +113,8 @@ type Orders struct {
 // not yet. It is safe for concurrent use.
 type ReservationStore interface {
 	HolderStore
-	// Ticket returns an admission of the user. Errors: ErrNotFound, ErrUnavailable.
-	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
+	// Ticket returns an admission of the user. voucherID may be 0 if it is unknown. Errors: ErrNotFound, ErrUnavailable.
+	Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error)
 	// Tickets returns all admissions of the user, newest first. Error: ErrUnavailable.
 	Tickets(ctx context.Context, userID int64) ([]domain.Ticket, error)
 	// Release returns the units of orders whose cancellation or refund is committed. A repeated call returns no unit

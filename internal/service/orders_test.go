@@ -173,7 +173,7 @@ func (s *failingOrderStore) Order(context.Context, int64, int64) (domain.Order, 
 
 type queueWithTickets struct{ ReservationStore }
 
-func (queueWithTickets) Ticket(_ context.Context, userID, orderID int64) (domain.Ticket, error) {
+func (queueWithTickets) Ticket(_ context.Context, userID, orderID, _ int64) (domain.Ticket, error) {
 	return domain.Ticket{Admission: domain.Admission{OrderID: orderID, UserID: userID}}, nil
 }
 

@@ -55,7 +55,7 @@ func (r UnitReleaser) notYet(ctx context.Context, userID, orderID int64, err err
 	if !errors.Is(err, domain.ErrNotFound) || r.Queue == nil {
 		return err
 	}
-	if _, ticketErr := r.Queue.Ticket(ctx, userID, orderID); ticketErr == nil {
+	if _, ticketErr := r.Queue.Ticket(ctx, userID, orderID, 0); ticketErr == nil {
 		return domain.ErrInvalidState
 	}
 	return err

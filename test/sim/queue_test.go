@@ -152,7 +152,7 @@ func (l *life) track(p *reservation, now *snapshot) {
 	case was == stateDead:
 		require.Fail(l, "a dead letter was lost", "of order %d", p.OrderID)
 	case p.state == stateQueued:
-		ticket, err := l.gate.Ticket(l.ctx, p.UserID, p.OrderID)
+		ticket, err := l.gate.Ticket(l.ctx, p.UserID, p.OrderID, p.VoucherID)
 		require.NoError(l, err, "no ticket of order %d", p.OrderID)
 		require.NotEmpty(l, ticket.Failed, "the ticket of order %d is queued without a stream entry", p.OrderID)
 		require.NotEqual(l, domain.ReasonInternal, ticket.Failed, "order %d", p.OrderID)

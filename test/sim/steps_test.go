@@ -120,7 +120,7 @@ func orderStep(l *life, likely domain.OrderStatus, of func(*rapid.T, *server, ta
 // absentCode returns the error code for an order that the database does not store for the user.
 func (l *life) absentCode(of target) string {
 	if p := l.reservations[of.id]; p != nil && p.UserID == of.user && (p.state == stateQueued || p.state == stateFailed || p.state == stateDead) && l.lane == "queue" {
-		if _, err := l.gate.Ticket(l.ctx, of.user, of.id); err == nil {
+		if _, err := l.gate.Ticket(l.ctx, of.user, of.id, 0); err == nil {
 			return "invalid_state"
 		}
 	}

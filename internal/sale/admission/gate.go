@@ -43,8 +43,7 @@ type Config struct {
 type Gate struct {
 	cfg Config
 
-	tickets *batch.Batcher[domain.Holder, ticketRead]
-	places  ticketPlaces
+	tickets *batch.Batcher[ticketKey, ticketRead]
 	loads   singleflight.Group
 
 	// working is the context of loads, which Close cancels; done is for their goroutines.
@@ -62,6 +61,9 @@ type Gate struct {
 func New(cfg Config) *Gate {
 	cfg.MaxBacklog = cmp.Or(cfg.MaxBacklog, defaultBacklog)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	if cfg.Segments == nil {
+		cfg.Segments = func(context.Context, int64) (int, error) { return 1, nil }
+	}
 
 	g := &Gate{
 		cfg:     cfg,
@@ -82,12 +84,9 @@ func (g *Gate) Close() {
 }
 
 func (g *Gate) segments(ctx context.Context, voucherID int64) ([]gateKeys, error) {
-	n := 1
-	if g.cfg.Segments != nil {
-		var err error
-		if n, err = g.cfg.Segments(ctx, voucherID); err != nil {
-			return nil, fmt.Errorf("gate: segments of voucher %d: %w", voucherID, err)
-		}
+	n, err := g.cfg.Segments(ctx, voucherID)
+	if err != nil {
+		return nil, fmt.Errorf("gate: segments of voucher %d: %w", voucherID, err)
 	}
 	return segmentsOf(voucherID, n), nil
 }

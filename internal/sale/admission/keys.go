@@ -11,6 +11,10 @@ func shardOf(voucherID int64) Shard {
 	return Shard(uint64(voucherID) % uint64(Shards)) //nolint:gosec // only the remainder matters
 }
 
+func segmentShard(voucherID int64, segment int) Shard {
+	return (shardOf(voucherID) + Shard(segment)) % Shards
+}
+
 // home returns the segment, below n, in which a user's orders of a voucher are kept. It must never change. The user ids
 // are mixed (splitmix64), so that neither consecutive nor patterned ids gather in one segment.
 func home(userID int64, n int) int {
@@ -40,7 +44,7 @@ type gateKeys struct {
 func segmentsOf(voucherID int64, n int) []gateKeys {
 	all := make([]gateKeys, n)
 	for i := range all {
-		all[i] = keysIn((shardOf(voucherID)+Shard(i))%Shards, voucherID)
+		all[i] = keysIn(segmentShard(voucherID, i), voucherID)
 	}
 	return all
 }

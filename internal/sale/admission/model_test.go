@@ -201,16 +201,18 @@ func (m *model) checkTickets(after string) {
 			require.GreaterOrEqual(m.t, *ticket.Ahead, int64(0), after)
 			require.Less(m.t, *ticket.Ahead, int64(len(queued(m.t, m.g, ticket.VoucherID))), after)
 		}
-		one, err := m.g.Ticket(m.t.Context(), user, ticket.OrderID)
-		require.NoError(m.t, err, after)
-		require.Equal(m.t, ticket, one, after)
+		for _, of := range []int64{0, ticket.VoucherID} {
+			one, err := m.g.Ticket(m.t.Context(), user, ticket.OrderID, of)
+			require.NoError(m.t, err, after)
+			require.Equal(m.t, ticket, one, after)
+		}
 	}
 	want := maps.Clone(m.tickets[user])
 	if want == nil {
 		want = map[int64]string{}
 	}
 	require.Equal(m.t, want, failed, after)
-	if _, err := m.g.Ticket(m.t.Context(), user, 1); !errors.Is(err, domain.ErrNotFound) {
+	if _, err := m.g.Ticket(m.t.Context(), user, 1, 0); !errors.Is(err, domain.ErrNotFound) {
 		require.Fail(m.t, "an unknown order has a ticket", after)
 	}
 }

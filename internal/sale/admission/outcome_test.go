@@ -180,7 +180,6 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		for id := range int64(n) {
 			a := at(1, admission(id+1, id+1))
 			rows = append(rows, a.UserID, formatRow(&a))
-			g.places.set(ticketPlace{voucher, voucher}, domain.Holder{OrderID: a.OrderID, UserID: a.UserID})
 		}
 		shard := Shard(voucher)
 		require.NoError(t, rdb.HSet(t.Context(), shard.Queued(), rows...).Err())
@@ -202,7 +201,7 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 				defer e.Close()
 				_, err := e.Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
 					checks.Add(1)
-					ticket, err := g.Ticket(ctx, id+1, id+1)
+					ticket, err := g.Ticket(ctx, id+1, id+1, voucher)
 					if err == nil && (ticket.OrderID != id+1 || ticket.Ahead == nil) {
 						wrong.Add(1)
 					}
@@ -237,7 +236,7 @@ func TestWaitEndsWhileRedisHangs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := g.Expect(1).Wait(ctx, func(ctx context.Context) (domain.Outcome, bool, error) {
-			_, err := g.Ticket(ctx, 10, 1)
+			_, err := g.Ticket(ctx, 10, 1, voucher)
 			require.ErrorIs(t, err, domain.ErrUnavailable)
 			return domain.Outcome{}, false, err
 		})
@@ -260,23 +259,25 @@ func inShards(t *testing.T, rdb *redis.Client) (g *Gate, second domain.Admission
 	return g, second
 }
 
-// The first request for a ticket that another process admitted searches all shards. Later ones read its own shard.
-func TestTicketOfOtherProcessSearchesShardsOnce(t *testing.T) {
+// A request for a ticket searches all shards if its voucher is not known, and otherwise reads its own.
+func TestTicketIsSearchedInShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		admits, _ := inShards(t, rdb)
 		g, hook := namedGate(t, rdb), &counted{}
 		rdb.AddHook(env.EachTrip(hook.count))
-		for _, want := range []int64{int64(Shards) + 1, 2, 2} { // commands
+		for of, want := range map[int64]int64{0: int64(Shards) + 1, stranger: 2} { // commands
 			hook.commands.Store(0)
-			ticket := env.Must(g.Ticket(t.Context(), 10, 2))(t)
+			ticket := env.Must(g.Ticket(t.Context(), 10, 2, of))(t)
 			require.Equal(t, stranger, ticket.VoucherID)
 			require.NotNil(t, ticket.Ahead)
 			require.Equal(t, want, hook.commands.Load())
 		}
 		settle(t, admits, queue(t, admits, stranger)[0], failed)
-		ticket := env.Must(g.Ticket(t.Context(), 10, 2))(t)
-		require.Equal(t, "sold_out", ticket.Failed)
-		env.Fails(g.Ticket(t.Context(), 11, 2))(t, domain.ErrNotFound, "another user's")
+		for _, of := range []int64{0, stranger} {
+			ticket := env.Must(g.Ticket(t.Context(), 10, 2, of))(t)
+			require.Equal(t, "sold_out", ticket.Failed)
+			env.Fails(g.Ticket(t.Context(), 11, 2, of))(t, domain.ErrNotFound, "another user's")
+		}
 	})
 }
 
@@ -295,7 +296,7 @@ func TestTicketsOfAllShards(t *testing.T) {
 
 		for order, key := range map[int64]string{4: Shard(stranger).Queued(), 5: Shard(voucher).Failed(10)} {
 			require.NoError(t, rdb.HSet(t.Context(), key, "10", "garbage", "5", "garbage").Err())
-			_, err := g.Ticket(t.Context(), 10, order)
+			_, err := g.Ticket(t.Context(), 10, order, 0)
 			require.Error(t, err)
 			require.NotErrorIs(t, err, domain.ErrNotFound)
 			_, err = g.Tickets(t.Context(), 10)

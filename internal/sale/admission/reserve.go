@@ -75,21 +75,10 @@ func (g *Gate) reserveSegment(
 			return unavailable(err, "reserve units of voucher %d", voucherID)
 		}
 
-		g.places.set(ticketPlace{voucherID, k.shard}, admittedOrders(buyers, rest)...)
 		rest = rest[len(buyers):]
 	}
 
 	return nil
-}
-
-func admittedOrders(as []domain.Admission, results []error) []domain.Holder {
-	hs := make([]domain.Holder, 0, len(as))
-	for i := range as {
-		if results[i] == nil {
-			hs = append(hs, domain.Holder{OrderID: as[i].OrderID, UserID: as[i].UserID})
-		}
-	}
-	return hs
 }
 
 func reserveKeys(k gateKeys, buyers []domain.Admission) []string {

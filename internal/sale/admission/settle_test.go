@@ -67,7 +67,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		const buyers = 10
 		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
-			ticket := env.Must(g.Ticket(t.Context(), user, user))(t)
+			ticket := env.Must(g.Ticket(t.Context(), user, user, 0))(t)
 			all := env.Must(g.Tickets(t.Context(), user))(t)
 			require.Equal(t, []domain.Ticket{ticket}, all)
 			return ticket.Ahead
@@ -128,7 +128,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 				"at": strconv.FormatInt(noon.UnixMilli(), 10),
 			},
 		}, l)
-		ticket := env.Must(g.Ticket(t.Context(), 10, 1))(t)
+		ticket := env.Must(g.Ticket(t.Context(), 10, 1, voucher))(t)
 		require.Equal(t, "internal", ticket.Failed)
 	})
 }

@@ -16,10 +16,10 @@ import (
 )
 
 // Ticket returns an admission of the user that is not an order in the database: it is queued, or it failed in the last
-// 24 hours. Concurrent callers share reads. The first call for an order that another process admitted searches all
-// shards. Errors: domain.ErrNotFound (even if another user has the order), ErrUnavailable.
-func (g *Gate) Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error) {
-	r := g.tickets.DoContext(ctx, 0, domain.Holder{OrderID: orderID, UserID: userID})
+// 24 hours. Concurrent callers share reads. If the order's voucher is not known (0), all shards are searched. Errors:
+// domain.ErrNotFound (even if another user has the order), ErrUnavailable.
+func (g *Gate) Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error) {
+	r := g.tickets.DoContext(ctx, 0, ticketKey{userID, orderID, voucherID})
 	if r.err != nil && !errors.Is(r.err, domain.ErrNotFound) {
 		return domain.Ticket{}, unavailable(r.err, "read ticket %d", orderID)
 	}
@@ -48,9 +48,9 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		return nil, unavailable(err, "read the tickets of user %d", userID)
 	}
 
-	// Places are by order id.
+	// Shards are by order id.
 	var tickets []domain.Ticket
-	places := map[int64]ticketPlace{}
+	shards := map[int64]Shard{}
 	for s := range Shards {
 		found, err := queuedTickets(first(queued[s]))
 		if err != nil {
@@ -58,7 +58,7 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 		}
 
 		for i := range found {
-			places[found[i].OrderID] = ticketPlace{found[i].VoucherID, s}
+			shards[found[i].OrderID] = s
 		}
 		tickets = append(tickets, found...)
 	}
@@ -77,35 +77,34 @@ func (g *Gate) Tickets(ctx context.Context, userID int64) ([]domain.Ticket, erro
 	slices.SortStableFunc(tickets, func(a, b domain.Ticket) int { return cmp.Compare(b.OrderID, a.OrderID) })
 	tickets = slices.CompactFunc(tickets, func(a, b domain.Ticket) bool { return a.OrderID == b.OrderID })
 
-	// The queued tickets and their places.
-	var waiting []*domain.Ticket
-	var at []ticketPlace
+	var waiting []queuedTicket
 	for i := range tickets {
 		if t := &tickets[i]; t.Failed == "" {
-			waiting = append(waiting, t)
-			at = append(at, places[t.OrderID])
+			waiting = append(waiting, queuedTicket{t, shards[t.OrderID]})
 		}
 	}
 
-	g.setAhead(ctx, waiting, at, placeLines{})
+	g.setAhead(ctx, waiting)
 	return tickets, nil
 }
 
-// placeLines are the last queue position that was assigned at each place, and the number of admissions in its queue.
-type placeLines map[ticketPlace]*redis.SliceCmd
-
-func (l placeLines) read(ctx context.Context, p redis.Pipeliner, at ticketPlace) {
-	if l[at] == nil {
-		l[at] = p.HMGet(ctx, at.shard.Meta(at.voucherID), "line", "queued")
-	}
+// queuedTicket is a ticket and the shard in which it was found.
+type queuedTicket struct {
+	*domain.Ticket
+	shard Shard
 }
 
-// setAhead sets Ahead of queued tickets, which were found at these places. It reads the lines that are missing. If Redis
-// fails, Ahead stays unset: the tickets are useful without it.
-func (g *Gate) setAhead(ctx context.Context, tickets []*domain.Ticket, places []ticketPlace, lines placeLines) {
+func (t queuedTicket) meta() string { return t.shard.Meta(t.VoucherID) }
+
+// setAhead sets Ahead of queued tickets. If Redis fails, Ahead stays unset: the tickets are useful without it.
+func (g *Gate) setAhead(ctx context.Context, tickets []queuedTicket) {
+	// By key: the last queue position that was assigned, and the number of admissions in the queue.
+	lines := map[string]*redis.SliceCmd{}
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, at := range places {
-			lines.read(ctx, p, at)
+		for _, t := range tickets {
+			if key := t.meta(); lines[key] == nil {
+				lines[key] = p.HMGet(ctx, key, "line", "queued")
+			}
 		}
 		return nil
 	})
@@ -113,17 +112,17 @@ func (g *Gate) setAhead(ctx context.Context, tickets []*domain.Ticket, places []
 		return
 	}
 
-	for i, t := range tickets {
+	for _, t := range tickets {
 		line := struct {
 			Last   int64 `redis:"line"`
 			Queued int64 `redis:"queued"`
 		}{}
-		if lines[places[i]].Scan(&line) != nil || t.Place == 0 || line.Queued == 0 {
+		if lines[t.meta()].Scan(&line) != nil || t.Place == 0 || line.Queued == 0 {
 			// The gate is cold.
 			continue
 		}
 
-		// The queue of a place is first in, first out, so the admissions still in it have the last positions that were
+		// The queue of a segment is first in, first out, so the admissions still in it have the last positions that were
 		// assigned. After the gate was lost or unloaded, positions begin at 1 again. Older tickets then show too many
 		// ahead, never too few.
 		ahead := max(0, min(t.Place-1-(line.Last-line.Queued), line.Queued-1))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,70 +20,39 @@ const (
 	maxTicketPause = 50 * time.Millisecond
 	// maxUsers is the number of users that one command reads. It blocks Redis while it runs.
 	maxUsers = 500
-	// maxPlaces is the number of orders in each of the two generations of the places.
-	maxPlaces = 100_000
 )
 
-// ticketPlace is where a ticket is queued: the voucher and the shard.
-type ticketPlace struct {
+// ticketKey names a ticket.
+type ticketKey struct {
+	userID, orderID int64
+	// 0 if unknown.
 	voucherID int64
-	shard     Shard
 }
 
-// ticketPlaces has the places of the newest orders, so that only the first read of an order that another process admitted
-// searches all shards. It is safe for concurrent use.
-type ticketPlaces struct {
-	mu    sync.Mutex
-	young map[domain.Holder]ticketPlace
-	// old is the previous generation of young.
-	old map[domain.Holder]ticketPlace
-}
-
-func (p *ticketPlaces) get(h domain.Holder) ticketPlace {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	if at, ok := p.young[h]; ok {
-		return at
-	}
-	return p.old[h]
-}
-
-func (p *ticketPlaces) set(at ticketPlace, hs ...domain.Holder) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	for _, h := range hs {
-		if p.young == nil || len(p.young) >= maxPlaces {
-			p.old = p.young
-			p.young = make(map[domain.Holder]ticketPlace)
-		}
-		p.young[h] = at
-	}
-}
-
-// ticketRead is the read of the ticket of one order.
+// ticketRead is the read of one ticket.
 type ticketRead struct {
-	domain.Holder
-	// place is where the ticket is queued; zero: unknown.
-	place  ticketPlace
+	ticketKey
+	// shards may have the ticket.
+	shards []Shard
+	// ticket was found in the shard; zero if it is not queued.
 	ticket domain.Ticket
+	shard  Shard
 	err    error
 }
 
-func (g *Gate) newTicketReads() *batch.Batcher[domain.Holder, ticketRead] {
-	return batch.New(batch.Config[domain.Holder, ticketRead]{
+func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
+	return batch.New(batch.Config[ticketKey, ticketRead]{
 		Run:  g.readTickets,
 		Fail: func(err error) ticketRead { return ticketRead{err: err} },
 	})
 }
 
-// readTickets reads tickets. Those with a known place cost one command per 500 tickets of a shard, and one per place. The
-// others are looked up together in all shards.
-func (g *Gate) readTickets(ctx context.Context, of []domain.Holder) []ticketRead {
+// readTickets reads tickets. Those with a known voucher cost one command per 500 tickets of a shard. The others are looked up
+// together in all shards.
+func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
 	reads := make([]ticketRead, len(of))
-	for i, h := range of {
-		reads[i] = ticketRead{Holder: h, place: g.places.get(h)}
+	for i, k := range of {
+		reads[i] = ticketRead{ticketKey: k, shards: g.shardsWith(ctx, k)}
 	}
 
 	err := g.readQueued(ctx, reads)
@@ -104,11 +72,15 @@ func (g *Gate) readTickets(ctx context.Context, of []domain.Holder) []ticketRead
 	return reads
 }
 
-func (r *ticketRead) shards() []Shard {
-	if r.place != (ticketPlace{}) {
-		return []Shard{r.place.shard}
+func (g *Gate) shardsWith(ctx context.Context, k ticketKey) []Shard {
+	if k.voucherID == 0 {
+		return allShards
 	}
-	return allShards
+	n, err := g.cfg.Segments(ctx, k.voucherID)
+	if err != nil {
+		return allShards
+	}
+	return []Shard{segmentShard(k.voucherID, home(k.userID, n))}
 }
 
 var allShards = func() []Shard {
@@ -128,15 +100,11 @@ func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 
 	var pages []page
 	inShard := map[Shard][]*ticketRead{}
-	lines := placeLines{}
 	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range reads {
 			r := &reads[i]
-			for _, s := range r.shards() {
+			for _, s := range r.shards {
 				inShard[s] = append(inShard[s], r)
-			}
-			if r.place != (ticketPlace{}) {
-				lines.read(ctx, p, r.place)
 			}
 		}
 
@@ -144,7 +112,7 @@ func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 			for some := range slices.Chunk(some, maxUsers) {
 				users := make([]string, len(some))
 				for i, r := range some {
-					users[i] = strconv.FormatInt(r.UserID, 10)
+					users[i] = strconv.FormatInt(r.userID, 10)
 				}
 				pages = append(pages, page{some, p.HMGet(ctx, s.Queued(), users...), s})
 			}
@@ -159,39 +127,30 @@ func (g *Gate) readQueued(ctx context.Context, reads []ticketRead) error {
 	for _, page := range pages {
 		for i, rows := range page.rows.Val() {
 			text, _ := rows.(string)
-			g.find(page.reads[i], page.shard, text)
+			page.reads[i].find(page.shard, text)
 		}
 	}
 
-	// Only tickets whose places were found now need a second round trip.
-	var found []*domain.Ticket
-	var places []ticketPlace
+	var found []queuedTicket
 	for i := range reads {
 		if r := &reads[i]; r.ticket.OrderID != 0 {
-			found = append(found, &r.ticket)
-			places = append(places, r.place)
+			found = append(found, queuedTicket{&r.ticket, r.shard})
 		}
 	}
-	g.setAhead(ctx, found, places, lines)
+	g.setAhead(ctx, found)
 	return nil
 }
 
-func (g *Gate) find(r *ticketRead, s Shard, rows string) {
+func (r *ticketRead) find(s Shard, rows string) {
 	tickets, err := queuedTickets(rows)
 	if err != nil {
 		r.err = err
 		return
 	}
 
-	at := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.OrderID })
-	if at < 0 {
-		return
-	}
-
-	r.ticket = tickets[at]
-	if found := (ticketPlace{r.ticket.VoucherID, s}); found != r.place {
-		r.place = found
-		g.places.set(found, r.Holder)
+	if at := slices.IndexFunc(tickets, func(t domain.Ticket) bool { return t.OrderID == r.orderID }); at >= 0 {
+		r.ticket = tickets[at]
+		r.shard = s
 	}
 }
 
@@ -207,8 +166,8 @@ func (g *Gate) readFailed(ctx context.Context, reads []ticketRead) error {
 			}
 
 			var failed []*redis.SliceCmd
-			for _, s := range r.shards() {
-				failed = append(failed, p.HMGet(ctx, s.Failed(r.UserID), strconv.FormatInt(r.OrderID, 10)))
+			for _, s := range r.shards {
+				failed = append(failed, p.HMGet(ctx, s.Failed(r.userID), strconv.FormatInt(r.orderID, 10)))
 			}
 			rest = append(rest, r)
 			cmds = append(cmds, failed)

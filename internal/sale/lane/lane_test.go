@@ -361,8 +361,10 @@ func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error 
 	g.loads++
 	return nil
 }
-func (g *fakeGate) Ticket(context.Context, int64, int64) (domain.Ticket, error) { return g.ticket() }
-func (g *fakeGate) Instance() string                                            { return "me" }
+func (g *fakeGate) Ticket(context.Context, int64, int64, int64) (domain.Ticket, error) {
+	return g.ticket()
+}
+func (g *fakeGate) Instance() string { return "me" }
 func (g *fakeGate) Expect(id int64) OutcomeWaiter {
 	g.expected = append(g.expected, id)
 	return expectation{g}

@@ -25,7 +25,7 @@ type Gate interface {
 	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 	// Ticket returns an admission of the user that is not an order in the database. Errors: ErrNotFound,
 	// ErrUnavailable.
-	Ticket(ctx context.Context, userID, orderID int64) (domain.Ticket, error)
+	Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error)
 	// Instance returns the value of Admission.ReplyTo with which this process receives the outcome.
 	Instance() string
 	// Expect subscribes to the outcome of an admission. It must be called before Reserve. The caller must close the
@@ -168,7 +168,7 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 }
 
 func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
-	t, err := l.gate.Ticket(ctx, o.UserID, o.ID)
+	t, err := l.gate.Ticket(ctx, o.UserID, o.ID, o.VoucherID)
 	switch {
 	case err == nil:
 		return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil

@@ -39,7 +39,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 		for order, failed := range map[int64]string{
 			2: "sold_out", 3: "duplicate_order", 4: "internal", 5: "idempotency_mismatch", 6: "entry_required",
 		} {
-			ticket := env.Must(r.gate.Ticket(t.Context(), order, order))(t)
+			ticket := env.Must(r.gate.Ticket(t.Context(), order, order, voucher))(t)
 			require.Equal(t, failed, ticket.Failed)
 			require.Equal(t, 1, r.commitCalls(order))
 		}
@@ -501,7 +501,7 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
 		tries := r.commitCalls(3)
 		r.requireLevel(admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1})
-		ticket := env.Must(r.gate.Ticket(t.Context(), 3, 3))(t)
+		ticket := env.Must(r.gate.Ticket(t.Context(), 3, 3, voucher))(t)
 		require.Empty(t, ticket.Failed)
 		require.Equal(t, tries, r.commitCalls(3), "it is not tried before it is claimed")
 
