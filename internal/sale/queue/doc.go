@@ -15,8 +15,8 @@
 //	gate replaced                    dropped if the present gate does not have it; otherwise tried again
 //	any other error, or a panic      poison: retried in an entry of its own, dead-lettered after Config.MaxTries
 //
-// A batch that fails as a whole is tried again in halves, until the admission that causes the failure is alone. An
-// entry with a retried admission is skipped when it is delivered, and tried when it is claimed: that is its pause. An
+// An entry with a retried admission is skipped when it is delivered, and tried when it is claimed: that is its pause. It is
+// then committed alone, so a batch that fails as a whole, by a panic, delays its admissions and blames one of them only. An
 // entry that cannot be parsed is dead-lettered at once.
 //
 // # Stale entries

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -66,10 +67,12 @@ func admissions(entries []entry) int {
 	return n
 }
 
+// countWithin returns how many of the first entries are committed together. An admission that has failed is committed
+// alone: it cannot fail others, and others cannot fail it.
 func countWithin(entries []entry, most int) int {
 	for i := range entries {
 		most -= len(entries[i].Admissions)
-		if most < 0 {
+		if most < 0 || entries[i].Tries > 0 {
 			return max(i, 1)
 		}
 	}
@@ -133,6 +136,20 @@ func (r *reader) commitEntries(
 
 	r.settle(ctx, done, b)
 	return again, replaced, unavailable
+}
+
+// commit calls Config.Commit once. A panic is an error of all admissions.
+func (r *reader) commit(ctx context.Context, as []domain.Admission) (errs []error) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.ErrorContext(ctx, "queue: panic in a commit", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			errs = slices.Repeat([]error{fmt.Errorf("panic: %v", p)}, len(as))
+		}
+	}()
+
+	ctx, cancel := context.WithTimeout(ctx, r.w.cfg.CommitTimeout)
+	defer cancel()
+	return r.w.cfg.Commit(ctx, as)
 }
 
 // confirm asks the gate for entries whose generation the database has refused. It returns those that the gate has, with

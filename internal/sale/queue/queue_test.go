@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -440,28 +441,6 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	require.Len(t, r.pending(), 1)
 }
 
-// An admission fails its batch, by an error or otherwise. The others are committed, and it has an error with a text, which
-// its dead letter shows.
-func TestPoisonIsIsolated(t *testing.T) {
-	for name, poison := range map[string]func(errs []error) []error{
-		"error":      func(errs []error) []error { return slices.Repeat([]error{errors.New("")}, len(errs)) },
-		"panic":      func([]error) []error { panic("a column is too short") },
-		"no results": func(errs []error) []error { return errs[:0] },
-	} {
-		r := &reader{log: slog.New(slog.DiscardHandler), w: New(Config{Commit: func(_ context.Context, as []domain.Admission) []error {
-			errs := make([]error, len(as))
-			if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 }) {
-				return poison(errs)
-			}
-			return errs
-		}})}
-		errs := r.commit(t.Context(), []domain.Admission{{OrderID: 1}, {OrderID: 3}, {OrderID: 4}})
-		require.NoError(t, errs[0], name)
-		require.NotEmpty(t, truncated(errs[1]), name)
-		require.NoError(t, errs[2], name)
-	}
-}
-
 // An entry that cannot be read is a dead letter at once. One with a voucher of another shard, as a changed number of
 // segments may leave it, becomes an order and leaves its stream.
 func TestForeignEntries(t *testing.T) {
@@ -484,7 +463,12 @@ func TestForeignEntries(t *testing.T) {
 	})
 }
 
-// If one admission of an entry is poison, the others become orders at once. The poison is retried alone, after a pause.
+// An empty reason would mean a committed order.
+func TestReasonOfDeadLetterIsNeverEmpty(t *testing.T) {
+	require.NotEmpty(t, truncated(errors.New("")))
+}
+
+// If one admission of an entry is poison, all of them are retried after a pause, each alone. The poison fails no other then.
 func TestPoisonIsRetriedAlone(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		r := newRig(t, rdb, 100)
@@ -492,26 +476,32 @@ func TestPoisonIsRetriedAlone(t *testing.T) {
 		var healed atomic.Bool
 		cfg := r.config("a", func(ctx context.Context, as []domain.Admission) []error {
 			if slices.ContainsFunc(as, func(a domain.Admission) bool { return a.OrderID == 3 }) && !healed.Load() {
-				return r.refuse(as, errors.New("a column is too short"))
+				r.refuse(as, nil)
+				panic("a column is too short")
 			}
 			return r.commit(ctx, as)
 		})
-		cfg.MinIdle = time.Hour // these workers do not claim it
+		cfg.MinIdle = time.Hour // these workers claim nothing
 		stop := r.start(cfg)
-		r.until("the others are settled", func() bool { return r.level().Queued == 1 && len(r.pending()) == 1 })
-		tries := r.commitCalls(3)
-		r.requireLevel(admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1})
+		r.until("all are entries of their own", func() bool { return r.level().Backlog == 20 && len(r.pending()) == 20 })
 		ticket := env.Must(r.gate.Ticket(t.Context(), 3, 3, voucher))(t)
 		require.Empty(t, ticket.Failed)
-		require.Equal(t, tries, r.commitCalls(3), "it is not tried before it is claimed")
+		require.Equal(t, 1, r.commitCalls(3), "it is not tried before it is claimed")
 
 		stop()
-		healed.Store(true)
-		cfg.MinIdle = time.Millisecond
+		cfg.MinIdle, cfg.MaxTries = time.Millisecond, math.MaxInt64
 		r.start(cfg)
+		r.until("the others are settled", func() bool { return r.level().Queued == 1 })
+		r.requireLevel(admission.Level{Stock: 80, Held: 20, Queued: 1, Backlog: 1})
+		for order := range int64(20) {
+			if order++; order != 3 {
+				require.Equal(t, 2, r.commitCalls(order), "order %d was retried alone", order)
+			}
+		}
+
+		healed.Store(true)
 		r.settled()
 		r.requireOrders(1, 20)
-		require.Equal(t, tries+1, r.commitCalls(3))
 		require.Empty(t, r.deadLetters())
 		require.EqualValues(t, 20, r.level().Held)
 	})
