@@ -7,6 +7,7 @@ import (
 	"errors"
 	"reflect"
 	"sync/atomic"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -14,19 +15,27 @@ import (
 )
 
 // Faults stands between an open database and its connections, so that it reaches every statement of every method of a
-// store, also of later ones. It does not reach [sqldb.DB.Pools], through which a test looks at the database, nor the
+// store, also of later ones. It also refuses statements with a zero time. It does not reach [sqldb.DB.Pools], through which a test looks at the database, nor the
 // connections of reads of whole sales on MySQL.
 type Faults struct {
 	before atomic.Pointer[func(query string) error]
 }
 
-// Inject puts faults between a database and its connections. Nothing in the program needs that, so the database has no
-// setting for it, and Inject reaches into it.
+// ErrZeroTime fails a statement with a zero time on every database, because MySQL refuses it (error 1525) and the others
+// do not. A condition on a time that is not given must be left out, and a column without a time is NULL.
+var ErrZeroTime = errors.New("a statement has a zero time")
+
+// Inject puts faults between a database and its connections, or returns those that are there. Nothing in the program needs
+// that, so the database has no setting for it, and Inject reaches into it.
 func Inject(db *sqldb.DB) *Faults {
 	f := &Faults{}
 	for _, name := range []string{"readPool", "writePool"} {
 		field := reflect.ValueOf(db).Elem().FieldByName(name)
 		pool := reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Elem().Interface().(*gorm.DB)
+		if injected, ok := pool.ConnPool.(*faultyPool); ok {
+			return injected.faults
+		}
+
 		pool.ConnPool = &faultyPool{faultyConn{pool.ConnPool, f}}
 		pool.Statement.ConnPool = pool.ConnPool
 	}
@@ -44,7 +53,17 @@ func (f *Faults) Before(fn func(query string) error) {
 	f.before.Store(&fn)
 }
 
-func (f *Faults) check(query string) error {
+func (f *Faults) check(query string, args ...any) error {
+	for _, arg := range args {
+		at, isTime := arg.(time.Time)
+		if p, isPointer := arg.(*time.Time); isPointer && p != nil {
+			at, isTime = *p, true
+		}
+		if isTime && at.IsZero() {
+			return ErrZeroTime
+		}
+	}
+
 	if fn := f.before.Load(); fn != nil {
 		return (*fn)(query)
 	}
@@ -70,7 +89,7 @@ func (c faultyConn) PrepareContext(ctx context.Context, query string) (*sql.Stmt
 
 // ExecContext implements gorm.ConnPool.
 func (c faultyConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := c.faults.check(query); err != nil {
+	if err := c.faults.check(query, args...); err != nil {
 		return nil, err
 	}
 
@@ -79,7 +98,7 @@ func (c faultyConn) ExecContext(ctx context.Context, query string, args ...any) 
 
 // QueryContext implements gorm.ConnPool.
 func (c faultyConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := c.faults.check(query); err != nil {
+	if err := c.faults.check(query, args...); err != nil {
 		return nil, err
 	}
 
@@ -88,7 +107,7 @@ func (c faultyConn) QueryContext(ctx context.Context, query string, args ...any)
 
 // QueryRowContext implements gorm.ConnPool.
 func (c faultyConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	if err := c.faults.check(query); err != nil {
+	if err := c.faults.check(query, args...); err != nil {
 		none := sql.OpenDB(refusing{err}) // only package sql can make a row with an error
 		defer func() { _ = none.Close() }()
 		return none.QueryRowContext(ctx, query)

@@ -26,6 +26,7 @@ func OnEach(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 		db, err := sqldb.OpenSQLite(SQLiteFile(t))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		Inject(db)
 		fn(t, db)
 	})
 	OnEachServer(t, fn)
@@ -38,6 +39,7 @@ func OnEachServer(t *testing.T, fn func(t *testing.T, db *sqldb.DB)) {
 		db, err := sqldb.OpenMySQL(kind.MigratedDSN(t))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		Inject(db)
 		fn(t, db)
 	})
 }

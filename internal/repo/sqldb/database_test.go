@@ -246,46 +246,6 @@ func TestResolveUnknownCommit(t *testing.T) {
 	})
 }
 
-// No database compares with a zero time or stores one, whatever builds the statement.
-func TestZeroTimeIsRefused(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		a := sqldb.Access{DB: db}
-		type moment struct {
-			ID int64
-			At time.Time
-		}
-		w := a.Writer(t.Context())
-		require.NoError(t, w.Exec("CREATE TABLE moments (id INTEGER PRIMARY KEY, at DATETIME)").Error)
-		require.NoError(t, w.Create(&moment{ID: 1, At: time.Now()}).Error)
-
-		zero := time.Time{}
-		var rows []moment
-		for name, statement := range map[string]func(tx *gorm.DB) *gorm.DB{
-			"condition": func(tx *gorm.DB) *gorm.DB { return tx.Where("at > ?", zero).Find(&rows) },
-			"count":     func(tx *gorm.DB) *gorm.DB { return tx.Table("moments").Where("at > ?", zero).Count(new(int64)) },
-			"pointer":   func(tx *gorm.DB) *gorm.DB { return tx.Where("at > ?", &zero).Find(&rows) },
-			"list":      func(tx *gorm.DB) *gorm.DB { return tx.Where("at IN ?", []time.Time{zero}).Find(&rows) },
-			"text":      func(tx *gorm.DB) *gorm.DB { return tx.Raw("SELECT * FROM moments WHERE at > ?", zero).Scan(&rows) },
-			"statement": func(tx *gorm.DB) *gorm.DB { return tx.Exec("UPDATE moments SET at = ?", zero) },
-			"row":       func(tx *gorm.DB) *gorm.DB { return tx.Create(&moment{ID: 2}) },
-			"update":    func(tx *gorm.DB) *gorm.DB { return tx.Table("moments").Where("id = 1").Update("at", zero) },
-			"deletion":  func(tx *gorm.DB) *gorm.DB { return tx.Where("at > ?", zero).Delete(&moment{}) },
-			"subquery": func(tx *gorm.DB) *gorm.DB {
-				return tx.Where("id IN (?)", tx.Table("moments").Select("id").Where("at > ?", zero)).Find(&rows)
-			},
-			"expression": func(tx *gorm.DB) *gorm.DB {
-				return tx.Table("moments").Where("id = 1").Update("at", gorm.Expr("?", zero))
-			},
-		} {
-			require.ErrorIs(t, statement(a.Writer(t.Context())).Error, sqldb.ErrZeroTime, name)
-		}
-
-		require.NoError(t, a.Reader(t.Context()).Where("at IS NOT NULL").Find(&rows).Error)
-		require.Len(t, rows, 1)
-		require.NoError(t, w.Exec("UPDATE moments SET at = ?", (*time.Time)(nil)).Error, "NULL is not a zero time")
-	})
-}
-
 // Several processes migrate an empty database at once. goose creates its version table in two steps, and no process may
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {

@@ -10,8 +10,6 @@ import (
 
 const MySQLIOTimeout = mysqlIOTimeout
 
-var ErrZeroTime = errZeroTime
-
 var SessionSettings = sessionSettings
 
 func SessionVariables() []string {

@@ -253,6 +253,19 @@ const (
 // to another node than that of the schema lock. MySQL has no such variable.
 const migrationSyncWait = "SET SESSION wsrep_sync_wait = 7"
 
+// mysqlConn lists the interfaces of a driver connection, so that its wrappers keep all of them.
+type mysqlConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.QueryerContext
+	driver.SessionResetter
+	driver.Validator
+}
+
 // sessionConnector applies sessionSettings to each new connection. If skipApplied is not nil, the connections are for
 // schema changes, see migrationConn. If failover is not nil, they have a generation.
 type sessionConnector struct {
@@ -274,31 +287,31 @@ func (c sessionConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, &connectError{err}
 	}
 
-	timed := timedMySQLConn{conn.(mysqlConn)}
+	session := conn.(mysqlConn)
 	for _, stmt := range sessionSettings() {
-		if _, err := timed.ExecContext(ctx, stmt, nil); err != nil {
+		if _, err := session.ExecContext(ctx, stmt, nil); err != nil {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 	}
 
 	if c.skipApplied != nil {
-		_, err := timed.ExecContext(ctx, migrationLockWait, nil)
+		_, err := session.ExecContext(ctx, migrationLockWait, nil)
 		if err == nil {
-			_, err = timed.ExecContext(ctx, migrationSyncWait, nil)
+			_, err = session.ExecContext(ctx, migrationSyncWait, nil)
 		}
 
 		if err != nil && errorNumber(err) != erUnknownVariable {
 			return nil, &connectError{errors.Join(err, conn.Close())}
 		}
 
-		return migrationConn{timed, c.skipApplied}, nil
+		return migrationConn{session, c.skipApplied}, nil
 	}
 
 	if c.failover != nil {
-		return generationConn{timed, opened, c.failover}, nil
+		return generationConn{session, opened, c.failover}, nil
 	}
 
-	return timed, nil
+	return session, nil
 }
 
 // migrationConn repeats DDL that could not lock its table. While skipApplied is true, it ignores the refusal of DDL

@@ -108,7 +108,7 @@ func sqlitePool(dsn string) (*sql.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open SQLite: %w", err)
 	}
-	return sql.OpenDB(timedSQLiteConnector{connector}), nil
+	return sql.OpenDB(connector), nil
 }
 
 func closeGorm(g *gorm.DB) error {
