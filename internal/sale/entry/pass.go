@@ -12,22 +12,17 @@ import (
 	"seckill/internal/domain"
 )
 
-// The layout of a seal: key id, one number or two, expiry in Unix milliseconds, truncated HMAC. User and voucher are not
-// in it, because the request names both.
+// The layout of a seal: key id, two numbers, expiry in Unix milliseconds, truncated HMAC. User and voucher are not in it,
+// because the request names both.
 const (
-	sealNumbers = 1
-	sealNumber  = 4
-	sealExpiry  = 8
-	sealTag     = 16
-	maxNumbers  = 2
-	maxSealHead = sealNumbers + maxNumbers*sealNumber + sealExpiry
+	sealFirst  = 1
+	sealSecond = sealFirst + 4
+	sealExpiry = sealSecond + 4
+	sealTag    = sealExpiry + 8
+	sealLength = sealTag + 16
 )
 
-func sealHead(numbers int) int { return sealNumbers + numbers*sealNumber + sealExpiry }
-
-var sealEncoding = base64.RawURLEncoding.Strict()
-
-// sealer signs one or two numbers and an expiry for a user and a voucher, and checks the signature without I/O. It is
+// sealer signs two numbers and an expiry for a user and a voucher, and checks the signature without I/O. It is
 // safe for concurrent use.
 type sealer struct {
 	signer byte
@@ -39,7 +34,7 @@ type sealer struct {
 type sealMAC struct {
 	hash hash.Hash
 	// message is the signed bytes: the head of a seal, user, voucher.
-	message [maxSealHead + 16]byte
+	message [sealTag + 16]byte
 	sum     [sha256.Size]byte
 }
 
@@ -56,13 +51,11 @@ func newSealer(keys domain.Keyring) sealer {
 func sealID(k domain.Key) byte { return byte(k.ID & 0xff) } //nolint:gosec // one byte
 
 // seal returns a text. expires has a precision of milliseconds.
-func (s *sealer) seal(userID, voucherID int64, expires time.Time, numbers ...uint32) string {
-	seal := make([]byte, 0, maxSealHead+sealTag)
+func (s *sealer) seal(userID, voucherID int64, expires time.Time, first, second uint32) string {
+	seal := make([]byte, 0, sealLength)
 	seal = append(seal, s.signer)
-	for _, n := range numbers {
-		seal = binary.BigEndian.AppendUint32(seal, n)
-	}
-
+	seal = binary.BigEndian.AppendUint32(seal, first)
+	seal = binary.BigEndian.AppendUint32(seal, second)
 	seal = binary.BigEndian.AppendUint64(seal, uint64(expires.UnixMilli())) //nolint:gosec // after 1970
 
 	macs := s.macs[s.signer][0]
@@ -70,55 +63,44 @@ func (s *sealer) seal(userID, voucherID int64, expires time.Time, numbers ...uin
 	defer macs.Put(m)
 
 	seal = append(seal, m.tag(seal, userID, voucherID)...)
-	return sealEncoding.EncodeToString(seal)
+	return base64.RawURLEncoding.EncodeToString(seal)
 }
 
 type sealed struct {
-	numbers [maxNumbers]uint32
-	count   int // of numbers
-	expires time.Time
+	first, second uint32
+	expires       time.Time
 }
 
 // open returns what a text says, and whether it was sealed for the user and the voucher. It does not check the expiry.
 func (s *sealer) open(text string, userID, voucherID int64) (sealed, bool) {
-	// bytes holds raw in base64 without padding.
+	// encoded holds raw in base64, without an allocation.
 	var (
-		seal  sealed
-		raw   [maxSealHead + sealTag]byte
-		bytes [(len(raw)*8 + 5) / 6]byte
+		raw     [sealLength]byte
+		encoded [sealLength / 3 * 4]byte
 	)
 
-	for n := 1; n <= maxNumbers; n++ {
-		if len(text) == sealEncoding.EncodedLen(sealHead(n)+sealTag) {
-			seal.count = n
-		}
-	}
-
-	if seal.count == 0 {
+	if len(text) != len(encoded) {
 		return sealed{}, false
 	}
 
-	copy(bytes[:], text)
-	if _, err := sealEncoding.Decode(raw[:], bytes[:len(text)]); err != nil {
+	copy(encoded[:], text)
+	if _, err := base64.RawURLEncoding.Decode(raw[:], encoded[:]); err != nil {
 		return sealed{}, false
 	}
 
-	head := raw[:sealHead(seal.count)]
-	tag := raw[len(head) : len(head)+sealTag]
 	valid := false
 	for _, macs := range s.macs[raw[0]] {
 		m := macs.Get().(*sealMAC) //nolint:forcetypeassert // by New
-		valid = valid || hmac.Equal(m.tag(head, userID, voucherID), tag)
+		valid = valid || hmac.Equal(m.tag(raw[:sealTag], userID, voucherID), raw[sealTag:])
 		macs.Put(m)
 	}
 
-	for i := range seal.count {
-		seal.numbers[i] = binary.BigEndian.Uint32(head[sealNumbers+i*sealNumber:])
-	}
-
-	millis := int64(binary.BigEndian.Uint64(head[len(head)-sealExpiry:])) //nolint:gosec // as it was sealed
-	seal.expires = time.UnixMilli(millis)
-	return seal, valid
+	millis := int64(binary.BigEndian.Uint64(raw[sealExpiry:])) //nolint:gosec // as it was sealed
+	return sealed{
+		first:   binary.BigEndian.Uint32(raw[sealFirst:]),
+		second:  binary.BigEndian.Uint32(raw[sealSecond:]),
+		expires: time.UnixMilli(millis),
+	}, valid
 }
 
 // tag returns the truncated HMAC of the head of a seal, the user and the voucher. It is valid until the next call.
@@ -128,7 +110,7 @@ func (m *sealMAC) tag(head []byte, userID, voucherID int64) []byte {
 	message = binary.BigEndian.AppendUint64(message, uint64(voucherID)) //nolint:gosec // ids are positive
 	m.hash.Reset()
 	m.hash.Write(message)
-	return m.hash.Sum(m.sum[:0])[:sealTag]
+	return m.hash.Sum(m.sum[:0])[:sealLength-sealTag]
 }
 
 // Passes issues and checks passes. A pass allows one user to send purchases of one voucher until it expires or the
@@ -141,9 +123,6 @@ func NewPasses(keys domain.Keyring) *Passes { return &Passes{newSealer(keys)} }
 
 // Issue returns a pass of a round, or of no waiting room if the round is 0. expires has a precision of milliseconds.
 func (p *Passes) Issue(userID, voucherID int64, epoch, round uint32, expires time.Time) string {
-	if round == 0 {
-		return p.seals.seal(userID, voucherID, expires, epoch)
-	}
 	return p.seals.seal(userID, voucherID, expires, epoch, round)
 }
 
@@ -154,29 +133,29 @@ func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now t
 	if !ok {
 		return 0, domain.ErrEntryRequired
 	}
-	if seal.numbers[0] != epoch || !now.Before(seal.expires) {
+	if seal.first != epoch || !now.Before(seal.expires) {
 		return 0, domain.ErrPassExpired
 	}
-	return seal.numbers[1], nil
+	return seal.second, nil
 }
 
 // Tickets issues and checks tickets. A ticket is the proof of a place in the waiting room of a sale; it does not
 // expire. Tickets is safe for concurrent use.
 type Tickets struct{ seals sealer }
 
-// NewTickets returns Tickets that sign with the first key and accept all of them.
+// NewTickets returns Tickets that sign with the first key and accept all of them. The keys of passes are others.
 func NewTickets(keys domain.Keyring) *Tickets { return &Tickets{newSealer(keys)} }
 
 // Issue returns the ticket of the place with a number.
 func (t *Tickets) Issue(userID, voucherID int64, number uint32) string {
-	return t.seals.seal(userID, voucherID, domain.MaxTime, number)
+	return t.seals.seal(userID, voucherID, domain.MaxTime, number, 0)
 }
 
 // Number returns the number on a ticket. Error: domain.ErrEntryRequired (not a ticket of the user for this sale).
 func (t *Tickets) Number(ticket string, userID, voucherID int64) (uint32, error) {
 	seal, ok := t.seals.open(ticket, userID, voucherID)
-	if !ok || seal.count != 1 {
+	if !ok {
 		return 0, domain.ErrEntryRequired
 	}
-	return seal.numbers[0], nil
+	return seal.first, nil
 }
