@@ -314,10 +314,11 @@ func (w *wiring) newShop(t *topics, l *lanes) *shop {
 	})
 
 	s.vouchers = service.NewVouchers(service.VouchersConfig{
-		Store: w.store,
-		Sales: l.sales,
-		Queue: l.mode.queue,
-		Now:   w.now,
+		Store:      w.store,
+		Sales:      l.sales,
+		Queue:      l.mode.queue,
+		Now:        w.now,
+		PayTimeout: w.cfg.PayTimeout,
 	})
 
 	return s
@@ -446,18 +447,12 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 			Sales: w.store,
 			Now:   w.now,
 		},
-		Store:      w.store,
-		Reconciler: p.reconciler,
-		Counters:   p.stats.counters,
-		Monitor:    p.monitor,
-		Keys:       p.keys,
-		Pictures:   picture.New(w.store, w.now),
-		Drafts: &service.Publishing{
-			Store:      w.store,
-			Changed:    p.vouchers.Changed,
-			Now:        w.now,
-			PayTimeout: w.cfg.PayTimeout,
-		},
+		Store:           w.store,
+		Reconciler:      p.reconciler,
+		Counters:        p.stats.counters,
+		Monitor:         p.monitor,
+		Keys:            p.keys,
+		Pictures:        picture.New(w.store, w.now),
 		Zone:            w.zone,
 		CursorKeys:      w.secrets.Derive("cursors"),
 		Metrics:         w.metrics.registry,

@@ -214,7 +214,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: s.sender(e.outbox.SendCode),
 			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
 		}),
-		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now}),
+		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.store, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
@@ -226,7 +226,6 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys, Version: "1.2.3",
 	}
 	cfg.Search = &service.Search{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
-	cfg.Drafts = &service.Publishing{Store: e.store, Changed: cfg.Vouchers.Changed, Now: e.clock.now, PayTimeout: payTimeout}
 	s.change(&cfg)
 	e.auth = cfg.Auth
 	e.config = cfg

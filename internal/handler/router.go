@@ -40,7 +40,6 @@ type Config struct {
 	DeadLetters *service.DeadLetters
 	Store       Store
 	Pictures    *picture.Service
-	Drafts      *service.Publishing
 	Keys        *service.Idempotency
 	Reconciler  *reconcile.Reconciler
 	// Counts the answers to buyers.

@@ -409,7 +409,7 @@ func (h *adminVoucherHandler) create(c *gin.Context, claim *domain.Claim) error 
 		Draft:         in.Status != nil,
 	}
 	if !input.Draft && !in.Force {
-		if err := h.Drafts.CheckNew(c.Request.Context(), input); err != nil {
+		if err := h.Vouchers.CheckNew(c.Request.Context(), input); err != nil {
 			return err
 		}
 	}
@@ -485,7 +485,7 @@ func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, i
 }
 
 func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
-	list, err := h.Drafts.Check(c.Request.Context(), id)
+	list, err := h.Vouchers.Checklist(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -502,6 +502,6 @@ func (h *adminVoucherHandler) write(c *gin.Context, v domain.Voucher, err error)
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
 func (h *adminVoucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
-	v, err := h.Drafts.Publish(c.Request.Context(), adminOf(c), id)
+	v, err := h.Vouchers.Publish(c.Request.Context(), adminOf(c), id)
 	return h.write(c, v, err)
 }

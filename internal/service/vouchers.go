@@ -28,6 +28,8 @@ type VoucherStore interface {
 	) (domain.Voucher, error)
 	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
+	// Shop returns a shop. Errors: ErrNotFound, ErrUnavailable.
+	Shop(ctx context.Context, id int64) (domain.Shop, error)
 }
 
 // VouchersConfig configures Vouchers.
@@ -38,9 +40,11 @@ type VouchersConfig struct {
 	// Nil except in lane queue.
 	Queue ReservationStore
 	Now   func() time.Time
+	// The time to pay of sales without one of their own.
+	PayTimeout time.Duration
 }
 
-// Vouchers creates, changes and reads vouchers. It is safe for concurrent use.
+// Vouchers creates, checks, publishes, changes and reads vouchers. It is safe for concurrent use.
 type Vouchers struct {
 	cfg VouchersConfig
 	// A semaphore: one element per list that is being read from the database.
