@@ -464,10 +464,9 @@ func TestKeysElsewhereLooksUpPairs(t *testing.T) {
 		const buyers = 60
 		rows := make([]*pendingInsert, buyers)
 		for i := range rows {
-			user := int64(i + 1)
-			rows[i] = &pendingInsert{
-				row: orderRow{Order: domain.Order{UserID: user}, IdemRequest: []byte{1}}, key: &domain.RequestKey{Name: fmt.Sprint("order ", i)},
-			}
+			rows[i] = newPendingInsert(&domain.NewOrder{
+				Order: domain.Order{UserID: int64(i + 1)}, Key: &domain.RequestKey{Name: fmt.Sprint("order ", i), Request: [16]byte{1}},
+			}, nil)
 		}
 		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(1, "payment", "pay")).Runs)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO idempotency_keys (user_id, idem_key, fingerprint, claim, runs, done, status, location, "+
@@ -486,9 +485,10 @@ func TestOrdersOfBuyersLookUpPairs(t *testing.T) {
 	onEachServer(t, func(t *testing.T, s *Store) {
 		const buyers, vouchers = 60, 20
 		rows := make([]*pendingInsert, buyers)
-		round := uint32(1)
 		for i := range rows {
-			rows[i] = &pendingInsert{row: orderRow{Order: domain.Order{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers)}, EntryRound: &round}}
+			rows[i] = newPendingInsert(&domain.NewOrder{
+				Order: domain.Order{UserID: int64(i + 1), VoucherID: int64(1 + i%vouchers)}, Round: 1,
+			}, nil)
 		}
 		require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO voucher_orders (id, user_id, voucher_id, slot, status, amount, created_at, expires_at, "+
 			"updated_at, entry_round) SELECT n + 1, 1 + n MOD 250, 1 + FLOOR(n / 250), 1, 1, 1, NOW(3), NOW(3), NOW(3), 1 FROM "+env.Numbers(5)+

@@ -16,16 +16,11 @@ import (
 func (s *Store) RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error) {
 	rows := make([]*pendingInsert, len(purchases))
 	for i, p := range purchases {
-		rows[i] = &pendingInsert{
-			row: orderRow{
-				Order:       domain.Order{UserID: p.UserID, CreatedAt: p.At},
-				IdemKey:     p.Key.Hash[:],
-				IdemRequest: p.Key.Request[:],
-			},
-			key:    p.Key,
-			limit:  math.MaxInt,
-			result: &domain.Placed{Err: domain.ErrNotFound},
-		}
+		rows[i] = newPendingInsert(&domain.NewOrder{
+			Order: domain.Order{UserID: p.UserID, CreatedAt: p.At},
+			Limit: math.MaxInt,
+			Key:   p.Key,
+		}, &domain.Placed{Err: domain.ErrNotFound})
 	}
 
 	db := s.db.Reader(ctx)
@@ -80,9 +75,9 @@ func (s *Store) keysElsewhere(tx *gorm.DB, of []*pendingInsert) (map[keyID]bool,
 	q.Add("SELECT user_id, idem_key, fingerprint FROM idempotency_keys" + s.db.Syntax().ForceIndex(sqldb.PrimaryKey) + " WHERE (")
 
 	for _, p := range of {
-		if p.key != nil && p.key.Name != "" {
-			q.Or("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.key.Name))
-			prints[p.keyID()] = p.key.Request[:]
+		if p.order.Key != nil && p.order.Key.Name != "" {
+			q.Or("user_id = ? AND idem_key = ?", p.row.UserID, []byte(p.order.Key.Name))
+			prints[p.keyID()] = p.order.Key.Request[:]
 		}
 	}
 

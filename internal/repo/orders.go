@@ -26,8 +26,6 @@ func (orderRow) TableName() string { return "voucher_orders" }
 
 func (r *orderRow) keyExpired(at time.Time) bool { return at.Sub(r.CreatedAt) >= domain.KeyLife }
 
-func newOrderRow(o *domain.Order) orderRow { return orderRow{Order: *o, UpdatedAt: o.CreatedAt} }
-
 // asPlaced returns the order as it was when it was placed, which is the answer to a repeated request.
 func (r *orderRow) asPlaced() domain.Order {
 	o := r.Order

@@ -33,7 +33,7 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(inserted, func(p *pendingInsert) bool { return p.key != nil && elsewhere[p.keyID()] }) {
+	if slices.ContainsFunc(inserted, func(p *pendingInsert) bool { return p.order.Key != nil && elsewhere[p.keyID()] }) {
 		return errReadUsers
 	}
 
@@ -92,7 +92,7 @@ func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, e
 
 	for _, p := range missing {
 		switch {
-		case p.key != nil && elsewhere[p.keyID()]:
+		case p.order.Key != nil && elsewhere[p.keyID()]:
 			p.fail(domain.ErrIdempotencyMismatch)
 		case p.answerFrom(others[p.row.UserID]) == nil:
 			// The order that occupied its slot has just ended, or the key has expired.
@@ -196,7 +196,7 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of []*pendingInsert, known knownOrde
 
 	keyed := false
 	for _, p := range of {
-		if p.key != nil {
+		if p.order.Key != nil {
 			q.Or("user_id = ? AND idem_key = ?", p.row.UserID, p.row.IdemKey)
 			keyed = true
 		}

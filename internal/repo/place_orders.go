@@ -31,24 +31,7 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 	results := make([]domain.Placed, len(orders))
 	rows := make([]*pendingInsert, len(orders))
 	for i := range orders {
-		o := &orders[i]
-		rows[i] = &pendingInsert{
-			row:        newOrderRow(&o.Order),
-			limit:      o.Limit,
-			key:        o.Key,
-			generation: o.Generation,
-			fence:      o.Fence,
-			result:     &results[i],
-		}
-
-		if o.Key != nil {
-			rows[i].row.IdemKey = o.Key.Hash[:]
-			rows[i].row.IdemRequest = o.Key.Request[:]
-		}
-
-		if o.Round > 0 {
-			rows[i].row.EntryRound = &o.Round
-		}
+		rows[i] = newPendingInsert(&orders[i], &results[i])
 	}
 
 	s.commitIsolating(ctx, rows)
@@ -148,21 +131,28 @@ func (d doubts) precheck() bool { return d.users || d.commit }
 
 // pendingInsert is one order of a batch.
 type pendingInsert struct {
-	row orderRow
-	// Most active orders of the voucher that the user may have.
-	limit int
-	key   *domain.RequestKey
-	// The generation of the gate, or nil.
-	generation *int64
-	// If not nil, the order is not committed after this context has ended.
-	fence  context.Context
+	order  *domain.NewOrder
+	row    orderRow
 	result *domain.Placed
+}
+
+func newPendingInsert(o *domain.NewOrder, result *domain.Placed) *pendingInsert {
+	row := orderRow{Order: o.Order, UpdatedAt: o.CreatedAt}
+	if o.Key != nil {
+		row.IdemKey = o.Key.Hash[:]
+		row.IdemRequest = o.Key.Request[:]
+	}
+	if o.Round > 0 {
+		row.EntryRound = &o.Round
+	}
+
+	return &pendingInsert{o, row, result}
 }
 
 func (p *pendingInsert) fail(err error)   { *p.result = domain.Placed{Err: err} }
 func (p *pendingInsert) succeed()         { *p.result = domain.Placed{Order: p.row.Order} }
-func (p *pendingInsert) keyID() keyID     { return keyID{UserID: p.row.UserID, Key: p.key.Name} }
-func (p *pendingInsert) fenceEnded() bool { return p.fence != nil && p.fence.Err() != nil }
+func (p *pendingInsert) keyID() keyID     { return keyID{UserID: p.row.UserID, Key: p.order.Key.Name} }
+func (p *pendingInsert) fenceEnded() bool { return p.order.Fence != nil && p.order.Fence.Err() != nil }
 
 // batch is one run of a group commit.
 type batch struct {
@@ -240,7 +230,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 	var expired []int64
 	for _, p := range b.rows {
 		if p.fenceEnded() {
-			p.fail(fmt.Errorf("%w: %w", domain.ErrUnavailable, context.Cause(p.fence)))
+			p.fail(fmt.Errorf("%w: %w", domain.ErrUnavailable, context.Cause(p.order.Fence)))
 			continue
 		}
 
@@ -253,7 +243,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 			continue
 		}
 
-		if p.key != nil && elsewhere[p.keyID()] {
+		if p.order.Key != nil && elsewhere[p.keyID()] {
 			p.fail(domain.ErrIdempotencyMismatch)
 			continue
 		}
@@ -314,7 +304,7 @@ func (p *pendingInsert) answerFrom(others userOrders) userOrders {
 		return userOrders{*bought}
 	}
 
-	if len(held) >= p.limit {
+	if len(held) >= p.order.Limit {
 		p.fail(&domain.DuplicateOrderError{OrderID: held.newest()})
 		return held
 	}
@@ -363,7 +353,7 @@ func idsOf(rows []*pendingInsert) []int64 {
 func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	var of []*pendingInsert
 	for _, p := range b.rows {
-		if b.doubts.precheck() || p.limit > 1 {
+		if b.doubts.precheck() || p.order.Limit > 1 {
 			of = append(of, p)
 		}
 	}
@@ -469,8 +459,8 @@ func groupBySale(rows []*pendingInsert) []saleGroup {
 	var all []saleGroup
 	for _, p := range rows {
 		group := saleGroup{voucherID: p.row.VoucherID, generation: anyGeneration}
-		if p.generation != nil {
-			group.generation = *p.generation
+		if p.order.Generation != nil {
+			group.generation = *p.order.Generation
 		}
 
 		i, found := slices.BinarySearchFunc(all, group, saleGroup.compare)
