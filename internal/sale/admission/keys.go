@@ -79,17 +79,11 @@ func Streams() []string {
 	return keys
 }
 
-var streamShards = func() map[string]Shard {
-	all := map[string]Shard{}
-	for s := range Shards {
-		all[s.Stream()] = s
-	}
-	return all
-}()
-
 func shardOfStream(stream string) (Shard, error) {
-	if s, ok := streamShards[stream]; ok {
-		return s, nil
+	for s := range Shards {
+		if s.Stream() == stream {
+			return s, nil
+		}
 	}
 	return 0, fmt.Errorf("admission: %q is not a stream of admissions", stream)
 }
