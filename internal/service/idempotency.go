@@ -140,15 +140,22 @@ func (i *Idempotency) claimOnce(ctx context.Context, c *domain.Claim) domain.Key
 }
 
 func (i *Idempotency) observe(err error) {
-	switch {
-	case err == nil:
-	case errors.Is(err, domain.ErrIdempotencyMismatch):
-		i.cfg.Observe("mismatch")
-	case errors.Is(err, domain.ErrOrderInProgress):
-		i.cfg.Observe("in_progress")
-	default:
-		i.cfg.Observe("unavailable")
+	if err != nil {
+		i.cfg.Observe(keyOutcome(err, "unavailable"))
 	}
+}
+
+// keyOutcome returns what observers of keyed requests receive for an error.
+func keyOutcome(err error, other string) string {
+	switch {
+	case errors.Is(err, domain.ErrIdempotencyMismatch):
+		return "mismatch"
+	case errors.Is(err, domain.ErrOrderInProgress):
+		return "in_progress"
+	case errors.Is(err, domain.ErrUnavailable):
+		return "unavailable"
+	}
+	return other
 }
 
 func (i *Idempotency) saveAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {

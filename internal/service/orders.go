@@ -220,17 +220,10 @@ func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) (domain.Or
 
 	result, _ := v.(outcome)
 	replayed := result.replayed || !first && err == nil
-	switch {
-	case replayed:
+	if replayed {
 		s.cfg.ObserveKey("replayed")
-	case errors.Is(err, domain.ErrIdempotencyMismatch):
-		s.cfg.ObserveKey("mismatch")
-	case errors.Is(err, domain.ErrOrderInProgress):
-		s.cfg.ObserveKey("in_progress")
-	case errors.Is(err, domain.ErrUnavailable):
-		s.cfg.ObserveKey("unavailable")
-	default:
-		s.cfg.ObserveKey("new")
+	} else {
+		s.cfg.ObserveKey(keyOutcome(err, "new"))
 	}
 
 	return result.order, replayed, err
