@@ -18,8 +18,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
 )
@@ -47,7 +45,7 @@ const (
 	challengeReuse = 20 * time.Second
 	// maxReused bounds the challenges that are kept for it, of less than 1 KiB each.
 	maxReused = 16_384
-	// maxDerivations bounds the users whose challenges are being made or wait for it: about 0.2 s of one core.
+	// maxDerivations bounds the challenges that are being made or wait for it: about 0.2 s of one core.
 	maxDerivations = 256
 )
 
@@ -59,8 +57,8 @@ const (
 // Any server checks any solution: a signature covers the parameters, the user and the voucher, and a MAC of the key is
 // part of them. The official library is not used, because the Go module proxy does not serve it.
 //
-// Derivations are shared out among the users, so that those who flood the server with entries delay the others by one
-// derivation each: a user gets the same challenge again for challengeReuse, and has one derivation at a time.
+// Those who flood the server with entries delay the others by one derivation for each sale: a user gets the same challenge
+// again for challengeReuse.
 //
 // Work is safe for concurrent use.
 type Work struct {
@@ -70,9 +68,7 @@ type Work struct {
 
 	// given has the newest challenge of each user and sale.
 	given *cache.Cache[domain.SaleUser, givenChallenge]
-	// making shares the derivations of each user.
-	making singleflight.Group
-	// admits holds the users whose challenges are being made or wait for it.
+	// admits holds the challenges that are being made or wait for it.
 	admits chan struct{}
 	// running holds the derivations: half of the processors, so that purchases keep the others.
 	running chan struct{}
@@ -80,7 +76,6 @@ type Work struct {
 
 // givenChallenge is a challenge that its user gets again until a time.
 type givenChallenge struct {
-	to    domain.SaleUser
 	until time.Time
 	nonce string
 	text  json.RawMessage
@@ -141,31 +136,16 @@ type (
 // Challenge implements HumanProof. Error: domain.ErrOverloaded. The result must not be changed: others share it.
 func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.RawMessage, error) {
 	to := domain.SaleUser{UserID: userID, VoucherID: voucherID}
-	for {
-		if c, ok := w.unsolved(to); ok {
-			return c.text, nil
-		}
-
-		made := w.making.DoChan(strconv.FormatInt(userID, 10), func() (any, error) { return w.give(to) })
-		select {
-		case result := <-made:
-			if result.Err != nil {
-				return nil, result.Err
-			}
-
-			// The result may be that of a request of the user for another sale.
-			if c, ok := result.Val.(givenChallenge); ok && c.to == to {
-				return c.text, nil
-			}
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%w: %w", domain.ErrOverloaded, ctx.Err())
-		}
+	if c, ok := w.given.Get(to); ok && !w.now().Before(c.until) {
+		w.given.Delete(to)
 	}
-}
 
-func (w *Work) unsolved(to domain.SaleUser) (givenChallenge, bool) {
-	c, ok := w.given.Get(to)
-	return c, ok && w.now().Before(c.until)
+	c, err := w.given.Load(ctx, to, func(ctx context.Context) (givenChallenge, error) { return w.give(ctx, to) })
+	if err != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: %w", domain.ErrOverloaded, err)
+	}
+
+	return c.text, err
 }
 
 // solved makes the next request of a user lead to another challenge, because a solution works once.
@@ -175,12 +155,8 @@ func (w *Work) solved(by domain.SaleUser, nonce string) {
 	}
 }
 
-// give returns a new challenge, unless a request that has just ended has made one. Error: domain.ErrOverloaded.
-func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
-	if c, ok := w.unsolved(to); ok {
-		return c, nil
-	}
-
+// give makes a challenge when a processor is free for it. Errors: domain.ErrOverloaded, that of ctx.
+func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, error) {
 	select {
 	case w.admits <- struct{}{}:
 		defer func() { <-w.admits }()
@@ -188,16 +164,14 @@ func (w *Work) give(to domain.SaleUser) (givenChallenge, error) {
 		return givenChallenge{}, domain.ErrOverloaded
 	}
 
-	w.running <- struct{}{}
-	defer func() { <-w.running }()
-
-	c, err := w.newChallenge(to)
-	if err != nil {
-		return givenChallenge{}, err
+	select {
+	case w.running <- struct{}{}:
+		defer func() { <-w.running }()
+	case <-ctx.Done():
+		return givenChallenge{}, ctx.Err()
 	}
 
-	w.given.Set(to, c)
-	return c, nil
+	return w.newChallenge(to)
 }
 
 // newChallenge makes a challenge, which costs a derivation.
@@ -246,7 +220,6 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 	}
 
 	return givenChallenge{
-		to:    to,
 		until: now.Add(challengeReuse),
 		nonce: p.Nonce,
 		text:  text,

@@ -200,8 +200,8 @@ func TestDerivationsAreBounded(t *testing.T) {
 	})
 }
 
-// TestDerivationsOfFlood: each of 75 accounts that flood the server with entries for two sales has one place in the queue
-// of derivations. All their entries cost one derivation for each account and sale.
+// TestDerivationsOfFlood: all entries of 75 accounts that flood the server with entries for two sales cost one derivation for
+// each account and sale.
 func TestDerivationsOfFlood(t *testing.T) {
 	env.NoRace(t, "it computes")
 	const (
@@ -220,7 +220,7 @@ func TestDerivationsOfFlood(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		require.Len(t, w.admits, accounts)
+		require.Len(t, w.admits, 2*accounts)
 		honest := make(chan error, 1)
 		go func() {
 			_, err := w.Challenge(t.Context(), 1000, 1)
@@ -244,9 +244,15 @@ func TestWaitForChallengeEndsWithContext(t *testing.T) {
 		w, free := occupied()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := w.Challenge(ctx, 7, 1)
-		require.ErrorIs(t, err, domain.ErrOverloaded)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
+		for _, shared := range []string{"its own derivation", "that of another request"} {
+			_, err := w.Challenge(ctx, 7, 1)
+			require.ErrorIs(t, err, domain.ErrOverloaded, shared)
+			require.ErrorIs(t, err, context.DeadlineExceeded, shared)
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			go func() { _, _ = w.Challenge(t.Context(), 7, 1) }()
+			synctest.Wait()
+		}
 		free()
 	})
 }
