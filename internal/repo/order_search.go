@@ -10,6 +10,7 @@ import (
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
+	"seckill/internal/repo/sqldb"
 	"seckill/internal/service"
 )
 
@@ -23,7 +24,7 @@ func (s *Store) FindOrders(ctx context.Context, q service.SearchQuery) ([]domain
 			return find(tx.Model(&orderRow{}), q)
 		case len(q.Users) > 0:
 			// A user has few orders.
-			return find(s.ordersByIndex(tx, "uk_user_voucher_slot"), q)
+			return find(s.ordersByIndex(tx, sqldb.UKUserVoucherSlot), q)
 		case len(q.Vouchers) > 0:
 			return s.findByVoucher(tx, q)
 		case q.Status != 0:
@@ -97,7 +98,7 @@ func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]domain.Orde
 		for _, status := range statuses {
 			one.Vouchers = []int64{voucher}
 			one.Status = status
-			some, err := find(s.ordersByIndex(tx, s.indexName("voucher_status")), one)
+			some, err := find(s.ordersByIndex(tx, "idx_voucher_status"), one)
 			if err != nil {
 				return nil, err
 			}
@@ -114,21 +115,10 @@ func (s *Store) findByVoucher(tx *gorm.DB, q service.SearchQuery) ([]domain.Orde
 	return rows, nil
 }
 
-func (s *Store) indexName(name string) string {
-	if s.Dialect() == "mysql" {
-		return "idx_" + name
-	}
-	return "idx_orders_" + name
-}
-
-// ordersByIndex selects orders by the named index. Without the name, both databases sometimes choose to walk all orders
+// ordersByIndex selects orders by the named index. Without the name, MySQL and MariaDB sometimes choose to walk all orders
 // from the newest, or to sort those of one status, which is fast only while there are few.
 func (s *Store) ordersByIndex(tx *gorm.DB, index string) *gorm.DB {
-	table := "voucher_orders INDEXED BY " + index
-	if s.Dialect() == "mysql" {
-		table = "voucher_orders FORCE INDEX (" + index + ")"
-	}
-	return tx.Session(&gorm.Session{}).Table(table)
+	return tx.Session(&gorm.Session{}).Table("voucher_orders" + s.db.Syntax().ForceIndex(index))
 }
 
 // allStatuses are the statuses of stored orders.
@@ -141,7 +131,7 @@ const longestPayTimeout = 48 * time.Hour
 // findByStatus sorts by the time until which an order must be paid, which is the second column of the index. The cursor
 // is the id of an order, whose time is read first.
 func (s *Store) findByStatus(tx *gorm.DB, q service.SearchQuery) ([]domain.Order, error) {
-	found := s.ordersByIndex(tx, s.indexName("status_expires")).Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
+	found := s.ordersByIndex(tx, "idx_status_expires").Where("status = ?", q.Status).Order("expires_at DESC, id DESC").Limit(q.Page.Limit)
 	if !q.From.IsZero() {
 		found = found.Where("created_at >= ? AND expires_at >= ?", q.From, q.From)
 	}
@@ -178,7 +168,7 @@ func (s *Store) OrderOfPayment(ctx context.Context, ref string) (int64, error) {
 func (s *Store) CountOrders(ctx context.Context, voucherID int64, status domain.OrderStatus) (int64, int64, error) {
 	var found struct{ Count, Amount int64 }
 	err := s.db.LongSnapshot(ctx, func(tx *gorm.DB) error {
-		return s.ordersByIndex(tx, s.indexName("voucher_status")).Where("voucher_id = ? AND status = ?", voucherID, status).
+		return s.ordersByIndex(tx, "idx_voucher_status").Where("voucher_id = ? AND status = ?", voucherID, status).
 			Select("COUNT(*) AS count, COALESCE(SUM(amount), 0) AS amount").Scan(&found).Error
 	})
 	return found.Count, found.Amount, err
