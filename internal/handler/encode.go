@@ -127,11 +127,8 @@ func appendProblem(b []byte, p *problem) []byte {
 
 func appendString(b []byte, s string) []byte {
 	if mustEscape(s) {
-		quoted, err := json.Marshal(s)
-		// Cannot happen for a string.
-		if err != nil {
-			quoted = []byte(`""`)
-		}
+		// A string always has a JSON form.
+		quoted, _ := json.Marshal(s)
 		return append(b, quoted...)
 	}
 

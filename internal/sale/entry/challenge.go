@@ -176,16 +176,11 @@ func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, er
 
 // newChallenge makes a challenge, which costs a derivation.
 func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
-	// Read never fails.
+	// The source of random numbers never fails.
 	var nonce, salt [nonceLength]byte
 	_, _ = rand.Read(nonce[:])
 	_, _ = rand.Read(salt[:])
-
-	n, err := rand.Int(rand.Reader, big.NewInt(maxCounter))
-	if err != nil {
-		return givenChallenge{}, fmt.Errorf("draw a counter: %w", err)
-	}
-
+	n, _ := rand.Int(rand.Reader, big.NewInt(maxCounter))
 	counter := uint32(n.Uint64()) //nolint:gosec // less than maxCounter
 	key, err := deriveKey(nonce[:], salt[:], counter)
 	if err != nil {
@@ -208,22 +203,13 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 		Salt:      hex.EncodeToString(salt[:]),
 	}
 
-	signed, err := signedText(&p)
-	if err != nil {
-		return givenChallenge{}, err
-	}
-
-	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signed))
+	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signedText(&p)))
 	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
-	if err != nil {
-		return givenChallenge{}, fmt.Errorf("encode a challenge: %w", err)
-	}
-
 	return givenChallenge{
 		until: now.Add(challengeReuse),
 		nonce: p.Nonce,
 		text:  text,
-	}, nil
+	}, err
 }
 
 // The reasons why a solution is refused.
@@ -257,11 +243,7 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 	}
 
 	p := &in.Challenge.Parameters
-	signed, err := signedText(p)
-	if err != nil {
-		return "", err
-	}
-
+	signed := signedText(p)
 	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
 		return equalHex(in.Challenge.Signature, sign(s.challenges, signed))
 	})
@@ -296,12 +278,10 @@ func deriveKey(nonce, salt []byte, counter uint32) ([]byte, error) {
 }
 
 // signedText returns the canonical JSON of the parameters, whose HMAC is the signature, as in every library of ALTCHA.
-func signedText(p *parameters) ([]byte, error) {
-	text, err := json.Marshal(p)
-	if err != nil {
-		return nil, fmt.Errorf("encode the parameters of a challenge: %w", err)
-	}
-	return text, nil
+func signedText(p *parameters) []byte {
+	// Texts and numbers always have a JSON form.
+	text, _ := json.Marshal(p)
+	return text
 }
 
 func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
