@@ -5,10 +5,7 @@ import (
 	_ "embed" // the texts
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"seckill/internal/domain"
@@ -33,8 +30,6 @@ type Problem struct {
 	Example string `json:"-"`
 	// Whether answers have the header Retry-After.
 	RetryAfter bool `json:"-"`
-	// Operations that return the code, such as "POST /api/v1/vouchers/{id}/orders".
-	Routes []string `json:"-"`
 }
 
 // problemTexts has the texts of every code, ordered by status.
@@ -63,13 +58,8 @@ func exampleOf(code string) error {
 	return outcomes[i].err
 }
 
-// Problems returns the explanations of all codes, ordered by status. It fails if an embedded document is not valid.
+// Problems returns the explanations of all codes, ordered by status. It fails if the embedded document is not valid.
 func Problems() ([]Problem, error) {
-	routes, err := documentedRoutes()
-	if err != nil {
-		return nil, err
-	}
-
 	var all []Problem
 	if err := json.Unmarshal(problemTexts, &all); err != nil {
 		return nil, fmt.Errorf("problems.json: %w", err)
@@ -88,78 +78,7 @@ func Problems() ([]Problem, error) {
 		page.Title = p.Title
 		page.Example = example.String()
 		page.RetryAfter = retryAfter > 0
-		page.Routes = routes[page.Code]
 	}
 
 	return all, nil
-}
-
-// documentedRoutes is routesByCode of the embedded document, which takes 30 ms to parse.
-var documentedRoutes = sync.OnceValues(func() (map[string][]string, error) { return routesByCode(openAPI) })
-
-// openAPIDocument is the part of an OpenAPI document that has the codes of each operation.
-type openAPIDocument struct {
-	Paths      map[string]map[string]json.RawMessage
-	Components map[string]map[string]any
-}
-
-func routesByCode(text []byte) (map[string][]string, error) {
-	var doc openAPIDocument
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return nil, fmt.Errorf("openapi.json: %w", err)
-	}
-
-	routes := map[string][]string{}
-	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
-		for _, method := range slices.Sorted(maps.Keys(doc.Paths[path])) {
-			if method == "parameters" {
-				continue
-			}
-
-			var op struct{ Responses map[string]any }
-			if err := json.Unmarshal(doc.Paths[path][method], &op); err != nil {
-				return nil, fmt.Errorf("openapi.json: %s %s: %w", method, path, err)
-			}
-
-			codes := map[string]bool{}
-			for status, response := range op.Responses {
-				if status >= "4" {
-					doc.addCodes(codes, response)
-				}
-			}
-
-			for code := range codes {
-				routes[code] = append(routes[code], strings.ToUpper(method)+" "+path)
-			}
-		}
-	}
-
-	return routes, nil
-}
-
-// addCodes adds the codes that a part of the document allows: the words of each property "code" in it, or in what it refers
-// to.
-func (d *openAPIDocument) addCodes(codes map[string]bool, part any) {
-	switch part := part.(type) {
-	case []any:
-		for _, one := range part {
-			d.addCodes(codes, one)
-		}
-	case map[string]any:
-		if ref, ok := part["$ref"].(string); ok {
-			kind, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/components/"), "/")
-			d.addCodes(codes, d.Components[kind][name])
-		}
-
-		if code, ok := part["code"].(map[string]any); ok {
-			words, _ := code["enum"].([]any)
-			for _, word := range words {
-				codes[fmt.Sprint(word)] = true
-			}
-		}
-
-		for _, one := range part {
-			d.addCodes(codes, one)
-		}
-	}
 }

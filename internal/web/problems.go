@@ -22,8 +22,6 @@ type Problem struct {
 	Example string
 	// Whether the response has a Retry-After header.
 	RetryAfter bool
-	// Routes that return it, as "POST /api/v1/vouchers/{id}/orders".
-	Routes []string
 }
 
 // problemPolicy is the policy of the problem pages, which have no scripts.
