@@ -16,14 +16,9 @@ import (
 // newPages returns the HTML pages by path, including one per error code of the API, and the page for unknown addresses. It
 // joins package web with the API and the store, which that package does not import.
 func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, http.Handler, error) {
-	problems, err := handler.Problems()
-	if err != nil {
-		return nil, nil, err
-	}
-
-	all := make([]web.Problem, len(problems))
-	for i, p := range problems {
-		all[i] = web.Problem(p)
+	var problems []web.Problem
+	for _, p := range handler.Problems() {
+		problems = append(problems, web.Problem(p))
 	}
 
 	var accounts []web.Account
@@ -32,7 +27,7 @@ func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, 
 	}
 
 	return web.Routes(web.Config{
-		Problems: all,
+		Problems: problems,
 		Sale:     salePreviews{vouchers, newShopNames(w.store), w.zone}.find,
 		Accounts: accounts,
 		Sandbox:  w.cfg.PaymentURL == "",

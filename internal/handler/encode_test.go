@@ -367,7 +367,7 @@ func TestSheetTexts(t *testing.T) {
 // TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
 func TestEveryCodeHasAPage(t *testing.T) {
 	t.Parallel()
-	pages := env.Must(Problems())(t)
+	pages := Problems()
 	paged := map[string]int{}
 	for _, p := range pages {
 		assert.NotContains(t, paged, p.Code, "two pages for one code")
@@ -393,7 +393,7 @@ func TestEveryCodeHasAPage(t *testing.T) {
 // TestProblemPagesAreComplete: every page has its texts in both languages.
 func TestProblemPagesAreComplete(t *testing.T) {
 	t.Parallel()
-	pages := env.Must(Problems())(t)
+	pages := Problems()
 	for _, p := range pages {
 		assert.Contains(t, p.Example, `"type": "/problems/`+p.Code+`"`)
 		for _, en := range []string{p.Title, p.Means, p.Do} {
