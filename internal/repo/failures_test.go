@@ -281,29 +281,6 @@ func TestPrimaryBecomesReplica(t *testing.T) {
 	})
 }
 
-func TestServerEnforcesQueryDeadline(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s := newStore(db)
-		soon, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := s.SaleTotals(soon)
-		require.NoError(t, err, "every database accepts a query with a server timeout")
-		if db.Dialect() != "mysql" {
-			return
-		}
-		past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Minute))
-		defer cancel()
-		var slept int
-		err = s.db.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
-			return tx.Statement.ConnPool.QueryRowContext(t.Context(), withServerTimeout(past, "SELECT SLEEP(60)")).Scan(&slept)
-		})
-		// The context has no deadline, so only the server can end the query. MariaDB returns an error, MySQL returns 1.
-		if err == nil {
-			require.Equal(t, 1, slept)
-		}
-	})
-}
-
 const manyOrders = 1_000_000
 
 // The indexes of 1,000,000 orders are dropped and built by migrations while buyers place and read orders. The orders

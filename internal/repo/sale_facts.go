@@ -181,7 +181,7 @@ func (s *Store) Sales(ctx context.Context, endAfter time.Time, most int) ([]int6
 // OrphanVouchers returns the ids of vouchers that have active orders but no sale.
 func (s *Store) OrphanVouchers(ctx context.Context) ([]int64, error) {
 	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) ([]int64, error) {
-		orphans, err := totals(ctx, tx, orphansQuery)
+		orphans, err := totals(tx, orphansQuery)
 		return column(orphans, func(t *domain.SaleTotals) int64 { return t.VoucherID }), err
 	})
 }

@@ -2,9 +2,6 @@ package repo
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -32,36 +29,21 @@ WHERE o.status IN (1, 2, 3, 5) AND NOT EXISTS (SELECT 1 FROM seckill_vouchers s 
 GROUP BY o.voucher_id`
 
 // SaleTotals reads the totals of every sale, and of vouchers that have orders but no sale, in one snapshot. With
-// millions of orders this takes seconds. A deadline of ctx limits the queries on the server as well.
+// millions of orders this takes seconds.
 func (s *Store) SaleTotals(ctx context.Context) ([]domain.SaleTotals, error) {
 	return run(ctx, s.db.LongSnapshot, func(tx *gorm.DB) ([]domain.SaleTotals, error) {
-		sales, err := totals(ctx, tx, totalsQuery)
+		sales, err := totals(tx, totalsQuery)
 		if err != nil {
 			return nil, err
 		}
 
-		orphans, err := totals(ctx, tx, orphansQuery)
+		orphans, err := totals(tx, orphansQuery)
 		return append(sales, orphans...), err
 	})
 }
 
-func totals(ctx context.Context, tx *gorm.DB, query string) ([]domain.SaleTotals, error) {
+func totals(tx *gorm.DB, query string) ([]domain.SaleTotals, error) {
 	var found []domain.SaleTotals
-	err := tx.Raw(withServerTimeout(ctx, query)).Scan(&found).Error
+	err := tx.Raw(query).Scan(&found).Error
 	return found, err
-}
-
-// serverTimeoutMargin is how much later than the client the server gives up.
-const serverTimeoutMargin = time.Second
-
-// withServerTimeout adds the deadline of ctx to a SELECT; without it the server keeps working for a client that has
-// gone. MariaDB reads the first comment and MySQL the second. SQLite reads neither: it stops when its caller does.
-func withServerTimeout(ctx context.Context, query string) string {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return query
-	}
-	left := max(time.Until(end), 0) + serverTimeoutMargin
-	return fmt.Sprintf("/*M! SET STATEMENT max_statement_time = %.3f FOR */ SELECT /*+ MAX_EXECUTION_TIME(%d) */ ",
-		left.Seconds(), left.Milliseconds()) + strings.TrimPrefix(strings.TrimSpace(query), "SELECT")
 }
