@@ -123,7 +123,7 @@ type GateView struct {
 	Level GateLevel
 
 	Cold bool // not loaded
-	// Cold, and a load began less than a minute ago.
+	// Cold, and a load is running.
 	Loading bool
 	// Cold, but some of its keys exist.
 	Leftovers bool

@@ -74,20 +74,18 @@ func (i *inspection) readLevel(ctx context.Context) error {
 
 	i.view.Cold = true
 	for _, k := range i.segments {
-		var keys *redis.IntCmd
-		var loader *redis.SliceCmd
+		var keys, loads *redis.IntCmd
 		_, err = i.gate.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 			keys = p.Exists(ctx, k.buyers, k.meta)
-			loader = p.MGet(ctx, k.loading)
+			loads = p.Exists(ctx, k.loading)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 
-		token, _ := loader.Val()[0].(string)
 		i.view.Leftovers = i.view.Leftovers || keys.Val() > 0
-		i.view.Loading = i.view.Loading || time.Since(loadingSince(token)) < maxLoadingAge
+		i.view.Loading = i.view.Loading || loads.Val() > 0
 	}
 
 	return nil

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -25,8 +24,6 @@ const (
 	loadLease = 10 * time.Second
 	// loadTimeout bounds a load. One of 1,000,000 orders takes some seconds.
 	loadTimeout = 5 * time.Minute
-	// maxLoadingAge is the age from which a running load does not excuse a cold gate any more.
-	maxLoadingAge = time.Minute
 	// tableTTL is the time to live of an unfinished table.
 	tableTTL = time.Minute
 	// cleanupTimeout bounds the cleanup after a failed load, whose context may have ended.
@@ -145,14 +142,6 @@ type segmentLoad struct {
 	history string
 }
 
-func loadingSince(token string) time.Time {
-	ms, err := strconv.ParseInt(strings.SplitN(token, "-", 2)[0], 10, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
-}
-
 // take begins the load of a segment, unless it needs none or another load is running. It returns the answer of
 // load_take.lua. Without a lease it only returns what the answer would be.
 func (l *segmentLoad) take(ctx context.Context, lease time.Duration) (string, error) {
@@ -212,7 +201,7 @@ type load struct {
 	fence bool
 }
 
-// newLoad returns an attempt with a new token, which begins with the time in milliseconds. generation was read before.
+// newLoad returns an attempt with a new token. generation was read before.
 func newLoad(
 	g *Gate, voucherID int64, built string, segments []gateKeys, store domain.GateStore, generation int64,
 ) *load {
@@ -220,7 +209,7 @@ func newLoad(
 		gate:       g,
 		voucherID:  voucherID,
 		store:      store,
-		token:      strconv.FormatInt(time.Now().UnixMilli(), 10) + "-" + rand.Text(),
+		token:      rand.Text(),
 		built:      built,
 		generation: generation,
 	}
