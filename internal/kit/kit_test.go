@@ -63,26 +63,23 @@ func TestInBatches(t *testing.T) {
 	})
 }
 
-// A task runs after each interval and when it is woken, and logs only the first of several failures.
+// A task runs after each interval, and logs only the first of several failures.
 func TestTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		wake := make(chan struct{})
 		began, runs := time.Now(), []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())
-		go loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), loop.Task{Name: "count", Every: time.Second, Wake: wake, Run: func(context.Context) error {
+		go loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), loop.Every(time.Second, "count", func(context.Context) error {
 			runs = append(runs, time.Since(began))
 			if len(runs) == 2 || len(runs) == 3 {
 				return errors.New("broken")
 			}
 			return nil
-		}})
-		time.Sleep(2500 * time.Millisecond)
-		wake <- struct{}{}
-		time.Sleep(time.Second)
+		}))
+		time.Sleep(4500 * time.Millisecond)
 		cancel()
 		synctest.Wait()
-		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 2500 * time.Millisecond, 3 * time.Second}, runs)
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}, runs)
 		require.Equal(t, 1, strings.Count(log.String(), "cannot count; will retry"), log.String())
 		require.Equal(t, 1, strings.Count(log.String(), "recovered: count"))
 	})

@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	// refundEvery is the interval between searches for due refunds. It finds refunds that another instance began and
-	// those to retry.
+	// refundEvery is the interval between searches for due refunds, those that have just begun and those to retry.
 	refundEvery = time.Second
 	// refundBatch bounds the refunds that one search claims. They run concurrently.
 	refundBatch = 16
@@ -47,18 +46,14 @@ type PaymentsConfig struct {
 // A crash at any point loses no money. A payment is stored before it is created at the provider, under a reference that
 // makes a repeated creation the same payment. A refund is stored before it is requested from the provider, and
 // requested until it succeeds. A notice is stored in the transaction that moves the order.
-type Payments struct {
-	cfg PaymentsConfig
-	// Holds an element if this process has begun a refund.
-	wake chan struct{}
-}
+type Payments struct{ cfg PaymentsConfig }
 
 // NewPayments returns Payments. Their Task processes refunds.
 func NewPayments(cfg PaymentsConfig) *Payments {
 	if cfg.Observe == nil {
 		cfg.Observe = func(string, string) {}
 	}
-	return &Payments{cfg: cfg, wake: make(chan struct{}, 1)}
+	return &Payments{cfg}
 }
 
 // Pay begins a payment of the user's unpaid order at a provider; "" selects the default. The order is paid when the
@@ -159,10 +154,6 @@ func (s *Payments) settle(ctx context.Context, provider string, notice domain.Pa
 	}
 
 	s.publish(ctx, settled)
-	if settled.Payment.Status == domain.PaymentRefunding {
-		s.wakeRun()
-	}
-
 	if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
 		s.cfg.Log.Warn("unmatched payment; refunding it", "provider", provider, "provider_ref", notice.Ref,
 			"order_id", notice.OrderID, "order_status", settled.Order.Status.String(), "amount", settled.Payment.Amount, "currency", settled.Payment.Currency)
@@ -189,7 +180,6 @@ func (s *Payments) Refund(ctx context.Context, claim *domain.Claim, by domain.Ac
 		s.cfg.Returns.Release(ctx, o)
 	} else {
 		s.cfg.Returns.moved(o.ID)
-		s.wakeRun()
 	}
 
 	return o, nil
@@ -228,21 +218,9 @@ func (s *Payments) List(ctx context.Context, userID, orderID int64) ([]domain.Pa
 	return s.cfg.Store.Payments(ctx, userID, orderID)
 }
 
-func (s *Payments) wakeRun() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Task processes due refunds.
 func (s *Payments) Task() loop.Task {
-	return loop.Task{
-		Name:  "refund payments",
-		Every: refundEvery,
-		Wake:  s.wake,
-		Run:   s.RefundDue,
-	}
+	return loop.Every(refundEvery, "refund payments", s.RefundDue)
 }
 
 // RefundDue requests all due refunds from their providers. A failed refund is retried later. RefundDue returns the

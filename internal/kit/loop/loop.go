@@ -93,9 +93,7 @@ type Task struct {
 	Name string
 	// 0: Run is called once, and lasts until its context ends.
 	Every time.Duration
-	// Starts the next run at once; may be nil.
-	Wake <-chan struct{}
-	Run  func(context.Context) error
+	Run   func(context.Context) error
 }
 
 // Every returns a task that runs at an interval.
@@ -142,7 +140,6 @@ func (t Task) loop(ctx context.Context, log *slog.Logger) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-t.Wake:
 		}
 
 		err := t.Run(ctx)
