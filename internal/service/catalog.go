@@ -139,15 +139,3 @@ func (s *Sales) readCatalog(ctx context.Context) (*Catalog, error) {
 
 	return c, nil
 }
-
-func (c *Catalog) soldOut(id int64) *Catalog {
-	i := slices.IndexFunc(c.vouchers, func(v *domain.Voucher) bool { return v.ID == id })
-	if i < 0 || c.vouchers[i].Sale == nil || c.vouchers[i].Sale.Stock == 0 {
-		return c
-	}
-
-	sold := *c
-	sold.vouchers = slices.Clone(c.vouchers)
-	sold.vouchers[i] = c.vouchers[i].SoldOut()
-	return &sold
-}

@@ -209,7 +209,8 @@ func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher,
 }
 
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
-// of the snapshot does not change, so a returned unit is seen as early as without MarkSoldOut.
+// of the snapshot does not change, so a returned unit is seen as early as without MarkSoldOut. Lists show it within a
+// second.
 func (s *Sales) MarkSoldOut(id int64) {
 	e, ok := s.cache.Get(id)
 	if !ok {
@@ -225,7 +226,6 @@ func (s *Sales) MarkSoldOut(id int64) {
 
 	if v := e.voucher.Last().Value; soldOut(v) != v {
 		e.voucher.Change(soldOut)
-		s.catalog.Change(func(c *Catalog) *Catalog { return c.soldOut(id) })
 	}
 }
 
