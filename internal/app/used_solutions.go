@@ -28,11 +28,3 @@ func (u usedSolutions) UseUp(ctx context.Context, id string, keep time.Duration)
 	}
 	return true, nil
 }
-
-// GiveBack implements entry.UsedSolutions.
-func (u usedSolutions) GiveBack(ctx context.Context, id string) error {
-	if err := u.rdb.Del(ctx, usedSolution+id).Err(); err != nil {
-		return errors.Join(domain.ErrUnavailable, err)
-	}
-	return nil
-}

@@ -479,11 +479,6 @@ func (u *usedSolutions) UseUp(_ context.Context, id string, _ time.Duration) (bo
 	return !used, nil
 }
 
-func (u *usedSolutions) GiveBack(_ context.Context, id string) error {
-	u.ids.Delete(id)
-	return nil
-}
-
 type logBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder

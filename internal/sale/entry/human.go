@@ -25,8 +25,6 @@ type HumanProof interface {
 type UsedSolutions interface {
 	// UseUp reports whether the id was not used up before, and remembers it for keep.
 	UseUp(ctx context.Context, id string, keep time.Duration) (bool, error)
-	// GiveBack forgets an id.
-	GiveBack(ctx context.Context, id string) error
 }
 
 // keepUsed is how long a used solution is remembered: long enough for a server whose clock is behind, or is set back, by a
@@ -72,16 +70,6 @@ func (p proof) useUp(ctx context.Context) error {
 		return err
 	}
 	return p.refuse(ctx, errUsed)
-}
-
-// giveBack makes the solution valid again after an entry that failed. If that fails, too, the user needs another one.
-func (p proof) giveBack(ctx context.Context) {
-	if p.id == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), joinTimeout)
-	defer cancel()
-	_ = p.service.Solutions.GiveBack(ctx, p.id)
 }
 
 func (p proof) refuse(ctx context.Context, reason error) error {

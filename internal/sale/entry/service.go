@@ -150,10 +150,22 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	if len(queued) > 0 && record.Active+len(queued) >= v.Sale.LimitPerUser {
 		return Admission{}, &domain.DuplicateOrderError{OrderID: queued[0].OrderID}
 	}
+
+	a, err := s.place(ctx, userID, v, l, record)
+	if err != nil {
+		return Admission{}, err
+	}
+
+	// Last, so that an entry that fails uses up nothing. A place is of no use without the answer.
 	if err := proof.useUp(ctx); err != nil {
 		return Admission{}, err
 	}
 
+	return a, nil
+}
+
+// place gives a user the place in the line, or another one if the turn of it is over.
+func (s *Service) place(ctx context.Context, userID int64, v *domain.Voucher, l *line, record domain.SaleRecord) (Admission, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 
@@ -161,18 +173,13 @@ func (s *Service) join(ctx context.Context, userID int64, v *domain.Voucher, sol
 	for {
 		place := s.Rooms.joins.DoContext(ctx, v.ID, item)
 		if place.err != nil {
-			proof.giveBack(ctx)
 			return Admission{}, place.err
 		}
 
 		t := l.poll(place.number, v.Sale, s.Rooms.clock.now())
 		missed := t.state == turnOver || record.HasUsed(t.round)
 		if !missed || item.request.Lost >= 0 {
-			a, err := s.admission(userID, v, place.number, t)
-			if err != nil {
-				proof.giveBack(ctx)
-			}
-			return a, err
+			return s.admission(userID, v, place.number, t)
 		}
 
 		// The turn of the user is over; the next place is at the end of the line.

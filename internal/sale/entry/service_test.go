@@ -190,11 +190,6 @@ func (u *used) UseUp(_ context.Context, id string, keep time.Duration) (bool, er
 	return first, nil
 }
 
-func (u *used) GiveBack(_ context.Context, id string) error {
-	delete(u.until, id)
-	return u.err
-}
-
 // challenged returns a Service of a sale in mode pass that demands a challenge.
 func challenged(human entry.HumanProof, solutions entry.UsedSolutions, clock func() time.Time) (*entry.Service, *domain.Sale) {
 	terms := &domain.Sale{
