@@ -398,12 +398,6 @@ func (s *gateStore) Order(_ context.Context, userID, _ int64) (domain.Order, err
 	}
 	return o, err
 }
-func (s *gateStore) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain.OrderFact, error) {
-	if _, err := s.order(); err != nil {
-		return nil, nil //nolint:nilerr // without an order there is no fact
-	}
-	return []domain.OrderFact{{Holder: domain.Holder{OrderID: ids[0], UserID: 7}, Active: true}}, nil
-}
 
 func admitAll(as []domain.Admission) ([]error, error) { return make([]error, len(as)), nil }
 

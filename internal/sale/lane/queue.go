@@ -50,8 +50,6 @@ type GateStore interface {
 	RepeatedOrders(ctx context.Context, purchases []domain.KeyedPurchase) ([]domain.Placed, error)
 	ActiveOrders(ctx context.Context, userID, voucherID int64) (n int, newest int64, err error)
 	domain.GateStore
-	// OrderFacts returns the ids that are orders of the voucher. Error: ErrUnavailable.
-	OrderFacts(ctx context.Context, voucherID int64, ids []int64) ([]domain.OrderFact, error)
 }
 
 // Queue reserves units in Redis, which protects the database from the load. Purchases of a voucher that arrive
@@ -62,8 +60,6 @@ type Queue struct {
 	ids       IDs
 	store     GateStore
 	purchases *batch.Batcher[attempt, reservation]
-	// Checks whether orders of a voucher are stored; ErrNotFound if not.
-	stored *batch.Batcher[domain.Order, error]
 
 	mu sync.Mutex
 	// The last reservation of this process, by voucher.
@@ -104,7 +100,6 @@ func NewQueue(gate Gate, ids IDs, store GateStore, observe func(size int)) *Queu
 
 	fail := func(err error) reservation { return reservation{err: domain.BatchError(err)} }
 	l.purchases = batch.New(batch.Config[attempt, reservation]{Run: run, Fail: fail})
-	l.stored = batch.New(batch.Config[domain.Order, error]{Run: l.findStored, Fail: domain.BatchError})
 	return l
 }
 
@@ -169,42 +164,13 @@ func (l *Queue) reserve(ctx context.Context, p domain.Purchase) reservation {
 
 func (l *Queue) findOutcome(ctx context.Context, o domain.Order) (domain.Outcome, bool, error) {
 	t, err := l.gate.Ticket(ctx, o.UserID, o.ID, o.VoucherID)
-	switch {
-	case err == nil:
-		return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", nil
-	case !errors.Is(err, domain.ErrNotFound):
-		return domain.Outcome{}, false, err
+
+	// Without a ticket the order is committed, or Redis lost its data. The store tells.
+	if errors.Is(err, domain.ErrNotFound) {
+		return domain.Outcome{OrderID: o.ID}, true, nil
 	}
 
-	// Without a ticket the order is committed, or Redis lost its data.
-	err = l.stored.DoContext(ctx, o.VoucherID, o)
-	return domain.Outcome{OrderID: o.ID}, err == nil, err
-}
-
-func (l *Queue) findStored(ctx context.Context, orders []domain.Order) []error {
-	ids := make([]int64, len(orders))
-	for i := range orders {
-		ids[i] = orders[i].ID
-	}
-
-	facts, err := l.store.OrderFacts(ctx, orders[0].VoucherID, ids)
-	if err != nil {
-		return slices.Repeat([]error{err}, len(orders))
-	}
-
-	found := make(map[domain.Holder]bool, len(facts))
-	for _, f := range facts {
-		found[f.Holder] = true
-	}
-
-	errs := make([]error, len(orders))
-	for i, o := range orders {
-		if !found[domain.Holder{OrderID: o.ID, UserID: o.UserID}] {
-			errs[i] = domain.ErrNotFound
-		}
-	}
-
-	return errs
+	return domain.Outcome{OrderID: o.ID, Failed: t.Failed}, t.Failed != "", err
 }
 
 func (l *Queue) failure(ctx context.Context, p domain.Purchase, reason string) error {
