@@ -8,7 +8,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/kit/cache"
 	"seckill/internal/service"
 	"seckill/internal/web"
 )
@@ -28,7 +27,7 @@ func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, 
 
 	return web.Routes(web.Config{
 		Problems: problems,
-		Sale:     salePreviews{vouchers, newShopNames(w.store), w.zone}.find,
+		Sale:     salePreviews{vouchers, w.zone}.find,
 		Accounts: accounts,
 		Sandbox:  w.cfg.PaymentURL == "",
 		Shop: web.Shop{
@@ -43,7 +42,6 @@ func (w *wiring) newPages(vouchers *service.Vouchers) (map[string]http.Handler, 
 
 type salePreviews struct {
 	vouchers *service.Vouchers
-	shops    func(ctx context.Context, id int64) string
 	zone     *time.Location
 }
 
@@ -59,7 +57,7 @@ func (p salePreviews) find(ctx context.Context, id int64) (web.Sale, bool, error
 	s := web.Sale{
 		Title:    v.Title,
 		SubTitle: v.SubTitle,
-		Shop:     p.shops(ctx, v.ShopID),
+		Shop:     v.Offer.ShopName,
 		Begin:    v.Sale.BeginAt.In(p.zone),
 		Price:    price(v.PayValue, v.Currency),
 		Value:    price(v.ActualValue, v.Currency),
@@ -74,33 +72,4 @@ func (p salePreviews) find(ctx context.Context, id int64) (web.Sale, bool, error
 
 func price(amount int64, code string) string {
 	return code + " " + domain.FormatAmount(amount, code)
-}
-
-const (
-	shopNameTTL     = 10 * time.Second // of a cached name
-	shopNameTimeout = 2 * time.Second  // of a read
-	maxShopNames    = 1000             // in the cache
-)
-
-func newShopNames(shops domain.ShopStore) func(ctx context.Context, id int64) string {
-	names := cache.New[int64](cache.Options[string]{MaxEntries: maxShopNames, TTL: shopNameTTL})
-
-	return func(ctx context.Context, id int64) string {
-		name, err := names.Load(ctx, id, func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shopNameTimeout)
-			defer cancel()
-
-			s, err := shops.Shop(ctx, id)
-			if errors.Is(err, domain.ErrNotFound) {
-				return "", nil
-			}
-
-			return s.Name, err
-		})
-		if err != nil {
-			return ""
-		}
-
-		return name
-	}
 }
