@@ -175,9 +175,12 @@ func (w *wiring) newPeople() (*people, error) {
 		return nil, fmt.Errorf("--sms-countries: %w", err)
 	}
 
-	roles, factors, err := w.roles()
-	if err != nil {
-		return nil, err
+	var roles map[string]domain.Role
+	var factors *auth.SecondFactors
+	if w.cfg.IsDemo() {
+		roles = demoRoles
+	} else {
+		factors = auth.NewSecondFactors(w.secrets)
 	}
 
 	p.users = auth.New(auth.Config{
@@ -207,14 +210,6 @@ func (w *wiring) sharedLimits() *ratelimit.Shared {
 		Secret:  domain.DeriveSecret(w.secrets.Signer(), "rate limits"),
 		Log:     w.log,
 	}
-}
-
-func (w *wiring) roles() (map[string]domain.Role, *auth.SecondFactors, error) {
-	if w.cfg.IsDemo() {
-		return demoRoles, nil, nil
-	}
-	factors, err := NewSecondFactors(w.secrets)
-	return nil, factors, err
 }
 
 // newQuota returns the quota of logins and codes, or nil without limits. A demo has none: it sends no text messages, and its
@@ -667,9 +662,4 @@ func NewReconciler(e *Env, gate reconcile.Gate, store *repo.Store, cfg reconcile
 		e.Parts.Reconciler(&cfg)
 	}
 	return reconcile.New(cfg)
-}
-
-// NewSecondFactors returns the second factors of a server with these signing secrets.
-func NewSecondFactors(secrets domain.Keyring) (*auth.SecondFactors, error) {
-	return auth.NewSecondFactors(secrets.Derive("second factors"))
 }

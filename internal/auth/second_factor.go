@@ -6,7 +6,6 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"regexp"
 	"time"
@@ -33,28 +32,17 @@ type SecondFactor struct {
 // therefore no second factor. It is safe for concurrent use.
 type SecondFactors struct{ keys []cipher.AEAD }
 
-// NewSecondFactors returns SecondFactors with keys of 32 bytes. The first key encrypts; all keys decrypt.
-func NewSecondFactors(keys domain.Keyring) (*SecondFactors, error) {
+// NewSecondFactors returns the second factors of servers with these signing secrets, of which there is at least one. The
+// first encrypts; all decrypt.
+func NewSecondFactors(secrets domain.Keyring) *SecondFactors {
 	f := &SecondFactors{}
-	for _, key := range keys {
-		block, err := aes.NewCipher(key.Secret)
-		if err != nil {
-			return nil, fmt.Errorf("key of second factors: %w", err)
-		}
-
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, fmt.Errorf("key of second factors: %w", err)
-		}
-
+	for _, key := range secrets.Derive("second factors") {
+		// A derived key has the right length: 32 bytes.
+		block, _ := aes.NewCipher(key.Secret)
+		aead, _ := cipher.NewGCMWithRandomNonce(block)
 		f.keys = append(f.keys, aead)
 	}
-
-	if len(f.keys) == 0 {
-		return nil, errors.New("second factors need a key")
-	}
-
-	return f, nil
+	return f
 }
 
 func newKey(issuer, phone string) (*otp.Key, error) {

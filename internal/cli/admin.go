@@ -171,11 +171,6 @@ func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) 
 		return err
 	}
 
-	factors, err := app.NewSecondFactors(secrets)
-	if err != nil {
-		return err
-	}
-
 	numbers, err := auth.NewPhones(e.Config.SMSCountries)
 	if err != nil {
 		return fmt.Errorf("--sms-countries: %w", err)
@@ -189,7 +184,7 @@ func withAdmins(e *app.Env, command, phone string, do func(*auth.Admins) error) 
 
 	admins := &auth.Admins{
 		Store:         store,
-		SecondFactors: factors,
+		SecondFactors: auth.NewSecondFactors(secrets),
 		Numbers:       numbers,
 		Phones:        e.Config.AdminPhones,
 		Issuer:        e.Config.ShopName,

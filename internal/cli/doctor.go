@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"seckill/internal/app"
+	"seckill/internal/auth"
 	"seckill/internal/domain"
 	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/doctor"
@@ -289,9 +290,7 @@ func (x *examination) salesGroup() doctor.Group {
 	voucher := func(context.Context, int64) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
 
 	if secrets, err := app.SigningSecrets(cfg); err == nil {
-		if factors, err := app.NewSecondFactors(secrets); err == nil {
-			s.Opens = factors.Opens
-		}
+		s.Opens = auth.NewSecondFactors(secrets).Opens
 	}
 
 	if x.store != nil {

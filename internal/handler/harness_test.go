@@ -168,7 +168,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	numbers := env.Must(auth.NewPhones(append(s.countries, "CN")))(t)
 	e.revoked = auth.NewRevocations(s.store, e.clock.now)
 	require.NoError(t, e.revoked.Load(t.Context()))
-	factors := env.Must(auth.NewSecondFactors(s.keys.Derive("second factors")))(t)
+	factors := auth.NewSecondFactors(s.keys)
 	e.admins = &auth.Admins{Store: s.store, SecondFactors: factors, Numbers: numbers, Phones: []string{adminPhone}, Now: e.clock.now}
 	if !s.factors {
 		factors = nil
