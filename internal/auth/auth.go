@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -134,8 +133,6 @@ type Config struct {
 type Service struct {
 	cfg   Config
 	roles roleCache
-	// Ids of the users that the log has named.
-	named sync.Map
 
 	pageSessions *cache.Cache[string, pageSession] // by token
 	pageReads    singleflight.Group                // by session

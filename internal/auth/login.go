@@ -162,22 +162,16 @@ func (a *Service) confirm(u domain.User, f *SecondFactor, totp string) (bool, er
 	case a.cfg.SecondFactors == nil || !role.NeedsSecondFactor():
 		return false, nil
 	case f == nil:
-		a.warnOnce("a user without a second factor is logged in as a buyer: run seckill admin enroll", u.ID, role)
+		a.cfg.Log.Warn("a user without a second factor is logged in as a buyer: run seckill admin enroll", "user_id", u.ID, "role", role)
 		return false, nil
 	}
 
 	err := a.cfg.SecondFactors.check(u, f, totp, a.cfg.Now())
 	if errors.Is(err, domain.ErrSecondFactorLost) {
-		a.warnOnce("no secret decrypts the second factor of a user: run seckill admin enroll", u.ID, role)
+		a.cfg.Log.Warn("no secret decrypts the second factor of a user: run seckill admin enroll", "user_id", u.ID, "role", role)
 	}
 
 	return err == nil, err
-}
-
-func (a *Service) warnOnce(message string, userID int64, role domain.Role) {
-	if _, named := a.named.LoadOrStore(userID, true); !named {
-		a.cfg.Log.Warn(message, "user_id", userID, "role", role)
-	}
 }
 
 func (a *Service) openSession(ctx context.Context, c Credentials, ttl time.Duration, confirm ConfirmFunc) (domain.User, Session, error) {

@@ -348,7 +348,7 @@ func TestRoleWithoutSecondFactor(t *testing.T) {
 		assert.Equal(t, "buyer", admin.login.User.Role)
 		admin.get("/api/v1/admin/orders").problem(http.StatusForbidden, "forbidden")
 	}
-	assert.Len(t, e.logs.of("WARN"), 1)
+	assert.Len(t, e.logs.of("WARN"), 2)
 	before := e.login(adminPhone)
 	app := e.enroll(adminPhone, "")
 	require.NoError(t, e.revoked.Load(t.Context()))
@@ -423,7 +423,7 @@ func TestSecondFactorSurvivesChangeOfSecret(t *testing.T) {
 	p := login(dropped, "").problem(http.StatusForbidden, "forbidden")
 	require.Equal(t, "The second factor must be enrolled again", p.Title)
 	login(dropped, app.password(0)).problem(http.StatusForbidden, "forbidden")
-	require.Len(t, dropped.logs.of("WARN"), 1)
+	require.Len(t, dropped.logs.of("WARN"), 2)
 
 	login(e.changeSecret(true, withFactors), app.password(0)).want(http.StatusOK)
 	login(dropped, app.password(1)).want(http.StatusOK)
