@@ -131,8 +131,9 @@ type Config struct {
 
 // Service logs users in and out. It is safe for concurrent use.
 type Service struct {
-	cfg   Config
-	roles roleCache
+	cfg Config
+	// By session id.
+	roles *cache.Cache[string, readRole]
 
 	pageSessions *cache.Cache[string, pageSession] // by token
 	pageReads    singleflight.Group                // by session
@@ -140,7 +141,11 @@ type Service struct {
 
 // New returns a Service.
 func New(cfg Config) *Service {
-	return &Service{cfg: cfg, pageSessions: cache.New[string](cache.Options[pageSession]{MaxEntries: maxPageSessions})}
+	return &Service{
+		cfg:          cfg,
+		roles:        cache.New[string](cache.Options[readRole]{MaxEntries: maxRoles}),
+		pageSessions: cache.New[string](cache.Options[pageSession]{MaxEntries: maxPageSessions}),
+	}
 }
 
 // Login is the result of a login or a refresh.
@@ -311,24 +316,36 @@ func (a *Service) Watch(token string, end func(expired bool)) (func(), error) {
 	return func() { timer.Stop(); unwatch() }, nil
 }
 
+const (
+	// roleAge is the age up to which a role from the database is used.
+	roleAge = time.Second
+	// maxRoles bounds the sessions whose roles are kept. Few use a route that needs a role.
+	maxRoles = 1000
+)
+
+type readRole struct {
+	role domain.Role
+	at   time.Time
+}
+
 // CurrentRole returns the present role of a user, which can differ from that of the token for as long as the token is
 // valid. It is read from the database at most once a second per session. Errors: ErrUnauthenticated (the user no longer
 // exists), ErrUnavailable.
 func (a *Service) CurrentRole(ctx context.Context, id Identity) (domain.Role, error) {
-	if role, ok := a.roles.get(id.SessionID, a.cfg.Now()); ok {
-		return role, nil
+	now := a.cfg.Now()
+	if r, ok := a.roles.Get(id.SessionID); ok && now.Sub(r.at) < roleAge {
+		return r.role, nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 
-	asked := a.cfg.Now()
 	u, err := a.Me(ctx, id)
 	if err != nil {
 		return "", err
 	}
 
-	a.roles.set(id.SessionID, u.Role, asked)
+	a.roles.Set(id.SessionID, readRole{u.Role, now})
 	return u.Role, nil
 }
 
