@@ -17,8 +17,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
 	"seckill/internal/kit/ratelimit"
@@ -134,9 +132,8 @@ type Service struct {
 	cfg Config
 	// By session id.
 	roles *cache.Cache[string, readRole]
-
-	pageSessions *cache.Cache[string, pageSession] // by token
-	pageReads    singleflight.Group                // by session
+	// By token.
+	pageSessions *cache.Cache[string, pageSession]
 }
 
 // New returns a Service.

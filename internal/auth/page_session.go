@@ -14,8 +14,6 @@ const (
 	PageSessionTTL = 7 * 24 * time.Hour
 	// loadTimeout bounds a store call whose result decides whether the request is authenticated.
 	loadTimeout = time.Second
-	// pageSessionRetry is the time after which an unavailable store is asked again about a session that was read before.
-	pageSessionRetry = time.Minute
 	// maxPageSessions bounds the cached sessions of a process, at about 300 bytes each.
 	maxPageSessions = 100_000
 )
@@ -43,20 +41,18 @@ func (a *Service) LoginPage(ctx context.Context, c Credentials) (token, proof st
 func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return false, nil }
 
 // AuthenticatePage verifies the token of LoginPage and returns the identity. It calls the store once per session and
-// AccessTTL. While the store is unavailable, a session that was read before stays valid. Errors: ErrUnauthenticated,
-// ErrUnavailable.
+// AccessTTL. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticatePage(ctx context.Context, token string) (Identity, error) {
 	now := a.cfg.Now()
 	s, cached := a.pageSessions.Get(token)
-	if !cached || now.Sub(s.readAt) >= AccessTTL {
-		fresh, err := a.readPageSession(ctx, token, now)
-		switch {
-		case err == nil:
-			s = fresh
-		case cached && errors.Is(err, domain.ErrUnavailable):
-			s.readAt = now.Add(pageSessionRetry - AccessTTL)
-			a.pageSessions.Set(strings.Clone(token), s)
-		default:
+	if cached && now.Sub(s.readAt) >= AccessTTL {
+		a.pageSessions.Delete(token)
+		cached = false
+	}
+
+	if !cached {
+		var err error
+		if s, err = a.readPageSession(ctx, token, now); err != nil {
 			return Identity{}, err
 		}
 	}
@@ -76,7 +72,8 @@ func (a *Service) readPageSession(ctx context.Context, token string, now time.Ti
 		return pageSession{}, err
 	}
 
-	read, err, _ := a.pageReads.Do(id, func() (any, error) {
+	// The caller's string may be part of a larger string.
+	return a.pageSessions.Load(ctx, strings.Clone(token), func(ctx context.Context) (pageSession, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
 
@@ -92,10 +89,6 @@ func (a *Service) readPageSession(ctx context.Context, token string, now time.Ti
 			return pageSession{}, err
 		}
 
-		// The caller's string may be part of a larger string.
-		a.pageSessions.Set(strings.Clone(token), s)
 		return s, nil
 	})
-
-	return read.(pageSession), err
 }
