@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -269,16 +268,12 @@ func (a *Service) Logout(ctx context.Context, id Identity) error {
 
 // LogoutAll ends all sessions of the user. It takes effect like Logout. Error: ErrUnavailable.
 func (a *Service) LogoutAll(ctx context.Context, id Identity) error {
-	return a.endSessions(ctx, id.UserID, id.SessionID)
-}
-
-func (a *Service) endSessions(ctx context.Context, userID int64, known ...string) error {
 	now := domain.Moment(a.cfg.Now())
-	stored, err := a.cfg.Store.RevokeSessions(ctx, userID, now, now.Add(SeedTTL))
+	stored, err := a.cfg.Store.RevokeSessions(ctx, id.UserID, now, now.Add(SeedTTL))
 	if err != nil {
 		return err
 	}
-	a.cfg.Revoked.Add(now.Add(SeedTTL), slices.Concat(known, stored)...)
+	a.cfg.Revoked.Add(now.Add(SeedTTL), append(stored, id.SessionID)...)
 	return nil
 }
 
