@@ -2,6 +2,7 @@
 package salestats
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,11 +44,22 @@ type Counters struct {
 
 // counted are the counts of a voucher since they were last taken.
 type counted struct {
-	Counts
-
+	counts counts
 	// When there were counts.
 	last time.Time
 }
+
+// counts are what happened to a voucher in some time on one process, by the names that they have in Redis.
+type counts map[string]int64
+
+// The names of counts. Those of answers, settled admissions and latencies have a suffix after a colon.
+const (
+	answersName = "answer"
+	settledName = "settled"
+	latencyName = "took" // with a latencyBucket
+	batchesName = "batches"
+	rowsName    = "rows"
+)
 
 // NewCounters returns counters. stored reports that an answer "ok" stands for a stored order, which is the case in every
 // lane but queue.
@@ -58,21 +70,21 @@ func NewCounters(stored bool) *Counters {
 // CountAnswer counts one answer to a buyer and its latency. The outcome is an error code of the API, OutcomeOK or
 // OutcomeReplayed.
 func (c *Counters) CountAnswer(voucherID int64, outcome string, took time.Duration) {
-	c.count(voucherID, provesExistence(outcome), func(n *Counts) {
-		n.Answers[outcome]++
-		n.latency[latencyBucket(took)]++
+	answer := answersName + ":" + outcome
+	latency := latencyName + ":" + strconv.Itoa(latencyBucket(took))
+
+	c.count(voucherID, provesExistence(outcome), func(n counts) {
+		n[answer]++
+		n[latency]++
 		if c.stored && outcome == OutcomeOK {
-			n.Settled[OutcomeOK]++
+			n[settledName+":"+OutcomeOK]++
 		}
 	})
 }
 
 // CountSettled counts a settled admission. reason is empty for a stored order, else the reason why there is none.
 func (c *Counters) CountSettled(voucherID int64, reason string) {
-	if reason == "" {
-		reason = OutcomeOK
-	}
-	c.count(voucherID, true, func(n *Counts) { n.Settled[reason]++ })
+	c.count(voucherID, true, func(n counts) { n[settledName+":"+cmp.Or(reason, OutcomeOK)]++ })
 }
 
 // CountBatch counts a transaction that committed rows orders of a voucher. A transaction that committed none is not
@@ -81,13 +93,13 @@ func (c *Counters) CountBatch(voucherID int64, rows int) {
 	if rows == 0 {
 		return
 	}
-	c.count(voucherID, true, func(n *Counts) {
-		n.Batches++
-		n.Rows += int64(rows)
+	c.count(voucherID, true, func(n counts) {
+		n[batchesName]++
+		n[rowsName] += int64(rows)
 	})
 }
 
-func (c *Counters) count(voucherID int64, exists bool, add func(*Counts)) {
+func (c *Counters) count(voucherID int64, exists bool, add func(counts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -96,23 +108,23 @@ func (c *Counters) count(voucherID int64, exists bool, add func(*Counts)) {
 		if !exists || len(c.sales) >= maxSales {
 			return
 		}
-		n = &counted{Counts: newCounts()}
+		n = &counted{counts: counts{}}
 		c.sales[voucherID] = n
 	}
 
-	add(&n.Counts)
+	add(n.counts)
 }
 
-func (c *Counters) take(now time.Time) map[int64]Counts {
+func (c *Counters) take(now time.Time) map[int64]counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	taken := map[int64]Counts{}
+	taken := map[int64]counts{}
 	for id, n := range c.sales {
 		switch {
-		case !n.empty():
-			taken[id] = n.Counts
-			*n = counted{Counts: newCounts(), last: now}
+		case len(n.counts) > 0:
+			taken[id] = n.counts
+			*n = counted{counts: counts{}, last: now}
 		case now.Sub(n.last) > uncountedAfter:
 			delete(c.sales, id)
 		}
@@ -153,7 +165,7 @@ type Level struct {
 	Lag   *int64 `json:"lag"`
 }
 
-// Counts are what happened to a voucher in some time, on one process or on all.
+// Counts are what happened to a voucher in some time, on all processes.
 type Counts struct {
 	// Responses to buyers by outcome: an error code of the API, "ok" or "replayed".
 	Answers map[string]int64 `json:"outcomes"`
@@ -163,81 +175,16 @@ type Counts struct {
 	Batches int64 `json:"batches"`
 	// Orders that these transactions committed.
 	Rows int64 `json:"batch_rows"`
-	// Latency of the responses, within 10 %; 0 without responses. Set in what Redis had.
+	// Latency of the responses, within 10 %; 0 without responses.
 	P50 domain.Milliseconds `json:"p50_ms"`
 	P99 domain.Milliseconds `json:"p99_ms"`
-
-	// Responses by latencyBucket.
-	latency map[int]int64
 }
 
-func newCounts() Counts {
-	return Counts{
-		Answers: map[string]int64{},
-		Settled: map[string]int64{},
-		latency: map[int]int64{},
-	}
-}
-
-func (c *Counts) empty() bool { return len(c.Answers) == 0 && len(c.Settled) == 0 && c.Batches == 0 }
-
-func (c *Counts) refused() int64 {
-	return sum(c.Answers) - c.Answers[OutcomeOK] - c.Answers[OutcomeReplayed] + sum(c.Settled) - c.Settled[OutcomeOK]
-}
-
-func sum[K comparable](counts map[K]int64) int64 {
-	var all int64
-	for _, n := range counts {
-		all += n
-	}
-	return all
-}
-
-func (c *Counts) quantile(part float64) domain.Milliseconds {
-	limit := part * float64(sum(c.latency))
-	var seen int64
-	for i := range latencyBuckets {
-		seen += c.latency[i]
-		if seen > 0 && float64(seen) >= limit {
-			return domain.Milliseconds(latencyOf(i))
-		}
-	}
-	return 0
-}
-
-// The names of counts in Redis. Those of answers, settled admissions and latencies have a suffix after a colon.
-const (
-	answersName = "answer"
-	settledName = "settled"
-	latencyName = "latency"
-	batchesName = "batches"
-	rowsName    = "rows"
-)
-
-func (c *Counts) named() map[string]int64 {
-	all := map[string]int64{}
-	for outcome, n := range c.Answers {
-		all[answersName+":"+outcome] = n
-	}
-
-	for reason, n := range c.Settled {
-		all[settledName+":"+reason] = n
-	}
-
-	for bucket, n := range c.latency {
-		all[latencyName+":"+strconv.Itoa(bucket)] = n
-	}
-
-	if c.Batches > 0 {
-		all[batchesName] = c.Batches
-		all[rowsName] = c.Rows
-	}
-
-	return all
-}
-
+// parseCounts returns the sum of counts that Redis has.
 func parseCounts(hash map[string]string) Counts {
-	c := newCounts()
+	c := Counts{Answers: map[string]int64{}, Settled: map[string]int64{}}
+	latency := map[int]int64{}
+
 	for name, text := range hash {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -252,7 +199,7 @@ func parseCounts(hash map[string]string) Counts {
 			c.Settled[of] = n
 		case latencyName:
 			if bucket, err := strconv.Atoi(of); err == nil {
-				c.latency[bucket] = n
+				latency[bucket] = n
 			}
 		case batchesName:
 			c.Batches = n
@@ -261,7 +208,19 @@ func parseCounts(hash map[string]string) Counts {
 		}
 	}
 
-	c.P50 = c.quantile(0.5)
-	c.P99 = c.quantile(0.99)
+	c.P50 = quantile(latency, 0.5)
+	c.P99 = quantile(latency, 0.99)
 	return c
+}
+
+func (c *Counts) refused() int64 {
+	return sum(c.Answers) - c.Answers[OutcomeOK] - c.Answers[OutcomeReplayed] + sum(c.Settled) - c.Settled[OutcomeOK]
+}
+
+func sum[K comparable](counts map[K]int64) int64 {
+	var all int64
+	for _, n := range counts {
+		all += n
+	}
+	return all
 }

@@ -35,12 +35,6 @@ const (
 	lagName   = "lag"
 )
 
-// The names of the values of a period in Redis, besides stockName.
-const (
-	ordersName  = "orders"
-	refusedName = "refused"
-)
-
 // sinceName is the field of the totals with the time in ms at which they began.
 const sinceName = "since"
 
@@ -54,7 +48,7 @@ type RedisHistory struct {
 
 // report is what a process reports about a voucher for a second.
 type report struct {
-	counts Counts
+	counts counts
 	level  Level
 }
 
@@ -95,34 +89,29 @@ func oldestInstance(now time.Time) string {
 
 func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, now time.Time) {
 	totals := totalsKey(voucherID)
-	second := secondKey(voucherID, now.Unix())
-	inPeriod := periodKey(voucherID, now)
-
 	p.HSetNX(ctx, totals, sinceName, now.UnixMilli())
-	for name, n := range r.counts.named() {
-		p.HIncrBy(ctx, totals, name, n)
-		p.HIncrBy(ctx, second, name, n)
-	}
 
-	for name, level := range map[string]*int64{
-		stockName: r.level.Stock,
-		gateName:  r.level.Gate,
-		lagName:   r.level.Lag,
+	for key, life := range map[string]time.Duration{
+		totals:                           keptFor,
+		secondKey(voucherID, now.Unix()): (historySeconds + 10) * time.Second,
+		periodKey(voucherID, now):        time.Hour + time.Minute,
 	} {
-		if level != nil {
-			p.HSet(ctx, second, name, *level)
+		for name, n := range r.counts {
+			p.HIncrBy(ctx, key, name, n)
 		}
-	}
 
-	p.HIncrBy(ctx, inPeriod, ordersName, r.counts.Settled[OutcomeOK])
-	p.HIncrBy(ctx, inPeriod, refusedName, r.counts.refused())
-	if r.level.Stock != nil {
-		p.HSet(ctx, inPeriod, stockName, *r.level.Stock)
-	}
+		for name, level := range map[string]*int64{
+			stockName: r.level.Stock,
+			gateName:  r.level.Gate,
+			lagName:   r.level.Lag,
+		} {
+			if level != nil {
+				p.HSet(ctx, key, name, *level)
+			}
+		}
 
-	p.PExpire(ctx, totals, keptFor)
-	p.PExpire(ctx, second, (historySeconds+10)*time.Second)
-	p.PExpire(ctx, inPeriod, time.Hour+time.Minute)
+		p.PExpire(ctx, key, life)
+	}
 }
 
 // reading is what all processes have reported about a voucher.
@@ -197,18 +186,17 @@ func (h *RedisHistory) hour(ctx context.Context, voucherID int64, now time.Time)
 
 	var all []Period
 	for i, reply := range replies {
-		values := reply.(*redis.MapStringStringCmd).Val()
-		orders := number(values, ordersName)
-		refused := number(values, refusedName)
-		if orders == nil || refused == nil {
+		hash := reply.(*redis.MapStringStringCmd).Val()
+		if len(hash) == 0 {
 			continue
 		}
 
+		counts := parseCounts(hash)
 		all = append(all, Period{
 			At:      first.Add(time.Duration(i) * period).UTC(),
-			Orders:  *orders,
-			Refused: *refused,
-			Stock:   number(values, stockName),
+			Orders:  counts.Settled[OutcomeOK],
+			Refused: counts.refused(),
+			Stock:   number(hash, stockName),
 		})
 	}
 

@@ -1,33 +1,38 @@
 package salestats
 
 import (
-	"math/bits"
+	"math"
 	"time"
+
+	"seckill/internal/domain"
 )
 
-// The latency histogram has eight buckets per doubling, so the middle of a bucket is within 7 % of each value in it.
-// Its unit is 4 µs, and the last bucket begins at 16 s.
+// The latency histogram has eight buckets per doubling, so the middle of a bucket is within 5 % of each value in it. The first
+// also has all lower values, and the last, which begins at 15 s, all higher ones.
 const (
-	latencyUnit    = 12 // the unit is 2^12 ns
+	latencyUnit    = 16 * time.Microsecond
 	latencyOctave  = 8
 	latencyBuckets = 20 * latencyOctave
 )
 
 func latencyBucket(took time.Duration) int {
-	v := uint64(max(took, 0)) >> latencyUnit
-	if v < latencyOctave {
-		return int(v) //nolint:gosec // below eight
-	}
-	// Keeps the top four bits: 8 to 15.
-	octave := bits.Len64(v) - 4
-	return min(octave*latencyOctave+int(v>>octave), latencyBuckets-1) //nolint:gosec // v>>octave is below sixteen
+	doublings := math.Log2(float64(max(took, latencyUnit)) / float64(latencyUnit))
+	return min(int(doublings*latencyOctave), latencyBuckets-1)
 }
 
 func latencyOf(bucket int) time.Duration {
-	if bucket < 2*latencyOctave {
-		return time.Duration(2*bucket+1) << (latencyUnit - 1)
+	return time.Duration(float64(latencyUnit) * math.Exp2((float64(bucket)+0.5)/latencyOctave))
+}
+
+// quantile returns the latency that a part of the responses did not exceed, by their numbers in the buckets.
+func quantile(latency map[int]int64, part float64) domain.Milliseconds {
+	limit := part * float64(sum(latency))
+	var seen int64
+	for i := range latencyBuckets {
+		seen += latency[i]
+		if seen > 0 && float64(seen) >= limit {
+			return domain.Milliseconds(latencyOf(i))
+		}
 	}
-	octave := bucket/latencyOctave - 1
-	from := uint64(bucket%latencyOctave+latencyOctave) << octave
-	return time.Duration((2*from + 1<<octave) << (latencyUnit - 1)) //nolint:gosec // at most 32 s
+	return 0
 }

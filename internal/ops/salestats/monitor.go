@@ -368,7 +368,7 @@ func (m *Monitor) readHistory(ctx context.Context, s *SaleStats, after time.Time
 	r, err := m.cfg.History.read(ctx, s.Voucher.ID, after, now)
 	if err != nil {
 		m.cfg.Log.DebugContext(ctx, "cannot read the counters of a sale", slog.Any("err", err))
-		r.total = Totals{s.At, newCounts()}
+		r.total = Totals{s.At, parseCounts(nil)}
 	}
 
 	s.Instances = max(r.instances, 1)
