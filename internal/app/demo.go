@@ -45,14 +45,10 @@ const (
 	dimSumZH = "双人早茶"
 	hotPot   = "Hot pot for two"
 	hotPotZH = "双人火锅"
-
-	// Of demos that an earlier release has set up, in both languages.
-	dimSumBoth = dimSumZH + " · " + dimSum
-	hotPotBoth = hotPotZH + " · " + hotPot
 )
 
 func isRenewed(title string) bool {
-	return slices.Contains([]string{dimSum, dimSumZH, dimSumBoth, hotPot, hotPotZH, hotPotBoth}, title)
+	return slices.Contains([]string{dimSum, dimSumZH, hotPot, hotPotZH}, title)
 }
 
 const (
