@@ -11,7 +11,6 @@ import (
 // renewalStore reads and changes vouchers.
 type renewalStore interface {
 	ListVouchers(ctx context.Context, f domain.VoucherFilter) ([]domain.Voucher, error)
-	Voucher(ctx context.Context, id int64) (domain.Voucher, error)
 	ChangeVoucher(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
 }
 
@@ -22,85 +21,61 @@ type demoRenewal struct {
 	// Is called after a sale was moved.
 	changed func(id int64)
 	now     func() time.Time
-
-	// Ids; nil until they are read.
-	sales []int64
 }
 
 // errNotEnded ends a change of a sale that need not be moved.
 var errNotEnded = errors.New("the sale has not ended")
 
-// run moves the sales that have ended. It must not be called concurrently; several servers may call it.
-func (r *demoRenewal) run(ctx context.Context) error {
-	if r.sales == nil {
-		if err := r.find(ctx); err != nil {
-			return err
-		}
-	}
-
-	for _, id := range r.sales {
-		v, err := r.store.Voucher(ctx, id)
-		if err != nil {
-			return err
-		}
-		if !r.ended(&v) {
-			continue
-		}
-
-		_, err = r.store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
-			// Another server has moved it.
-			if !r.ended(v) {
-				return "", errNotEnded
-			}
-
-			before := *v
-			sale := *v.Sale
-			before.Sale = &sale
-
-			v.UpdatedAt = domain.Moment(r.now())
-			moveToNextWindow(v.Sale, r.now())
-
-			return before.Changes(v), nil
-		})
-
-		switch {
-		case errors.Is(err, errNotEnded):
-		case err != nil:
-			return err
-		default:
-			r.changed(id)
-		}
-	}
-
-	return nil
-}
-
-func (r *demoRenewal) find(ctx context.Context) error {
-	found := []int64{}
+// run moves the sales that have ended. Several servers may call it.
+func (r demoRenewal) run(ctx context.Context) error {
 	page := domain.Page{Limit: domain.MaxPageSize}
 	for {
-		vouchers, err := r.store.ListVouchers(ctx, domain.VoucherFilter{Now: r.now(), Page: page})
+		ended, err := r.store.ListVouchers(ctx, domain.VoucherFilter{
+			Status: domain.VoucherOn,
+			State:  domain.StateEnded,
+			Now:    r.now(),
+			Page:   page,
+		})
 		if err != nil {
 			return err
 		}
 
-		for _, v := range vouchers {
-			if isRenewed(v.Title) && v.Sale != nil {
-				found = append(found, v.ID)
+		for _, v := range ended {
+			if !isRenewed(v.Title) {
+				continue
+			}
+			if err := r.move(ctx, v.ID); err != nil {
+				return err
 			}
 		}
 
-		if len(vouchers) < page.Limit {
-			r.sales = found
+		if len(ended) < page.Limit {
 			return nil
 		}
-
-		page.Before = vouchers[len(vouchers)-1].ID
+		page.Before = ended[len(ended)-1].ID
 	}
 }
 
-func (r *demoRenewal) ended(v *domain.Voucher) bool {
-	return isRenewed(v.Title) && v.Sale != nil && v.Status == domain.VoucherOn && !r.now().Before(v.Sale.EndAt)
+func (r demoRenewal) move(ctx context.Context, id int64) error {
+	_, err := r.store.ChangeVoucher(ctx, id, domain.Actor{Kind: domain.ActorSystem}, func(v *domain.Voucher) (string, error) {
+		// It was unpublished meanwhile, or another server has moved it.
+		if v.Status != domain.VoucherOn || v.State(r.now()) != domain.StateEnded {
+			return "", errNotEnded
+		}
+
+		before := v.Copy()
+		v.UpdatedAt = domain.Moment(r.now())
+		moveToNextWindow(v.Sale, r.now())
+		return before.Changes(v), nil
+	})
+
+	switch {
+	case errors.Is(err, errNotEnded):
+		return nil
+	case err == nil:
+		r.changed(id)
+	}
+	return err
 }
 
 func moveToNextWindow(s *domain.Sale, now time.Time) {

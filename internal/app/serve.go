@@ -235,11 +235,11 @@ func migrateAndSeed(e *Env, store *repo.Store) error {
 		e.Log.Info("demo data stored")
 	}
 
-	return (&demoRenewal{
+	return demoRenewal{
 		store:   store,
 		changed: func(int64) {},
 		now:     time.Now,
-	}).run(ctx)
+	}.run(ctx)
 }
 
 type server struct {

@@ -282,15 +282,11 @@ type shelf struct{ vouchers []domain.Voucher }
 
 func (s *shelf) ListVouchers(_ context.Context, f domain.VoucherFilter) (page []domain.Voucher, _ error) {
 	for i := len(s.vouchers) - 1; i >= 0 && len(page) < f.Page.Limit; i-- {
-		if v := s.vouchers[i]; f.Page.Before == 0 || v.ID < f.Page.Before {
+		if v := s.vouchers[i]; f.Matches(&v, f.Now) {
 			page = append(page, v)
 		}
 	}
 	return page, nil
-}
-
-func (s *shelf) Voucher(_ context.Context, id int64) (domain.Voucher, error) {
-	return s.vouchers[id-1], nil
 }
 
 func (s *shelf) ChangeVoucher(
