@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -87,7 +85,7 @@ func (r *rushRunner) close(ctx context.Context) {
 
 // Start implements domain.Rusher. The sale is created in the name of the admin. The rush continues after ctx ends.
 func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64, plan domain.RushPlan) (domain.Rush, error) {
-	running, cancel, err := r.begin(ctx, plan)
+	running, err := r.begin(ctx, plan)
 	if err != nil {
 		return domain.Rush{}, err
 	}
@@ -95,7 +93,6 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	id, err := r.createSale(ctx, claim, admin, plan.Stock)
 	if err != nil {
 		r.finish(func(last *domain.Rush) { *last = domain.Rush{State: domain.RushIdle} })
-		cancel(nil)
 		return domain.Rush{}, err
 	}
 
@@ -103,8 +100,6 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 	started := r.Last()
 
 	go func() {
-		defer cancel(nil)
-
 		err := errors.Join(r.run(running, id, plan), r.endSale(running, admin, id))
 		r.finish(func(last *domain.Rush) {
 			last.State = domain.RushDone
@@ -122,15 +117,15 @@ func (r *rushRunner) Start(ctx context.Context, claim *domain.Claim, admin int64
 
 // begin marks a rush as running and returns its context. Errors: domain.ErrUnavailable if the server is not listening,
 // ErrInvalidState if a rush is running.
-func (r *rushRunner) begin(ctx context.Context, plan domain.RushPlan) (context.Context, context.CancelCauseFunc, error) {
+func (r *rushRunner) begin(ctx context.Context, plan domain.RushPlan) (context.Context, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	switch {
 	case r.url == "":
-		return nil, nil, domain.ErrUnavailable
+		return nil, domain.ErrUnavailable
 	case r.last.State == domain.RushRunning:
-		return nil, nil, domain.ErrInvalidState
+		return nil, domain.ErrInvalidState
 	}
 
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -143,7 +138,7 @@ func (r *rushRunner) begin(ctx context.Context, plan domain.RushPlan) (context.C
 	r.begun = time.Now()
 	r.cancel = cancel
 	r.done = make(chan struct{})
-	return ctx, cancel, nil
+	return ctx, nil
 }
 
 func (r *rushRunner) update(change func(*domain.Rush)) {
@@ -157,39 +152,31 @@ func (r *rushRunner) finish(change func(*domain.Rush)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change(&r.last)
+	r.cancel(nil)
 	// Under the lock: begin replaces r.done.
 	close(r.done)
 }
 
 func (r *rushRunner) createSale(ctx context.Context, claim *domain.Claim, admin, stock int64) (int64, error) {
 	now := time.Now().UTC()
-	shop := int64(1)
-	pay := int64(100)
-	actual := int64(200)
-	begin := now.Add(-time.Minute)
-	end := now.Add(rushWindow)
-	title := RushTitle(stock)
-
 	v, err := r.vouchers.Create(ctx, claim, admin, domain.VoucherInput{
 		VoucherFields: domain.VoucherFields{
-			ShopID:      &shop,
-			Title:       &title,
-			PayValue:    &pay,
-			ActualValue: &actual,
-			BeginAt:     &begin,
-			EndAt:       &end,
+			ShopID:      new(int64(1)),
+			Title:       new(RushTitle(stock)),
+			PayValue:    new(int64(100)),
+			ActualValue: new(int64(200)),
+			BeginAt:     new(now.Add(-time.Minute)),
+			EndAt:       new(now.Add(rushWindow)),
 		},
 		Stock: &stock,
 	})
-
 	return v.ID, err
 }
 
 func (r *rushRunner) endSale(ctx context.Context, admin, id int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rushEndTimeout)
 	defer cancel()
-	expired := domain.VoucherExpired
-	_, err := r.vouchers.Change(ctx, admin, id, domain.VoucherChange{Status: &expired})
+	_, err := r.vouchers.Change(ctx, admin, id, domain.VoucherChange{Status: new(domain.VoucherExpired)})
 	return err
 }
 
@@ -197,9 +184,18 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushP
 	ctx, cancel := context.WithTimeoutCause(ctx, rushTimeout, errRushTimeout)
 	defer cancel()
 
+	err := r.simulate(ctx, voucherID, plan)
+	if err != nil && ctx.Err() != nil {
+		// It explains the error.
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (r *rushRunner) simulate(ctx context.Context, voucherID int64, plan domain.RushPlan) error {
 	seeded, err := SeedBuyers(ctx, r.store, r.tokens, plan.Buyers)
 	if err != nil {
-		return causeOr(ctx, fmt.Errorf("seed the buyers: %w", err))
+		return fmt.Errorf("seed the buyers: %w", err)
 	}
 
 	parallel := min(plan.Buyers, rushParallel)
@@ -208,7 +204,7 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushP
 	r.mu.Unlock()
 
 	if err != nil {
-		return causeOr(ctx, err)
+		return err
 	}
 	defer client.Close()
 	client.UserAgent = UserAgent()
@@ -227,35 +223,34 @@ func (r *rushRunner) run(ctx context.Context, voucherID int64, plan domain.RushP
 	}
 
 	report := simulated.Run(ctx)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 
 	orders, _ := report.Orders()
 	r.update(func(last *domain.Rush) {
 		last.Answered = len(report.Answers)
 		last.Orders = orders
-		last.Outcomes = maps.Clone(report.Codes)
+		last.Outcomes = report.Codes
 		last.P50 = domain.Milliseconds(report.Percentile(50))
 		last.P99 = domain.Milliseconds(report.Percentile(99))
 	})
 
 	verdicts, err := simulated.Check(ctx, report)
 	if err != nil {
-		return causeOr(ctx, err)
+		return err
 	}
 
 	count, err := r.store.CountSale(ctx, voucherID)
 	if err != nil {
-		return causeOr(ctx, err)
+		return err
 	}
 
-	r.update(func(last *domain.Rush) {
-		for _, v := range verdicts {
-			last.Verdicts = append(last.Verdicts, withTotals(v, count.Totals))
-		}
-	})
+	for i, v := range verdicts {
+		verdicts[i] = withTotals(v, count.Totals)
+	}
 
+	r.update(func(last *domain.Rush) { last.Verdicts = verdicts })
 	return nil
 }
 
@@ -270,14 +265,6 @@ func withTotals(v domain.Verdict, b domain.SaleTotals) domain.Verdict {
 	return v
 }
 
-// causeOr returns the cause of ctx's end, which explains every error after it, or err if ctx has not ended.
-func causeOr(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
-}
-
 func (r *rushRunner) progress(answered, orders int) {
 	r.update(func(last *domain.Rush) {
 		last.Answered = answered
@@ -290,7 +277,6 @@ func (r *rushRunner) Last() domain.Rush {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.last
-	last.Verdicts = slices.Clone(last.Verdicts)
 	if last.State == domain.RushRunning {
 		last.Took = domain.Milliseconds(time.Since(r.begun))
 	}
@@ -301,20 +287,19 @@ func (r *rushRunner) Last() domain.Rush {
 func (r *rushRunner) Stop(ctx context.Context) { r.stop(ctx, errRushStopped) }
 
 func (r *rushRunner) stop(ctx context.Context, cause error) {
-	if done := r.cancelRunning(cause); done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-	}
-}
-
-func (r *rushRunner) cancelRunning(cause error) <-chan struct{} {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last.State != domain.RushRunning {
-		return nil
+	running := r.last.State == domain.RushRunning
+	cancel := r.cancel
+	done := r.done
+	r.mu.Unlock()
+
+	if !running {
+		return
 	}
-	r.cancel(cause)
-	return r.done
+
+	cancel(cause)
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

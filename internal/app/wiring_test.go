@@ -128,9 +128,7 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	t.Parallel()
 	r := newRushRunner(nil, nil, nil)
 	r.setURL("http://127.0.0.1:1")
-	running, cancel, err := r.begin(t.Context(), domain.RushPlan{Buyers: 1, Stock: 1}) // never finished
-	require.NoError(t, err)
-	defer cancel(nil)
+	running := env.Must(r.begin(t.Context(), domain.RushPlan{Buyers: 1, Stock: 1}))(t) // never finished
 	deadline, expire := context.WithCancel(t.Context())
 	expire()
 	r.close(deadline)
