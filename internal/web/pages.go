@@ -52,8 +52,6 @@ var pages = []page{
 		patterns: []string{
 			"/console", "/console/sales", "/console/redeem", "/console/new", "/console/sales/:id", "/console/sales/:id/edit",
 			"/console/shops", "/console/shops/:id", "/console/orders", "/console/orders/:id", "/console/dead-letters",
-			// Former path of the dead letters, for bookmarks.
-			"/console/letters",
 			"/console/events", "/console/notices", "/console/reconcile", "/console/audit", "/console/rush",
 		},
 		main:   "console/main.bundle.js",

@@ -244,7 +244,7 @@ func pagesOf(sale, order string) []consolePage {
 	return []consolePage{
 		{"/console", "[data-home]"}, {"/console/sales?tab=all", "tbody tr"}, {"/console/redeem", "form[data-form=redeem]"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, `[data-do="unpublish"]`}, {"/console/sales/" + sale + "/edit", "form[data-form=stock]"},
 		{"/console/shops", "tbody tr"}, {"/console/shops/1", "form[data-form=shop]"},
-		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/letters", ".empty"}, {"/console/events", ".empty"},
+		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/dead-letters", ".empty"}, {"/console/events", ".empty"},
 		{"/console/reconcile", ".summary"}, {"/console/audit", "tbody tr"}, {"/console/rush", "h1"},
 	}
 }

@@ -2353,9 +2353,9 @@ title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,
 page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"or\
 ders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
 "redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
-"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/(?:dead-)?letters$/,"deadLetters.title",mount2,"/console\
-/dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices\
-.title",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
+"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead\
+-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.titl\
+e",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
 "audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],links:user2=>[["/co\
 nsole","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/c\
 onsole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notic\

@@ -79,7 +79,7 @@ frame.start({
     page(/^\/console\/redeem$/, "redeem.page", redeem.mount, "/console/redeem"),
     page(/^\/console\/shops$/, "shops.title", shops.list, "/console/shops"),
     page(/^\/console\/shops\/(\d+)$/, "shops.one", shops.one, "/console/shops", ["operate"]),
-    page(/^\/console\/(?:dead-)?letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
+    page(/^\/console\/dead-letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
     page(/^\/console\/events$/, "events.title", events.mount, "/console/events"),
     page(/^\/console\/notices$/, "notices.title", notices.mount, "/console/notices"),
     page(/^\/console\/reconcile$/, "reconcile.title", reconcile.mount, "/console/reconcile"),
