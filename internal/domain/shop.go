@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -85,17 +86,13 @@ func (f ShopFields) Apply(s *Shop) error {
 
 // Changes lists the changed fields, for the audit log.
 func (s *Shop) Changes(after *Shop) string {
-	text := fmt.Sprintf("shop %d", after.ID)
-	for _, f := range []struct{ name, was, is string }{
-		{"name", s.Name, after.Name}, {"area", s.Area, after.Area}, {"address", s.Address, after.Address},
-		{"open_hours", s.OpenHours, after.OpenHours}, {"type_id", fmt.Sprint(s.TypeID), fmt.Sprint(after.TypeID)},
-	} {
-		if f.was != f.is {
-			text += fmt.Sprintf("; %s: %q -> %q", f.name, f.was, f.is)
-		}
-	}
-
-	return text
+	all := changes{fmt.Sprintf("shop %d", after.ID)}
+	all.add("name", quoted(s.Name), quoted(after.Name))
+	all.add("area", quoted(s.Area), quoted(after.Area))
+	all.add("address", quoted(s.Address), quoted(after.Address))
+	all.add("open_hours", quoted(s.OpenHours), quoted(after.OpenHours))
+	all.add("type_id", s.TypeID, after.TypeID)
+	return strings.Join(all, "; ")
 }
 
 // Place is a point on the earth: longitude and latitude in degrees.

@@ -59,7 +59,7 @@ func TestShops(t *testing.T) {
 	require.Equal(t, []shopView{second, want}, all, "newest first")
 
 	log := operator.audit("")
-	require.Equal(t, auditEntry{Actor: "admin", Action: "create_shop", Detail: `shop 2; name: "" -> "second"; type_id: "0" -> "1"`, ActorID: e.admin().login.User.ID}, log[0])
+	require.Equal(t, auditEntry{Actor: "admin", Action: "create_shop", Detail: `shop 2; name: "" -> "second"; type_id: 0 -> 1`, ActorID: e.admin().login.User.ID}, log[0])
 	require.Equal(t, `shop 1; address: "金华路 29 号" -> "新址 1 号"`, log[1].Detail)
 }
 
