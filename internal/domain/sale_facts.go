@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,31 +128,27 @@ func (f *SaleFacts) name(v *Violation) {
 	}
 }
 
+// overLimit returns the orders of each user who has more than the limit, lowest user id first.
 func (f *SaleFacts) overLimit() [][]Holder {
 	if f.Voucher.Sale == nil {
 		return nil
 	}
 
-	limit := f.Voucher.Sale.LimitPerUser
 	counts := make(map[int64]int, len(f.Holders))
-	var over []int64
 	for _, h := range f.Holders {
-		if counts[h.UserID]++; counts[h.UserID] == limit+1 {
-			over = append(over, h.UserID)
+		counts[h.UserID]++
+	}
+
+	over := map[int64][]Holder{}
+	for _, h := range f.Holders {
+		if counts[h.UserID] > f.Voucher.Sale.LimitPerUser {
+			over[h.UserID] = append(over[h.UserID], h)
 		}
 	}
 
-	slices.Sort(over)
-	users := make([][]Holder, len(over))
-
-	if len(over) == 0 {
-		return nil
-	}
-
-	for _, h := range f.Holders {
-		if i, found := slices.BinarySearch(over, h.UserID); found {
-			users[i] = append(users[i], h)
-		}
+	var users [][]Holder
+	for _, id := range slices.Sorted(maps.Keys(over)) {
+		users = append(users, over[id])
 	}
 
 	return users
