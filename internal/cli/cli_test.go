@@ -319,12 +319,6 @@ func TestDoctorChecksAreDocumented(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(checks)), documented)
 }
 
-func TestCountHasSingularAndPlural(t *testing.T) {
-	require.Equal(t, "0 violations", count(0, "violation"))
-	require.Equal(t, "1 violation", count(1, "violation"))
-	require.Equal(t, "2 violations", count(2, "violation"))
-}
-
 func TestProgressEstimatesRest(t *testing.T) {
 	var out bytes.Buffer
 	printProgress(&out, 0, 400, 0, time.Second)

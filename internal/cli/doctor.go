@@ -409,7 +409,7 @@ func (r doctorReport) print(out io.Writer) error {
 	}
 
 	_, err := fmt.Fprintf(out, "%s: %d ok, %s, %d failed, %d skipped\n",
-		count(len(r.Findings), "check"), r.OK, count(r.Warnings, "warning"), r.Failed, r.Skipped)
+		domain.Count(len(r.Findings), "check"), r.OK, domain.Count(r.Warnings, "warning"), r.Failed, r.Skipped)
 
 	return err
 }
@@ -417,11 +417,11 @@ func (r doctorReport) print(out io.Writer) error {
 func (r doctorReport) verdict(strict bool) error {
 	switch {
 	case r.Unasked > 0:
-		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/operations.md explains each check", count(r.Unasked, "check"), r.Failed)}
+		return &exitError{ExitUnchecked, fmt.Errorf("%s without an answer, %d failed in total; docs/operations.md explains each check", domain.Count(r.Unasked, "check"), r.Failed)}
 	case r.Failed > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/operations.md explains each check", count(r.Failed, "check"))}
+		return &exitError{ExitViolation, fmt.Errorf("%s failed; docs/operations.md explains each check", domain.Count(r.Failed, "check"))}
 	case strict && r.Warnings > 0:
-		return &exitError{ExitViolation, fmt.Errorf("%s, counted as a failure by --strict; docs/operations.md explains each check", count(r.Warnings, "warning"))}
+		return &exitError{ExitViolation, fmt.Errorf("%s, counted as a failure by --strict; docs/operations.md explains each check", domain.Count(r.Warnings, "warning"))}
 	}
 	return nil
 }

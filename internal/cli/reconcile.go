@@ -158,12 +158,12 @@ func printReports(out io.Writer, reports []reconcile.Report) error {
 	}
 
 	if busy > 0 {
-		fmt.Fprintf(out, "%s changing too fast to compare all counters\n", count(busy, "gate"))
+		fmt.Fprintf(out, "%s changing too fast to compare all counters\n", domain.Count(busy, "gate"))
 	}
 
-	fmt.Fprintf(out, "%s reconciled: %s repaired, %d left\n", count(len(reports), "sale"), count(repaired, "finding"), left)
+	fmt.Fprintf(out, "%s reconciled: %s repaired, %d left\n", domain.Count(len(reports), "sale"), domain.Count(repaired, "finding"), left)
 	if left > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/operations.md explains each", count(left, "finding"))}
+		return &exitError{ExitViolation, fmt.Errorf("unresolved: %s; docs/operations.md explains each", domain.Count(left, "finding"))}
 	}
 
 	return nil

@@ -49,7 +49,7 @@ func (v verifyRoomCmd) Run(e *app.Env) error {
 		room.Joined, c.Admitted, c.Later, c.Left, len(room.Events))
 
 	if len(c.Faults) > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(c.Faults), "violation"), strings.Join(c.Faults, "\n  "))}
+		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", domain.Count(len(c.Faults), "violation"), strings.Join(c.Faults, "\n  "))}
 	}
 
 	fmt.Fprintln(e.Out, "the log is consistent: nobody was admitted twice, and each admission follows the order of the line")

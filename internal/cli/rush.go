@@ -150,7 +150,7 @@ func printVerdicts(out io.Writer, verdicts []domain.Verdict) error {
 
 	_ = w.Flush()
 	if broken > 0 {
-		return fmt.Errorf("violated: %s", count(broken, "invariant"))
+		return fmt.Errorf("violated: %s", domain.Count(broken, "invariant"))
 	}
 
 	return nil

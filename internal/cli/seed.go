@@ -9,6 +9,7 @@ import (
 
 	"seckill/internal/app"
 	"seckill/internal/auth"
+	"seckill/internal/domain"
 )
 
 // errNoSeeding prevents long-lived tokens on production systems.
@@ -75,7 +76,7 @@ func (s seedCmd) Run(e *app.Env) (err error) {
 		return fmt.Errorf("tokens file: %w", err)
 	}
 
-	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %s\n", count(len(buyers), "user"), s.Tokens, auth.SeedTTL)
+	fmt.Fprintf(e.Out, "%s created; their tokens in %s are valid for %s\n", domain.Count(len(buyers), "user"), s.Tokens, auth.SeedTTL)
 	return nil
 }
 

@@ -55,13 +55,13 @@ func (verifyCmd) Run(e *app.Env) (err error) {
 	}
 
 	if len(r.violations) > 0 {
-		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", count(len(r.violations), "violation"), strings.Join(r.violations, "\n  "))}
+		return &exitError{ExitViolation, fmt.Errorf("%s:\n  %s", domain.Count(len(r.violations), "violation"), strings.Join(r.violations, "\n  "))}
 	}
 	if redisErr != nil {
 		return &exitError{ExitUnchecked, redisErr}
 	}
 
-	fmt.Fprintf(e.Out, "%s checked: all invariants hold\n", count(len(totals), "sale"))
+	fmt.Fprintf(e.Out, "%s checked: all invariants hold\n", domain.Count(len(totals), "sale"))
 	return nil
 }
 

@@ -255,3 +255,9 @@ func TestRedeemCodesAfterChangeOfSecret(t *testing.T) {
 	_, err = before.Parse(during.Of(7))
 	require.ErrorIs(t, err, ErrUnknownCode)
 }
+
+func TestCountHasSingularAndPlural(t *testing.T) {
+	require.Equal(t, "0 violations", Count(0, "violation"))
+	require.Equal(t, "1 violation", Count(1, "violation"))
+	require.Equal(t, "2 violations", Count(2, "violation"))
+}

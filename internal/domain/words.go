@@ -1,6 +1,9 @@
 package domain
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // words are the names of the values of a type in the API.
 type words[T comparable] map[T]string
@@ -16,4 +19,12 @@ func (w words[T]) parse(word string) (T, bool) {
 
 	var none T
 	return none, false
+}
+
+// Count returns a number with its noun, such as "2 orders".
+func Count[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -94,13 +93,6 @@ func ifEqual(a, b int64) int64 {
 		return b
 	}
 	return 0
-}
-
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // definite returns the findings for which one snapshot is enough. A repair of the gate does not remove them.

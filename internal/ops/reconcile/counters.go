@@ -168,13 +168,13 @@ func (d drift) words() []string {
 		}
 	}
 
-	add(d.stock < 0, "the gate is missing "+plural(-d.stock, "free unit"))
-	add(d.held > 0, "the gate counts "+plural(d.held, "nonexistent order"))
+	add(d.stock < 0, "the gate is missing "+domain.Count(-d.stock, "free unit"))
+	add(d.held > 0, "the gate counts "+domain.Count(d.held, "nonexistent order"))
 	add(d.held == 0 && d.sum != 0, "the gate counts other orders than the active ones")
-	add(d.stock > 0, "the gate offers "+plural(d.stock, "nonexistent unit"))
-	add(d.held < 0, "the gate is missing "+plural(-d.held, "active order"))
-	add(d.queued > 0, "the gate counts "+plural(d.queued, "queued order")+" too many")
-	add(d.queued < 0, "the gate counts "+plural(-d.queued, "queued order")+" too few")
+	add(d.stock > 0, "the gate offers "+domain.Count(d.stock, "nonexistent unit"))
+	add(d.held < 0, "the gate is missing "+domain.Count(-d.held, "active order"))
+	add(d.queued > 0, "the gate counts "+domain.Count(d.queued, "queued order")+" too many")
+	add(d.queued < 0, "the gate counts "+domain.Count(-d.queued, "queued order")+" too few")
 
 	return words
 }
