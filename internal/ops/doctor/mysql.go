@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ type mysqlServer struct {
 	MySQL
 	text    string // VERSION()
 	maria   bool
-	version [3]int
+	version []int
 	// Variables by name; those that the server does not have are missing.
 	global  map[string]string
 	session map[string]string
@@ -135,15 +136,16 @@ func variables(ctx context.Context, pool *sql.DB, query string) (map[string]stri
 
 var versionNumbers = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)`)
 
-// parseVersion reads "8.4.10", "10.11.6-MariaDB-log", and "5.5.5-10.6.12-MariaDB", which is 10.6.12.
-func parseVersion(text string) (bool, [3]int) {
+// parseVersion reads "8.4.10", "10.11.6-MariaDB-log", and "5.5.5-10.6.12-MariaDB", which is 10.6.12. A text without a
+// version is older than all.
+func parseVersion(text string) (bool, []int) {
 	maria := strings.Contains(strings.ToLower(text), "mariadb")
 	if maria {
 		text = strings.TrimPrefix(text, "5.5.5-")
 	}
-	var version [3]int
+	var version []int
 	if m := versionNumbers.FindStringSubmatch(text); m != nil {
-		version = [3]int{atoi(m[1]), atoi(m[2]), atoi(m[3])}
+		version = []int{atoi(m[1]), atoi(m[2]), atoi(m[3])}
 	}
 	return maria, version
 }
@@ -155,29 +157,20 @@ func (s *mysqlServer) flavour() string {
 	return "MySQL " + s.text
 }
 
-func before(a, b [3]int) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return a[i] < b[i]
-		}
-	}
-	return false
-}
-
 func (s *mysqlServer) checkVersion(context.Context) Result {
 	if strings.Contains(strings.ToLower(s.text), "tidb") {
 		return Bad(Fail, "use MySQL 8.0.16 or newer, or MariaDB 10.6 or newer",
 			"TiDB (%s) is not supported: its SKIP LOCKED is a plain read, so two servers would return the same payment", s.text)
 	}
 
-	least := [3]int{8, 0, 16}
+	least := []int{8, 0, 16}
 	change := "upgrade to MySQL 8.0.16 or newer: older versions ignore CHECK constraints"
 	if s.maria {
-		least = [3]int{10, 6, 0}
+		least = []int{10, 6, 0}
 		change = "upgrade to MariaDB 10.6 or newer: older versions have no SKIP LOCKED"
 	}
 
-	if before(s.version, least) {
+	if slices.Compare(s.version, least) < 0 {
 		return Bad(Fail, change, "%s is too old", s.flavour())
 	}
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,7 +154,7 @@ func (n *redisNode) checkVersion(context.Context) Result {
 		name = "Valkey " + v + " (compatible with Redis " + text + ")"
 	}
 
-	if before(version, [3]int{6, 2, 0}) {
+	if slices.Compare(version, []int{6, 2}) < 0 {
 		return Bad(Fail, "upgrade to Redis 6.2 or newer, or to Valkey", "%s is too old", name)
 	}
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"time"
 )
 
 // ZooKeeper returns the check of the ensemble that holds the user locks.
@@ -30,7 +29,7 @@ type zooKeeperReport struct {
 
 func readZooKeeper(ctx context.Context, addr string) zooKeeperReport {
 	r := zooKeeperReport{addr: addr}
-	text, err := zooKeeperCommand(ctx, addr, "srvr")
+	text, err := srvr(ctx, addr)
 	if err != nil {
 		r.err = err
 		return r
@@ -48,23 +47,20 @@ func readZooKeeper(ctx context.Context, addr string) zooKeeperReport {
 	return r
 }
 
-func zooKeeperCommand(ctx context.Context, addr, word string) (string, error) {
+// srvr needs a context with a deadline, as every check has.
+func srvr(ctx context.Context, addr string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
 
-	end, ok := ctx.Deadline()
-	if !ok {
-		end = time.Now().Add(deadline)
-	}
-
-	// So that the other servers' answers are reported.
+	// Sooner than that, so that the other servers' answers are reported.
+	end, _ := ctx.Deadline()
 	if err := conn.SetDeadline(end.Add(-deadline / 10)); err != nil {
 		return "", err
 	}
-	if _, err := io.WriteString(conn, word); err != nil {
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
 		return "", err
 	}
 
@@ -83,7 +79,7 @@ func ensembleResult(reports []zooKeeperReport) Result {
 		}
 
 		up = append(up, r.addr)
-		if _, v := parseVersion(r.version); before(v, [3]int{3, 5, 0}) {
+		if _, v := parseVersion(r.version); slices.Compare(v, []int{3, 5}) < 0 {
 			return Bad(Fail, "upgrade to ZooKeeper 3.5 or newer, which has container nodes", "%s has ZooKeeper %s", r.addr, r.version)
 		}
 
