@@ -183,15 +183,10 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	addrs := slices.Clone(opts.Addrs)
 	cluster := len(opts.Addrs) > 1
 	if cluster {
-		seeds := make([]*redis.Client, len(addrs))
-		for i, addr := range addrs {
-			seeds[i] = x.client(addr, opts)
-		}
-
 		ctx, cancel := context.WithTimeout(ctx, discoverTimeout)
 		defer cancel()
 
-		for _, master := range doctor.Masters(ctx, seeds) {
+		for _, master := range doctor.Masters(ctx, x.shared) {
 			if !slices.Contains(addrs, master) {
 				addrs = append(addrs, master)
 			}

@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/kit/redisconn"
 )
 
 func ask[S, A any](servers []S, question func(S) A) []A {
@@ -24,22 +26,19 @@ func ask[S, A any](servers []S, question func(S) A) []A {
 	return answers
 }
 
-// Masters returns the addresses (host:port) of the masters of the cluster that the seeds belong to. It returns none if
-// no seed returns a slot map. The caller then checks the seeds themselves, which report their own errors.
-func Masters(ctx context.Context, seeds []*redis.Client) []string {
-	slotMaps := ask(seeds, func(seed *redis.Client) []redis.ClusterSlot {
-		slots, _ := seed.ClusterSlots(ctx).Result() //nolint:staticcheck // Redis 6.2 has no CLUSTER SHARDS
-		return slots
+// Masters returns the addresses (host:port) of the masters of a cluster. It returns none if no node knows them. The caller
+// then checks the nodes that it knows, which report their own errors.
+func Masters(ctx context.Context, cluster redis.UniversalClient) []string {
+	var mu sync.Mutex
+	var masters []string
+	_ = redisconn.EachMaster(ctx, cluster, func(_ context.Context, node redis.UniversalClient) error {
+		mu.Lock()
+		defer mu.Unlock()
+		masters = append(masters, node.(*redis.Client).Options().Addr)
+		return nil
 	})
 
-	var masters []string
-	for _, s := range slices.Concat(slotMaps...) {
-		// A node that has not learned its own address returns an empty one.
-		if len(s.Nodes) > 0 && !strings.HasPrefix(s.Nodes[0].Addr, ":") && !slices.Contains(masters, s.Nodes[0].Addr) {
-			masters = append(masters, s.Nodes[0].Addr)
-		}
-	}
-
+	slices.Sort(masters)
 	return masters
 }
 

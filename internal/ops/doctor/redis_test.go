@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"seckill/internal/kit/redisconn"
 	"seckill/test/env"
 	"seckill/test/env/servers"
 )
@@ -180,9 +181,16 @@ func TestClusterOfRedis(t *testing.T) {
 		assert.Equal(t, OK, check(t, n, inCluster)["redis.scripts"].Status)
 	}
 
-	found := Masters(t.Context(), []*redis.Client{single.Client(t), c.Nodes[2].Client(t)})
+	known := redisconn.Options()
+	known.Addrs = []string{single.Addr, c.Nodes[2].Addr}
+	cluster := redisconn.Open(known)
+	defer cluster.Close()
+	found := Masters(t.Context(), cluster)
 	assert.ElementsMatch(t, []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr}, found)
-	assert.Empty(t, Masters(t.Context(), []*redis.Client{single.Client(t)}))
+	known.Addrs = []string{single.Addr, single.Addr}
+	nowhere := redisconn.Open(known)
+	defer nowhere.Close()
+	assert.Empty(t, Masters(t.Context(), nowhere))
 
 	do(t, c.Nodes[0].Client(t), "CLUSTER", "DELSLOTS", 7)
 	want(t, check(t, c.Nodes[0], inCluster), map[string]Status{"redis.cluster": Fail})
