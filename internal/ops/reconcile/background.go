@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -157,10 +158,10 @@ func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) 
 		}
 	}
 
-	current := make(map[int64]bool, len(ids))
+	maps.DeleteFunc(states, func(id int64, _ *voucherState) bool { return !slices.Contains(ids, id) })
+
 	var errs []error
 	for _, id := range ids {
-		current[id] = true
 		state := states[id]
 		if state == nil {
 			state = &voucherState{}
@@ -178,12 +179,6 @@ func (r *Reconciler) round(ctx context.Context, states map[int64]*voucherState) 
 
 		for _, f := range state.findings {
 			round.Findings[f.Kind]++
-		}
-	}
-
-	for id := range states {
-		if !current[id] {
-			delete(states, id)
 		}
 	}
 

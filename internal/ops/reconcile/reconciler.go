@@ -271,15 +271,15 @@ func (r *Reconciler) report(ctx context.Context, first *snapshot, apply bool) (R
 	}, nil
 }
 
-// repair rebuilds the gate if one of the findings is repairable, and marks those that a new snapshot no longer contains
-// as repaired. s is the snapshot that corroborated the findings.
+// repair rebuilds the gate if two snapshots agree about findings, of which s is the later one, and marks those that a new
+// snapshot no longer contains as repaired.
 func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding) error {
-	if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Repairable }) {
+	if len(findings) == 0 {
 		return nil
 	}
 
 	id := s.facts.VoucherID
-	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher_id", id, "findings", kindsOf(findings))
+	r.cfg.Log.Warn("the gate differs from the database and is rebuilt", "voucher_id", id, "found", findings[0].Detail)
 
 	if err := r.rebuild(ctx, s); err != nil {
 		return err
@@ -293,7 +293,7 @@ func (r *Reconciler) repair(ctx context.Context, s *snapshot, findings []Finding
 	left := r.corroborate(s, after)
 	for i := range findings {
 		f := &findings[i]
-		f.Repaired = f.Repairable && !slices.ContainsFunc(left, func(other Finding) bool { return other.Kind == f.Kind })
+		f.Repaired = !slices.ContainsFunc(left, func(other Finding) bool { return other.Kind == f.Kind })
 	}
 
 	return nil
@@ -312,14 +312,6 @@ func (r *Reconciler) rebuild(ctx context.Context, s *snapshot) error {
 	}
 
 	return r.cfg.Gate.Load(ctx, id, r.cfg.Store)
-}
-
-func kindsOf(findings []Finding) []Kind {
-	kinds := make([]Kind, len(findings))
-	for i, f := range findings {
-		kinds[i] = f.Kind
-	}
-	return kinds
 }
 
 // countersDiffer compares counters only, and reports whether a snapshot is needed. It reports false for a cold gate,
