@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -16,7 +15,9 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/handler"
 	"seckill/internal/kit/redisconn"
+	"seckill/internal/ops/doctor"
 	"seckill/internal/out/payment"
 	"seckill/internal/repo/sqldb"
 )
@@ -93,11 +94,7 @@ func (c Config) IsDemo() bool {
 func (c Config) embeddedDemo() bool { return c.Embedded() && c.IsDemo() }
 
 // OnlyLocal reports whether the server is a demo that listens on a loopback address.
-func (c Config) OnlyLocal() bool {
-	// Valid: checked by Finish.
-	host, _, _ := net.SplitHostPort(c.Addr)
-	return c.IsDemo() && isLoopback(host)
-}
+func (c Config) OnlyLocal() bool { return c.IsDemo() && doctor.IsLoopback(c.Addr) }
 
 // zooKeeperScheme begins LockNodes that are ZooKeeper servers.
 const zooKeeperScheme = "zk://"
@@ -186,7 +183,7 @@ func (c Config) Finish() (Config, error) {
 	}
 
 	for _, p := range c.Proxies {
-		rule(isNetwork(p), "--trusted-proxies: %q is neither an address nor a CIDR", p)
+		rule(len(handler.ParseProxies([]string{p})) == 1, "--trusted-proxies: %q is neither an address nor a CIDR", p)
 	}
 
 	if c.JWTSecret != "" {
@@ -292,18 +289,6 @@ func isReceiver(s string) bool {
 	if err != nil || u.Hostname() == "" {
 		return false
 	}
-	return u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
-
-func isNetwork(s string) bool {
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	_, err := netip.ParsePrefix(s)
-	return err == nil
+	local := doctor.IsLoopback(net.JoinHostPort(u.Hostname(), u.Port()))
+	return u.Scheme == "https" || u.Scheme == "http" && local
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"seckill/internal/domain"
+	"seckill/internal/handler"
 	"seckill/internal/ops/doctor"
 	"seckill/internal/out/payment"
 )
@@ -371,21 +372,13 @@ func (c settings) checkProxies(context.Context) doctor.Result {
 
 // trustedNetworks returns the networks in c.Proxies. IPv4 networks in the form of IPv6 are IPv4.
 func (c settings) trustedNetworks() []netip.Prefix {
-	var networks []netip.Prefix
-	for _, p := range c.Proxies {
-		n, err := netip.ParsePrefix(p)
-		if err != nil {
-			// A single address.
-			continue
-		}
-
+	networks := handler.ParseProxies(c.Proxies)
+	for i, n := range networks {
 		if a := n.Addr(); a.Is4In6() && n.Bits() >= 96 {
 			n = netip.PrefixFrom(a.Unmap(), n.Bits()-96)
 		}
-
-		networks = append(networks, n.Masked())
+		networks[i] = n.Masked()
 	}
-
 	return networks
 }
 
