@@ -32,8 +32,6 @@ type Buyers struct {
 	Parallel int // concurrent buyers
 	// The buyers arrive evenly over this time; 0: at once.
 	For time.Duration
-	// Before the first request of each buyer.
-	Pause time.Duration
 	// Progress, if not nil, is called about once a second with the numbers of buyers that are done and of orders.
 	Progress func(done, orders int)
 }
@@ -86,12 +84,11 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	for i := range b.Tokens {
 		arrival := start.Add(b.For * time.Duration(i) / time.Duration(len(b.Tokens)))
 		if wait := time.Until(arrival); wait > 0 {
+			// Buy fails at once if ctx has ended.
 			_ = loop.Sleep(ctx, wait)
 		}
 
 		group.Go(func() error {
-			// Buy fails at once if ctx has ended.
-			_ = loop.Sleep(ctx, b.Pause)
 			r.Answers[i] = b.Buy(ctx, i, "", count)
 			r.Answers[i].After = time.Since(start)
 			done.Add(1)

@@ -34,7 +34,7 @@ func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) func(
 	t.Helper()
 	n := min(len(c.Tokens)/2, int(c.Stock)*3/4)
 	c.Parallel = 32
-	c.Pause = lasts * time.Duration(c.Parallel) / time.Duration(n)
+	c.For = lasts
 
 	first := *c
 	first.Tokens = c.Tokens[:n]
@@ -48,7 +48,7 @@ func LongRush(t *testing.T, s *Stack, c *rush.Buyers, lasts time.Duration) func(
 	return func() *rush.Report {
 		last := *c
 		last.Tokens = c.Tokens[n:]
-		last.Pause = 0
+		last.For = 0
 
 		r := <-done
 		rest := last.Run(t.Context())
