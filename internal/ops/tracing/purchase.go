@@ -78,12 +78,7 @@ type tracedGate struct {
 func (g tracedGate) Reserve(
 	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
 ) ([]error, error) {
-	var traces []*domain.Trace
-	for i := range as {
-		traces = appendTrace(traces, as[i].Trace)
-	}
-
-	b := g.tracer.begin(ctx, "admission", traces, len(as))
+	b := g.tracer.begin(ctx, "admission", len(as), func(i int) *domain.Trace { return as[i].Trace })
 	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
 	b.end(err != nil && !errors.Is(err, domain.ErrGateCold))
 	return errs, err
@@ -104,21 +99,10 @@ type tracedOrders struct {
 
 // PlaceOrders implements lane.OrderPlacer.
 func (s tracedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-	var traces []*domain.Trace
-	for i := range orders {
-		traces = appendTrace(traces, orders[i].Trace)
-	}
-	b := s.tracer.begin(ctx, "transaction", traces, len(orders))
+	b := s.tracer.begin(ctx, "transaction", len(orders), func(i int) *domain.Trace { return orders[i].Trace })
 	placed := s.OrderPlacer.PlaceOrders(ctx, orders)
 	b.end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
 	return placed
-}
-
-func appendTrace(traces []*domain.Trace, t *domain.Trace) []*domain.Trace {
-	if t == nil {
-		return traces
-	}
-	return append(traces, t)
 }
 
 // work is done once for several purchases, of which some are sampled. Its span has one parent, the first of them, and
@@ -132,31 +116,35 @@ type work struct {
 	span    trace.Span
 }
 
-// begin ends the waits of the traces and begins the span of their work. size is the number of purchases, sampled or not.
-func (t *Tracer) begin(ctx context.Context, name string, traces []*domain.Trace, size int) work {
+// begin ends the waits of the sampled purchases and begins the span of their work. size is the number of all purchases;
+// traceOf returns the trace of one, nil unless it is sampled.
+func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(i int) *domain.Trace) work {
 	w := work{
 		tracer: t,
 		name:   name,
 		begun:  time.Now(),
 	}
 
-	if len(traces) == 0 {
-		return w
-	}
-
-	w.parents = make([]context.Context, len(traces))
 	var links []trace.Link
-	for i, of := range traces {
-		w.parents[i] = decode(ctx, of.Parent)
-		_, wait := t.Start(w.parents[i], "batch wait", trace.WithTimestamp(of.Since))
-		wait.End(trace.WithTimestamp(w.begun))
-		if i > 0 {
-			links = append(links, trace.LinkFromContext(w.parents[i])) //nolint:contextcheck // of another purchase of the batch
+	for i := range size {
+		of := traceOf(i)
+		if of == nil {
+			continue
 		}
+
+		parent := decode(ctx, of.Parent)
+		_, wait := t.Start(parent, "batch wait", trace.WithTimestamp(of.Since))
+		wait.End(trace.WithTimestamp(w.begun))
+		if len(w.parents) > 0 {
+			links = append(links, trace.LinkFromContext(parent))
+		}
+		w.parents = append(w.parents, parent)
 	}
 
-	_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
-		trace.WithLinks(links...), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
+	if len(w.parents) > 0 {
+		_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
+			trace.WithLinks(links...), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
+	}
 
 	return w
 }
