@@ -23,7 +23,7 @@ var errNoSender = errors.New("there is no sender of login codes: SECKILL_CODE_UR
 func newCodeSender(cfg Config, now func() time.Time, log *slog.Logger) auth.CodeSender {
 	switch {
 	case cfg.CodeURL != "":
-		return sendTo(newReceiver(cfg, cfg.CodeURL, codeTimeout, now))
+		return sendTo(newReceiver(cfg.CodeURL, domain.ParseKeyring(cfg.EventsSecret), codeTimeout, now))
 	case cfg.IsDemo():
 		return func(_ context.Context, phone, code string, _ time.Time) error {
 			log.Info("login code", "phone", phone, "code", code)
@@ -54,10 +54,10 @@ func sendTo(receiver webhook.Client) auth.CodeSender {
 	}
 }
 
-func newReceiver(cfg Config, url string, timeout time.Duration, now func() time.Time) webhook.Client {
+func newReceiver(url string, secrets domain.Keyring, timeout time.Duration, now func() time.Time) webhook.Client {
 	return webhook.Client{
 		URL:       url,
-		Secret:    domain.ParseKeyring(cfg.EventsSecret).Signer(),
+		Secrets:   secrets,
 		Now:       now,
 		UserAgent: UserAgent(),
 		HTTP:      webhook.NewHTTPClient(timeout),

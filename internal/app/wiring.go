@@ -531,10 +531,15 @@ func (w *wiring) newOutbox() *webhook.Outbox {
 	return &webhook.Outbox{
 		Store:  w.store,
 		Encode: handler.EncodeEvent,
-		Post:   newReceiver(w.cfg, w.cfg.EventsURL, webhook.DeliveryTimeout, w.now).Post,
+		Post:   w.newReceiver(w.cfg.EventsURL).Post,
 		Now:    w.now,
 		Log:    w.log,
 	}
+}
+
+// newReceiver is for the events of orders and for alerts.
+func (w *wiring) newReceiver(url string) webhook.Client {
+	return newReceiver(url, domain.ParseKeyring(w.cfg.EventsSecret), webhook.DeliveryTimeout, w.now)
 }
 
 func (w *wiring) newReporter(p *parts) *alerts.Reporter {
@@ -546,7 +551,7 @@ func (w *wiring) newReporter(p *parts) *alerts.Reporter {
 
 	return &alerts.Reporter{
 		Read:     present.Read,
-		Post:     newReceiver(w.cfg, w.cfg.AlertURL, webhook.DeliveryTimeout, w.now).Send,
+		Post:     w.newReceiver(w.cfg.AlertURL).Send,
 		Watch:    p.reconciler.Watch,
 		Redis:    w.rdb,
 		Instance: p.gate.Instance(),
@@ -620,21 +625,14 @@ func (w *wiring) newProvider() provider {
 	}
 
 	if w.cfg.PaymentURL != "" {
-		remote := payment.NewHTTP(payment.HTTPConfig{
-			URL:       w.cfg.PaymentURL,
-			Secrets:   secrets,
-			Now:       w.now,
-			UserAgent: UserAgent(),
-		})
+		remote := &payment.HTTP{API: newReceiver(w.cfg.PaymentURL, secrets, payment.CallTimeout, w.now)}
 		return provider{remote, payment.HTTPName, nil, remote}
 	}
 
 	sandbox := payment.NewSandbox(payment.SandboxConfig{
-		Secrets:   secrets,
-		Now:       w.now,
-		Log:       w.log,
-		Faults:    w.cfg.Sandbox,
-		UserAgent: UserAgent(),
+		API:    newReceiver("", secrets, webhook.DeliveryTimeout, w.now),
+		Log:    w.log,
+		Faults: w.cfg.Sandbox,
 	})
 
 	return provider{sandbox, payment.SandboxName, sandbox, nil}

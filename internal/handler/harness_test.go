@@ -27,6 +27,7 @@ import (
 	"seckill/internal/kit/ratelimit"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/out/payment"
+	"seckill/internal/out/webhook"
 	"seckill/internal/repo"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/entry"
@@ -194,7 +195,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		}),
 	}
 	e.rooms = entries.Rooms
-	e.bank = &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{Secrets: domain.NewKeyring(paymentSecret), Now: e.clock.now})}
+	e.bank = &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{API: webhook.Client{Secrets: domain.NewKeyring(paymentSecret), Now: e.clock.now}})}
 	e.subscribers = salestats.NewSubscribers()
 	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
 	e.provider = s.provider

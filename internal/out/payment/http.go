@@ -22,31 +22,14 @@ const (
 	HTTPName    = "http"
 )
 
-// callTimeout bounds one call of an HTTP provider. A payment has answerTimeout of package handler in all.
-const callTimeout = 3 * time.Second
-
-// HTTPConfig configures an HTTP provider. All fields are required.
-type HTTPConfig struct {
-	// The URL of the provider, without a path of docs/payment-provider.json.
-	URL string
-	// Sign the calls and the notices.
-	Secrets domain.Keyring
-	Now     func() time.Time
-	// UserAgent names the program in its calls.
-	UserAgent string
-}
+// CallTimeout bounds one call of an HTTP provider. A payment has answerTimeout of package handler in all.
+const CallTimeout = 3 * time.Second
 
 // HTTP is a payment provider behind an HTTP API, which docs/payment-provider.json specifies. It is safe for concurrent
 // use.
 type HTTP struct {
-	cfg    HTTPConfig
-	client *http.Client
-}
-
-// NewHTTP returns an HTTP provider.
-func NewHTTP(cfg HTTPConfig) *HTTP {
-	cfg.URL = strings.TrimSuffix(cfg.URL, "/")
-	return &HTTP{cfg: cfg, client: webhook.NewHTTPClient(callTimeout)}
+	// Its URL has no path of docs/payment-provider.json. The secrets sign the calls and the notices.
+	API webhook.Client
 }
 
 type remotePayment struct {
@@ -76,13 +59,8 @@ func (h *HTTP) call(ctx context.Context, path string, p domain.Payment) (remoteP
 		return remotePayment{}, err
 	}
 
-	api := webhook.Client{
-		URL:       h.cfg.URL + path,
-		Secret:    h.cfg.Secrets.Signer(),
-		Now:       h.cfg.Now,
-		UserAgent: h.cfg.UserAgent,
-		HTTP:      h.client,
-	}
+	api := h.API
+	api.URL = strings.TrimSuffix(api.URL, "/") + path
 
 	answer, err := api.Post(ctx, body)
 	switch {
@@ -191,5 +169,5 @@ func (h *HTTP) Refund(ctx context.Context, p domain.Payment) error {
 
 // Notice implements domain.PaymentProvider.
 func (h *HTTP) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
-	return readNotice(h.cfg.Secrets, signature, body, h.cfg.Now())
+	return readNotice(h.API, signature, body)
 }

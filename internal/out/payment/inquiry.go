@@ -14,7 +14,7 @@ const (
 	inquiryEvery = time.Second
 	// inquiryBatch bounds the payments that one search claims. They are queried concurrently.
 	inquiryBatch = 16
-	// The pause between two queries of a payment is its age, within these limits. It is longer than callTimeout, because
+	// The pause between two queries of a payment is its age, within these limits. It is longer than CallTimeout, because
 	// it is also the lease of the payment.
 	minInquiryPause = 10 * time.Second
 	maxInquiryPause = 10 * time.Minute

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"seckill/internal/domain"
 	"seckill/internal/out/webhook"
@@ -50,8 +49,8 @@ func isRef(s string) bool {
 	return s != "" && len(s) <= maxRef && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-func readNotice(secrets domain.Keyring, signature string, body []byte, now time.Time) (domain.PaymentNotice, error) {
-	if err := webhook.Verify(secrets, body, signature, now); err != nil {
+func readNotice(api webhook.Client, signature string, body []byte) (domain.PaymentNotice, error) {
+	if err := webhook.Verify(api.Secrets, body, signature, api.Now()); err != nil {
 		return domain.PaymentNotice{}, err
 	}
 	return parse(body)

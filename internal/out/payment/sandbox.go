@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"net/http"
 	"strconv"
 	"sync"
 	"time"
@@ -18,8 +17,6 @@ import (
 const (
 	// sandboxDelay is the time between Create and the first notice.
 	sandboxDelay = 300 * time.Millisecond
-	// postTimeout bounds one call of the webhook.
-	postTimeout = 5 * time.Second
 	// A notice that is not answered with 2xx is repeated for noticeTime. The pauses double from firstPause to lastPause.
 	noticeTime = 10 * time.Minute
 	firstPause = 200 * time.Millisecond
@@ -30,13 +27,10 @@ const (
 
 // SandboxConfig configures a Sandbox. All fields but Faults are required.
 type SandboxConfig struct {
-	// Sign the notices.
-	Secrets domain.Keyring
-	Now     func() time.Time
-	Log     *slog.Logger
-	Faults  Faults
-	// UserAgent names the program in its calls.
-	UserAgent string
+	// Calls the webhook, whose URL is that of Run.
+	API    webhook.Client
+	Log    *slog.Logger
+	Faults Faults
 }
 
 // Sandbox is a payment provider that moves no money. It accepts every payment and reports success after sandboxDelay,
@@ -44,8 +38,7 @@ type SandboxConfig struct {
 // stores nothing. After a restart, a payment without a delivered notice must be created again, with the same reference.
 // It is safe for concurrent use.
 type Sandbox struct {
-	cfg    SandboxConfig
-	client *http.Client
+	cfg SandboxConfig
 	// Semaphore with one element per call in progress.
 	postSlots chan struct{}
 
@@ -65,7 +58,6 @@ type Sandbox struct {
 func NewSandbox(cfg SandboxConfig) *Sandbox {
 	return &Sandbox{
 		cfg:       cfg,
-		client:    webhook.NewHTTPClient(postTimeout),
 		postSlots: make(chan struct{}, maxConcurrentPosts),
 		pending:   map[string]bool{},
 		refused:   map[string]int{},
@@ -90,7 +82,7 @@ func (s *Sandbox) Run(ctx context.Context, webhook string) {
 	s.mu.Unlock()
 
 	s.work.Wait()
-	s.client.CloseIdleConnections()
+	s.cfg.API.HTTP.CloseIdleConnections()
 }
 
 // Create implements domain.PaymentProvider.
@@ -137,7 +129,7 @@ func (s *Sandbox) Refund(_ context.Context, p domain.Payment) error {
 
 // Notice implements domain.PaymentProvider.
 func (s *Sandbox) Notice(signature string, body []byte) (domain.PaymentNotice, error) {
-	return readNotice(s.cfg.Secrets, signature, body, s.cfg.Now())
+	return readNotice(s.cfg.API, signature, body)
 }
 
 // deliver calls the webhook until it is answered with 2xx, and then Faults.Repeat times more, for no longer than
@@ -154,7 +146,7 @@ func (s *Sandbox) deliver(ctx context.Context, url string, p domain.Payment) {
 		"amount":       p.Amount,
 		"currency":     p.Currency,
 		"status":       status.String(),
-		"timestamp":    s.cfg.Now().UTC().Format(time.RFC3339),
+		"timestamp":    s.cfg.API.Now().UTC().Format(time.RFC3339),
 	})
 	if err != nil {
 		s.cfg.Log.Error("sandbox: encode the notice of a payment", "provider_ref", p.Ref, "err", err)
@@ -194,13 +186,7 @@ func (s *Sandbox) post(ctx context.Context, url string, body []byte) error {
 		return ctx.Err()
 	}
 
-	hook := webhook.Client{
-		URL:       url,
-		Secret:    s.cfg.Secrets.Signer(),
-		Now:       s.cfg.Now,
-		UserAgent: s.cfg.UserAgent,
-		HTTP:      s.client,
-	}
-
+	hook := s.cfg.API
+	hook.URL = url
 	return hook.Send(ctx, body)
 }

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"seckill/internal/domain"
+	"seckill/internal/out/webhook"
 	"seckill/test/env"
 )
 
@@ -54,7 +55,7 @@ func (s *shop) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	n := len(s.calls)
 	c := call{after: time.Since(s.start), signature: r.Header.Get("X-Seckill-Signature"), userAgent: r.UserAgent(), body: string(text)}
-	c.notice, err = NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now}).Notice(c.signature, text)
+	c.notice, err = NewSandbox(SandboxConfig{API: webhook.Client{Secrets: secrets, Now: time.Now}}).Notice(c.signature, text)
 	s.calls = append(s.calls, c)
 	s.mu.Unlock()
 	if err != nil {
@@ -95,8 +96,9 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 			return entries.String()
 		}
 		sh := &shop{start: time.Now(), answer: answer}
-		s := NewSandbox(SandboxConfig{Secrets: secrets, Now: time.Now, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f, UserAgent: "seckill/1.2.3"})
-		s.client.Transport = sh
+		api := webhook.Client{Secrets: secrets, Now: time.Now, UserAgent: "seckill/1.2.3", HTTP: webhook.NewHTTPClient(webhook.DeliveryTimeout)}
+		api.HTTP.Transport = sh
+		s := NewSandbox(SandboxConfig{API: api, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx, "http://shop.example/hook"); close(done) }()
@@ -395,8 +397,8 @@ func provide(t *testing.T, status int, answer string) *HTTP {
 		_, _ = io.WriteString(w, answer)
 	}))
 	t.Cleanup(server.Close)
-	h := NewHTTP(HTTPConfig{URL: server.URL, Secrets: secrets, Now: time.Now})
-	t.Cleanup(h.client.CloseIdleConnections)
+	h := &HTTP{API: webhook.Client{URL: server.URL, Secrets: secrets, Now: time.Now, HTTP: webhook.NewHTTPClient(CallTimeout)}}
+	t.Cleanup(h.API.HTTP.CloseIdleConnections)
 	return h
 }
 
@@ -494,7 +496,7 @@ func TestHTTPQuery(t *testing.T) {
 }
 
 func TestInquiryPause(t *testing.T) {
-	require.Greater(t, minInquiryPause, callTimeout, "the lease must outlast the query")
+	require.Greater(t, minInquiryPause, CallTimeout, "the lease must outlast the query")
 	for age, want := range map[time.Duration]time.Duration{
 		0: 10 * time.Second, -time.Minute: 10 * time.Second, time.Minute: time.Minute, time.Hour: 10 * time.Minute, inquiryEnd - 1: 10 * time.Minute, inquiryEnd: 0,
 	} {

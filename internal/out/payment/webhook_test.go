@@ -27,7 +27,7 @@ func newClient(t *testing.T, receive http.HandlerFunc) webhook.Client {
 	t.Helper()
 	server := httptest.NewServer(receive)
 	t.Cleanup(server.Close)
-	c := webhook.Client{URL: server.URL + "/hook?token=hidden", Secret: secret, Now: func() time.Time { return at }, UserAgent: "seckill/1.2.3", HTTP: webhook.NewHTTPClient(time.Minute)}
+	c := webhook.Client{URL: server.URL + "/hook?token=hidden", Secrets: domain.NewKeyring(secret), Now: func() time.Time { return at }, UserAgent: "seckill/1.2.3", HTTP: webhook.NewHTTPClient(time.Minute)}
 	t.Cleanup(c.HTTP.CloseIdleConnections)
 	return c
 }
@@ -44,7 +44,7 @@ func TestPostIsSigned(t *testing.T) {
 	answer := env.Must(c.Post(t.Context(), body))(t)
 	require.Equal(t, webhook.Answer{Status: http.StatusOK, Body: []byte("taken")}, answer)
 	require.NoError(t, answer.Err())
-	c.Secret = []byte("another secret")
+	c.Secrets = domain.NewKeyring([]byte("another secret"))
 	answer = env.Must(c.Post(t.Context(), body))(t)
 	require.ErrorContains(t, answer.Err(), "401")
 }

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"seckill/internal/domain"
 )
 
 // maxAnswer bounds the part of an answer that is read, in bytes.
@@ -31,9 +33,10 @@ func NewHTTPClient(timeout time.Duration) *http.Client {
 
 // Client posts signed JSON to one URL, which is a setting of the operator. It is safe for concurrent use.
 type Client struct {
-	URL    string
-	Secret []byte
-	Now    func() time.Time
+	URL string
+	// The first signs.
+	Secrets domain.Keyring
+	Now     func() time.Time
 	// UserAgent names the program in its calls.
 	UserAgent string
 	// Made by NewHTTPClient.
@@ -65,7 +68,7 @@ func (c Client) Post(ctx context.Context, body []byte) (Answer, error) {
 
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", c.UserAgent)
-	req.Header.Set(SignatureHeader, Sign(c.Secret, body, c.Now()))
+	req.Header.Set(SignatureHeader, Sign(c.Secrets.Signer(), body, c.Now()))
 
 	res, err := c.HTTP.Do(req)
 	if err != nil {
