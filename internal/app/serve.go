@@ -315,13 +315,8 @@ func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 
 // quorum returns nil if ready does for more than half of the nodes, as Redlock requires.
 func quorum(ctx context.Context, nodes []redis.UniversalClient, ready func(context.Context, redis.UniversalClient) error) error {
-	errs := make([]error, len(nodes))
-	var wg sync.WaitGroup
-	for i, n := range nodes {
-		wg.Go(func() { errs[i] = ready(ctx, n) })
-	}
+	errs := loop.All(nodes, func(n redis.UniversalClient) error { return ready(ctx, n) })
 
-	wg.Wait()
 	down := 0
 	for _, err := range errs {
 		if err != nil {

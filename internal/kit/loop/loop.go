@@ -47,6 +47,17 @@ func within(ctx context.Context, batch func(context.Context) (int, error)) (int,
 	return batch(ctx)
 }
 
+// All calls do for all items at the same time, and returns the results in the order of the items.
+func All[T, R any](items []T, do func(T) R) []R {
+	results := make([]R, len(items))
+	var running sync.WaitGroup
+	for i, item := range items {
+		running.Go(func() { results[i] = do(item) })
+	}
+	running.Wait()
+	return results
+}
+
 // EachDue claims batches of at most most items that are due, and calls do for the items of a batch at the same time, until
 // a batch is not full. It returns the first error after it has tried all items.
 func EachDue[T any](
@@ -59,13 +70,7 @@ func EachDue[T any](
 			return cmp.Or(failed, err)
 		}
 
-		errs := make([]error, len(due))
-		var running sync.WaitGroup
-		for i, item := range due {
-			running.Go(func() { errs[i] = do(ctx, item) })
-		}
-
-		running.Wait()
+		errs := All(due, func(item T) error { return do(ctx, item) })
 		failed = cmp.Or(failed, cmp.Or(errs...))
 		if len(due) < most {
 			return failed

@@ -17,8 +17,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"seckill/internal/kit/loop"
 )
 
 // Status is the outcome of a check.
@@ -136,54 +137,28 @@ type Finding struct {
 
 // Run runs all checks and returns their findings in the order of the groups. It takes as long as the slowest group.
 func Run(ctx context.Context, groups []Group) []Finding {
-	found := make([][]Finding, len(groups))
-	var wg sync.WaitGroup
-	for i, g := range groups {
-		wg.Go(func() { found[i] = g.run(ctx) })
-	}
-	wg.Wait()
-	return slices.Concat(found...)
+	return slices.Concat(loop.All(groups, func(g Group) []Finding { return g.run(ctx) })...)
 }
 
 func (g Group) run(ctx context.Context) []Finding {
-	findings := make([]Finding, len(g.Checks), len(g.Checks)+1)
-	for i, c := range g.Checks {
-		findings[i] = Finding{Check: c.Name, On: g.On}
-	}
+	var findings []Finding
+	find := func(c Check) Result { return c.run(ctx) }
 
-	if g.Reach.Run == nil {
-		g.runChecks(ctx, findings)
-		return findings
-	}
+	if g.Reach.Run != nil {
+		reached := g.Reach.run(ctx)
+		findings = append(findings, Finding{g.Reach.Name, g.On, reached})
 
-	reached := Finding{
-		Check:  g.Reach.Name,
-		On:     g.On,
-		Result: g.Reach.run(ctx),
-	}
-	if reached.Status == OK || reached.Status == Warn {
-		g.runChecks(ctx, findings)
-	} else {
-		why := Result{Status: Skipped, Found: "the server was not reached: see " + g.Reach.Name}
-		if reached.Status == Skipped {
-			why.Found = reached.Found
-			why.ErrorText = reached.ErrorText
-		}
-
-		for i := range findings {
-			findings[i].Result = why
+		if reached.Status != OK && reached.Status != Warn {
+			why := Result{Status: Skipped, Found: "the server was not reached: see " + g.Reach.Name}
+			if reached.Status == Skipped {
+				why.Found = reached.Found
+				why.ErrorText = reached.ErrorText
+			}
+			find = func(Check) Result { return why }
 		}
 	}
 
-	return append([]Finding{reached}, findings...)
-}
-
-func (g Group) runChecks(ctx context.Context, findings []Finding) {
-	var wg sync.WaitGroup
-	for i, c := range g.Checks {
-		wg.Go(func() { findings[i].Result = c.run(ctx) })
-	}
-	wg.Wait()
+	return append(findings, loop.All(g.Checks, func(c Check) Finding { return Finding{c.Name, g.On, find(c)} })...)
 }
 
 func (c Check) run(ctx context.Context) Result {

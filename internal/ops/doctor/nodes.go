@@ -13,18 +13,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/kit/loop"
 	"seckill/internal/kit/redisconn"
 )
-
-func ask[S, A any](servers []S, question func(S) A) []A {
-	answers := make([]A, len(servers))
-	var wg sync.WaitGroup
-	for i, s := range servers {
-		wg.Go(func() { answers[i] = question(s) })
-	}
-	wg.Wait()
-	return answers
-}
 
 // Masters returns the addresses (host:port) of the masters of a cluster. It returns none if no node knows them. The caller
 // then checks the nodes that it knows, which report their own errors.
@@ -55,7 +46,7 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 		err, quorum error
 	}
 
-	answers := ask(slices.Sorted(maps.Keys(all)), func(addr string) answer {
+	answers := loop.All(slices.Sorted(maps.Keys(all)), func(addr string) answer {
 		at, err := all[addr].GetMasterAddrByName(ctx, master).Result()
 		switch {
 		case errors.Is(err, redis.Nil):
@@ -112,7 +103,7 @@ func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
 	}
 
 	addrs := slices.Collect(maps.Keys(nodes))
-	answers := ask(addrs, func(addr string) map[string]string {
+	answers := loop.All(addrs, func(addr string) map[string]string {
 		info, err := nodes[addr].Info(ctx).Result()
 		if refused(err) {
 			// INFO is forbidden, the lock commands may not be.

@@ -7,12 +7,14 @@ import (
 	"net"
 	"slices"
 	"strings"
+
+	"seckill/internal/kit/loop"
 )
 
 // ZooKeeper returns the check of the ensemble that holds the user locks.
 func ZooKeeper(servers []string) Group {
 	return Group{Checks: []Check{{Name: "locks.ensemble", Run: func(ctx context.Context) Result {
-		return ensembleResult(ask(servers, func(addr string) zooKeeperReport { return readZooKeeper(ctx, addr) }))
+		return ensembleResult(loop.All(servers, func(addr string) zooKeeperReport { return readZooKeeper(ctx, addr) }))
 	}}}}
 }
 
