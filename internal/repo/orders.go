@@ -60,13 +60,6 @@ func takeOrder(db *gorm.DB, userID, id int64) (orderRow, error) {
 	return row, err
 }
 
-// StoredOrders implements service.OrderStore.
-func (s *Store) StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error) {
-	var stored []int64
-	err := s.db.Reader(ctx).Model(&orderRow{}).Where("user_id = ? AND id IN ?", userID, ids).Pluck("id", &stored).Error
-	return stored, s.db.Translate(err)
-}
-
 // ActiveOrders implements service.OrderStore.
 func (s *Store) ActiveOrders(ctx context.Context, userID, voucherID int64) (int, int64, error) {
 	var found struct {

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -249,17 +248,5 @@ func (s *Orders) Unstored(ctx context.Context, f domain.OrderFilter) ([]domain.O
 		return nil, nil
 	}
 
-	ids := make([]int64, len(orders))
-	for i, o := range orders {
-		ids[i] = o.ID
-	}
-
-	// Tickets are removed shortly after the commit.
-	stored, err := s.cfg.Store.StoredOrders(ctx, f.UserID, ids)
-	if err != nil {
-		return nil, err
-	}
-
-	orders = slices.DeleteFunc(orders, func(o domain.Order) bool { return slices.Contains(stored, o.ID) })
 	return orders, s.cfg.Store.AddOffers(ctx, orders)
 }

@@ -30,8 +30,6 @@ type OrderStore interface {
 	MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	// Order returns an order of the user, or of any user if userID is 0. Errors: ErrNotFound, ErrUnavailable.
 	Order(ctx context.Context, userID, id int64) (domain.Order, error)
-	// StoredOrders returns the ids that are orders of the user. Error: ErrUnavailable.
-	StoredOrders(ctx context.Context, userID int64, ids []int64) ([]int64, error)
 	BuyerStore
 	ShopStore
 	// ListOrders returns a page of a user's orders, newest first. Error: ErrUnavailable.
