@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -71,21 +72,41 @@ func (g *Gate) readSegments(ctx context.Context, voucherID int64, keys []gateKey
 	return all, errors.Join(broken...)
 }
 
+// readSegment reads a segment in one transaction. Errors: domain.ErrGateBroken, ErrUnavailable.
 func (g *Gate) readSegment(ctx context.Context, voucherID int64, k gateKeys) (segment, error) {
-	var loads *redis.IntCmd
+	var stock *redis.StringCmd
+	var meta *redis.SliceCmd
+	var users, backlog, loads *redis.IntCmd
 	var loans *redis.MapStringStringCmd
-	level, err := g.readLevel(ctx, voucherID, k, func(p redis.Pipeliner) {
+	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		stock = p.Get(ctx, k.stock)
+		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line", "built")
+		users = p.HLen(ctx, k.buyers)
+		backlog = p.XLen(ctx, k.shard.Stream())
 		loads = p.Exists(ctx, k.loading)
 		loans = p.HGetAll(ctx, k.loans)
+		return nil
 	})
 
-	s := segment{
-		keys:  k,
-		level: level,
-		cold:  errors.Is(err, domain.ErrGateCold),
+	s := segment{keys: k, cold: errors.Is(stock.Err(), redis.Nil)}
+	switch {
+	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+		return s, fmt.Errorf("%w: voucher %d: %w", domain.ErrGateBroken, voucherID, err)
+	case err != nil && !s.cold:
+		return s, unavailable(err, "read the level of voucher %d", voucherID)
 	}
-	if err != nil && !s.cold {
-		return s, err
+
+	if !s.cold {
+		// The last position of the queue is not used. It must be a number.
+		line := struct {
+			Last int64 `redis:"line"`
+		}{}
+
+		s.level = Level{Users: users.Val(), Backlog: backlog.Val()}
+		s.level.Stock, err = stock.Int64()
+		if err := errors.Join(err, meta.Scan(&s.level), meta.Scan(&line)); err != nil {
+			return segment{keys: k}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
+		}
 	}
 
 	s.loading = loads.Val() > 0

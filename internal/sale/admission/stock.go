@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/redis/go-redis/v9"
-
 	"seckill/internal/domain"
 )
 
@@ -29,7 +27,11 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 		return Level{}, err
 	}
 	if len(keys) == 1 {
-		return g.readLevel(ctx, voucherID, keys[0], nil)
+		s, err := g.readSegment(ctx, voucherID, keys[0])
+		if err == nil && s.cold {
+			err = domain.ErrGateCold
+		}
+		return s.level, err
 	}
 
 	all, err := g.readSegments(ctx, voucherID, keys)
@@ -56,50 +58,6 @@ func (g *Gate) Level(ctx context.Context, voucherID int64) (Level, error) {
 	}
 
 	return sum, nil
-}
-
-// readLevel reads the counters of one segment in one transaction, and with them what more reads. more may be nil.
-func (g *Gate) readLevel(ctx context.Context, voucherID int64, k gateKeys, more func(redis.Pipeliner)) (Level, error) {
-	var stock *redis.StringCmd
-	var meta *redis.SliceCmd
-	var users, backlog *redis.IntCmd
-	_, err := g.cfg.Redis.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		stock = p.Get(ctx, k.stock)
-		meta = p.HMGet(ctx, k.meta, "held", "queued", "version", "sum", "line", "built")
-		users = p.HLen(ctx, k.buyers)
-		backlog = p.XLen(ctx, k.shard.Stream())
-		if more != nil {
-			more(p)
-		}
-		return nil
-	})
-
-	switch {
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
-		return Level{}, fmt.Errorf("%w: voucher %d: %w", domain.ErrGateBroken, voucherID, err)
-	case errors.Is(stock.Err(), redis.Nil):
-		return Level{}, domain.ErrGateCold
-	}
-
-	if err != nil {
-		return Level{}, unavailable(err, "read the level of voucher %d", voucherID)
-	}
-
-	units, err := stock.Int64()
-	if err != nil {
-		return Level{}, fmt.Errorf("%w: stock of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
-	}
-
-	level := Level{Stock: units, Users: users.Val(), Backlog: backlog.Val()}
-	// Unused; Scan fails if it is not a number.
-	line := struct {
-		Last int64 `redis:"line"`
-	}{}
-	if err := errors.Join(meta.Scan(&level), meta.Scan(&line)); err != nil {
-		return Level{}, fmt.Errorf("%w: counters of voucher %d: %w", domain.ErrGateBroken, voucherID, err)
-	}
-
-	return level, nil
 }
 
 // Unload makes the gate of a voucher cold: it admits no buyer until it is loaded. Use it for a broken gate, and Rebuild
@@ -199,10 +157,10 @@ func (g *Gate) gather(ctx context.Context, voucherID int64, segments []gateKeys,
 		return false, err
 	}
 
-	first, err := g.readLevel(ctx, voucherID, segments[0], nil)
-	if err != nil || first.Stock >= units {
+	first, err := g.readSegment(ctx, voucherID, segments[0])
+	if err != nil || first.level.Stock >= units {
 		return true, err
 	}
 
-	return g.lend(ctx, voucherID, segments, map[Shard]int64{segments[0].shard: units - first.Stock})
+	return g.lend(ctx, voucherID, segments, map[Shard]int64{segments[0].shard: units - first.level.Stock})
 }
