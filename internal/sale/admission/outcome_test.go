@@ -281,6 +281,34 @@ func TestTicketIsSearchedInShards(t *testing.T) {
 	})
 }
 
+// Tickets of a sale are not delayed by another one, whose number of segments the database does not tell in time.
+func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		inShards(t, rdb)
+		asked, answer := make(chan struct{}), make(chan struct{})
+		g := New(Config{Redis: rdb, Segments: func(_ context.Context, of int64) (int, error) {
+			if of == voucher {
+				close(asked)
+				<-answer
+			}
+			return 1, nil
+		}})
+		waiting := make(chan error, 1)
+		go func() {
+			_, err := g.Ticket(t.Context(), 10, 1, voucher)
+			waiting <- err
+		}()
+		<-asked
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := g.Ticket(ctx, 10, 2, stranger)
+		close(answer)
+		require.NoError(t, err)
+		require.NoError(t, <-waiting)
+	})
+}
+
 func TestTicketsOfAllShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, second := inShards(t, rdb)

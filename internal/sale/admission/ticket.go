@@ -19,7 +19,8 @@ import (
 // 24 hours. Concurrent callers share reads. If the order's voucher is not known (0), all shards are searched. Errors:
 // domain.ErrNotFound (even if another user has the order), ErrUnavailable.
 func (g *Gate) Ticket(ctx context.Context, userID, orderID, voucherID int64) (domain.Ticket, error) {
-	r := g.tickets.DoContext(ctx, 0, ticketKey{userID, orderID, voucherID})
+	// The callers share the reads of Redis, but none waits for the voucher of another.
+	r := g.tickets.DoContext(ctx, 0, ticketKey{userID, orderID, g.shardsWith(ctx, userID, voucherID)})
 	if r.err != nil && !errors.Is(r.err, domain.ErrNotFound) {
 		return domain.Ticket{}, unavailable(r.err, "read ticket %d", orderID)
 	}

@@ -22,18 +22,15 @@ const (
 	maxUsers = 500
 )
 
-// ticketKey names a ticket.
+// ticketKey names a ticket and the shards that may have it.
 type ticketKey struct {
 	userID, orderID int64
-	// 0 if unknown.
-	voucherID int64
+	shards          []Shard
 }
 
 // ticketRead is the read of one ticket.
 type ticketRead struct {
 	ticketKey
-	// shards may have the ticket.
-	shards []Shard
 	// ticket was found in the shard; zero if it is not queued.
 	ticket domain.Ticket
 	shard  Shard
@@ -47,12 +44,11 @@ func (g *Gate) newTicketReads() *batch.Batcher[ticketKey, ticketRead] {
 	})
 }
 
-// readTickets reads tickets. Those with a known voucher cost one command per 500 tickets of a shard. The others are looked up
-// together in all shards.
+// readTickets reads tickets, with one command per 500 tickets of a shard.
 func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
 	reads := make([]ticketRead, len(of))
 	for i, k := range of {
-		reads[i] = ticketRead{ticketKey: k, shards: g.shardsWith(ctx, k)}
+		reads[i] = ticketRead{ticketKey: k}
 	}
 
 	err := g.readQueued(ctx, reads)
@@ -72,15 +68,16 @@ func (g *Gate) readTickets(ctx context.Context, of []ticketKey) []ticketRead {
 	return reads
 }
 
-func (g *Gate) shardsWith(ctx context.Context, k ticketKey) []Shard {
-	if k.voucherID == 0 {
+// shardsWith returns the shards that may have an order of the user: one if the voucher is known, and not 0.
+func (g *Gate) shardsWith(ctx context.Context, userID, voucherID int64) []Shard {
+	if voucherID == 0 {
 		return allShards
 	}
-	n, err := g.cfg.Segments(ctx, k.voucherID)
+	n, err := g.cfg.Segments(ctx, voucherID)
 	if err != nil {
 		return allShards
 	}
-	return []Shard{segmentShard(k.voucherID, home(k.userID, n))}
+	return []Shard{segmentShard(voucherID, home(userID, n))}
 }
 
 var allShards = func() []Shard {
