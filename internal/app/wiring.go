@@ -341,8 +341,8 @@ func (w *wiring) newEntries(l *lanes, rooms *entry.Rooms, unpaid *entry.Unpaid) 
 		Solutions: usedSolutions{w.rdb},
 		Now:       w.now,
 		Human:     entry.NewWork(w.secrets.Derive("entry challenges"), w.now),
-		Passes:    entry.NewPasses(w.secrets.Derive("entry passes")),
-		Tickets:   entry.NewTickets(w.secrets.Derive("entry tickets")),
+		Passes:    entry.NewPasses(w.secrets),
+		Tickets:   entry.NewTickets(w.secrets),
 	}
 	if l.mode.queue != nil {
 		s.Queued = l.mode.queue

@@ -22,8 +22,8 @@ const (
 	sealLength = sealTag + 16
 )
 
-// sealer signs two numbers and an expiry for a user and a voucher, and checks the signature without I/O. It is
-// safe for concurrent use.
+// sealer signs two numbers and an expiry for a user and a voucher, and checks the signature without I/O. Another purpose
+// has other keys. It is safe for concurrent use.
 type sealer struct {
 	signer byte
 	// macs holds pools of *sealMAC by sealID, newest first.
@@ -38,11 +38,12 @@ type sealMAC struct {
 	sum     [sha256.Size]byte
 }
 
-func newSealer(keys domain.Keyring) sealer {
-	s := sealer{signer: sealID(keys[0]), macs: map[byte][]*sync.Pool{}}
-	for _, k := range keys {
+func newSealer(secrets domain.Keyring, purpose string) sealer {
+	s := sealer{signer: sealID(secrets[0]), macs: map[byte][]*sync.Pool{}}
+	for _, k := range secrets {
+		key := domain.DeriveSecret(k.Secret, purpose)
 		// An HMAC that is reset keeps the state after the key, which saves half of the hashing.
-		s.macs[sealID(k)] = append(s.macs[sealID(k)], &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, k.Secret)} }})
+		s.macs[sealID(k)] = append(s.macs[sealID(k)], &sync.Pool{New: func() any { return &sealMAC{hash: hmac.New(sha256.New, key)} }})
 	}
 	return s
 }
@@ -118,8 +119,8 @@ func (m *sealMAC) tag(head []byte, userID, voucherID int64) []byte {
 // of admissions that it belongs to. Passes is safe for concurrent use.
 type Passes struct{ seals sealer }
 
-// NewPasses returns Passes that sign with the first key and accept all of them.
-func NewPasses(keys domain.Keyring) *Passes { return &Passes{newSealer(keys)} }
+// NewPasses returns the passes of servers with these signing secrets. The first signs; all are accepted.
+func NewPasses(secrets domain.Keyring) *Passes { return &Passes{newSealer(secrets, "entry passes")} }
 
 // Issue returns a pass of a round, or of no waiting room if the round is 0. expires has a precision of milliseconds.
 func (p *Passes) Issue(userID, voucherID int64, epoch, round uint32, expires time.Time) string {
@@ -143,8 +144,10 @@ func (p *Passes) Check(pass string, userID, voucherID int64, epoch uint32, now t
 // expire. Tickets is safe for concurrent use.
 type Tickets struct{ seals sealer }
 
-// NewTickets returns Tickets that sign with the first key and accept all of them. The keys of passes are others.
-func NewTickets(keys domain.Keyring) *Tickets { return &Tickets{newSealer(keys)} }
+// NewTickets returns the tickets of servers with these signing secrets. The first signs; all are accepted.
+func NewTickets(secrets domain.Keyring) *Tickets {
+	return &Tickets{newSealer(secrets, "entry tickets")}
+}
 
 // Issue returns the ticket of the place with a number.
 func (t *Tickets) Issue(userID, voucherID int64, number uint32) string {

@@ -56,14 +56,16 @@ func TestPassCannotBeForged(t *testing.T) {
 	}
 }
 
-// A pass of mode pass names no round, one of a waiting room names its own.
+// A pass of mode pass names no round, one of a waiting room names its own. A ticket is no pass, and a pass no ticket.
 func TestPassNamesItsRound(t *testing.T) {
 	passes := entry.NewPasses(oldKey)
 	for _, round := range []uint32{0, 1, 1<<32 - 1} {
 		pass := passes.Issue(7, 1, 3, round, now.Add(time.Minute))
 		found := env.Must(passes.Check(pass, 7, 1, 3, now))(t)
 		require.Equal(t, round, found)
+		env.Fails(entry.NewTickets(oldKey).Number(pass, 7, 1))(t, domain.ErrEntryRequired)
 	}
+	env.Fails(passes.Check(entry.NewTickets(oldKey).Issue(7, 1, 3), 7, 1, 3, now))(t, domain.ErrEntryRequired)
 }
 
 // A new key signs while the old one is still accepted.
