@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"seckill/internal/domain"
 	"seckill/internal/repo"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/entry"
@@ -82,13 +83,13 @@ func backlogCollector(store *repo.Store) prometheus.Collector {
 }
 
 func lagCollector(g *admission.Gate) prometheus.Collector {
-	return collector[admission.Lag]{g.Lag, []sample[admission.Lag]{
+	return collector[domain.QueueLag]{g.Lag, []sample[domain.QueueLag]{
 		gauge("seckill_queue_unsettled", "Users with unsettled admissions in the queue.",
-			func(l admission.Lag) float64 { return float64(l.Unsettled) }),
+			func(l domain.QueueLag) float64 { return float64(l.Unsettled) }),
 		gauge("seckill_queue_oldest_seconds", "Age of the oldest entry in the queue.",
-			func(l admission.Lag) float64 { return l.Oldest.Seconds() }),
+			func(l domain.QueueLag) float64 { return l.Oldest }),
 		gauge("seckill_queue_dead_letters", "Dead letters to be replayed or discarded by an operator.",
-			func(l admission.Lag) float64 { return float64(l.Dead) }),
+			func(l domain.QueueLag) float64 { return float64(l.DeadLetters) }),
 	}}
 }
 

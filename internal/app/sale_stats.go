@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"math"
 
 	"seckill/internal/domain"
 	"seckill/internal/ops/salestats"
@@ -25,14 +24,7 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *s
 
 	if w.cfg.OrderLane == "queue" {
 		cfg.Level = l.gate.Level
-		cfg.Lag = func(ctx context.Context) (salestats.QueueLag, error) {
-			lag, err := l.gate.Lag(ctx)
-			return salestats.QueueLag{
-				Unsettled:   lag.Unsettled,
-				Oldest:      math.Round(lag.Oldest.Seconds()*1000) / 1000,
-				DeadLetters: lag.Dead,
-			}, err
-		}
+		cfg.Lag = l.gate.Lag
 	}
 
 	return salestats.NewMonitor(cfg)

@@ -309,7 +309,7 @@ func (r salesRedis) Ping(ctx context.Context) error { return redisconn.Ping(ctx,
 
 func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error) {
 	lag, err := r.Lag(ctx)
-	return lag.Unsettled, lag.Dead, err
+	return lag.Unsettled, lag.DeadLetters, err
 }
 
 func knownMigrations(dialect string) []int64 {

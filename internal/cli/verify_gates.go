@@ -58,7 +58,7 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 	if served {
 		servers = "a server in lane queue is running"
 	}
-	r.note("queue: %d orders waiting, %d dead letters, %s", lag.Unsettled, lag.Dead, servers)
+	r.note("queue: %d orders waiting, %d dead letters, %s", lag.Unsettled, lag.DeadLetters, servers)
 
 	for _, id := range ids {
 		d, loaded := r.gates[id]

@@ -151,6 +151,16 @@ type Queued struct {
 	Since time.Time
 }
 
+// QueueLag is how far the workers of the queue are behind, over all sales.
+type QueueLag struct {
+	// Unsettled is the number of users with unsettled admissions, or the number of stream entries if that is greater. It
+	// equals the number of admissions unless a user has several.
+	Unsettled int64 `json:"lag"`
+	// Age of the oldest stream entry in seconds, by the clock of Redis; 0 if there is none.
+	Oldest      float64 `json:"oldest_seconds"`
+	DeadLetters int64   `json:"dead_letters"`
+}
+
 // GateStore is the database of a gate. Errors: ErrNotFound (no such sale), ErrUnavailable.
 type GateStore interface {
 	// GateGeneration returns the generation of a voucher's gate.

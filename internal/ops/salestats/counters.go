@@ -157,7 +157,7 @@ type Period struct {
 	Stock *int64 `json:"stock"`
 }
 
-// Level is what was left at the end of a second: units in the database, units in the gate, and QueueLag.Unsettled.
+// Level is what was left at the end of a second: units in the database, units in the gate, and domain.QueueLag.Unsettled.
 // Unknown values are nil.
 type Level struct {
 	Stock *int64 `json:"stock"`

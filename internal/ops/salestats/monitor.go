@@ -58,15 +58,6 @@ type MonitorStore interface {
 	CountSale(ctx context.Context, voucherID int64) (SaleCount, error)
 }
 
-// QueueLag is how far the workers are behind, over all sales.
-type QueueLag struct {
-	// Users with unsettled admissions, or stream entries if those are more.
-	Unsettled int64 `json:"lag"`
-	// Age of the oldest stream entry in seconds; 0 if there is none.
-	Oldest      float64 `json:"oldest_seconds"`
-	DeadLetters int64   `json:"dead_letters"`
-}
-
 // history keeps what the processes report about the sales. RedisHistory is one.
 type history interface {
 	add(ctx context.Context, reports map[int64]*report, now time.Time) error
@@ -87,7 +78,7 @@ type MonitorConfig struct {
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
 	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
 	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
-	Lag   func(ctx context.Context) (QueueLag, error)
+	Lag   func(ctx context.Context) (domain.QueueLag, error)
 	Log   *slog.Logger
 }
 
@@ -113,7 +104,7 @@ type stockSnapshot struct {
 	// Nil: there is no gate, it is cold, or Redis does not answer.
 	level *domain.GateLevel
 	// Nil: there is no queue, or Redis does not answer.
-	lag *QueueLag
+	lag *domain.QueueLag
 
 	// The units of gate and database.
 	units reconcile.Comparison
@@ -158,7 +149,7 @@ type SaleStats struct {
 	Instances int   `json:"instances"`
 	Stock     Stock `json:"stock"`
 	// Nil: there is no queue, or Redis does not answer.
-	Queue *QueueLag `json:"queue"`
+	Queue *domain.QueueLag `json:"queue"`
 
 	// When the orders were counted; nil: not yet.
 	CheckedAt *time.Time `json:"checked_at"`

@@ -5,20 +5,12 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"seckill/internal/domain"
 )
 
-// Lag is the backlog of the workers, over all shards.
-type Lag struct {
-	// Unsettled is the number of users with unsettled admissions, or the number of entries if that is greater. It
-	// equals the number of admissions unless a user has several.
-	Unsettled int64
-	// Age of the oldest entry, by the clock of Redis; 0 if there is none.
-	Oldest time.Duration
-	Dead   int64 // dead letters
-}
-
 // Lag reads the backlog from Redis, in one round trip to each node. Error: domain.ErrUnavailable.
-func (g *Gate) Lag(ctx context.Context) (Lag, error) {
+func (g *Gate) Lag(ctx context.Context) (domain.QueueLag, error) {
 	var clock *redis.TimeCmd
 	var entries, users, dead []*redis.IntCmd
 	var oldest []*redis.XMessageSliceCmd
@@ -33,13 +25,13 @@ func (g *Gate) Lag(ctx context.Context) (Lag, error) {
 		return nil
 	})
 	if err != nil {
-		return Lag{}, unavailable(err, "read the lag")
+		return domain.QueueLag{}, unavailable(err, "read the lag")
 	}
 
-	lag := Lag{Unsettled: max(sum(entries), sum(users)), Dead: sum(dead)}
+	lag := domain.QueueLag{Unsettled: max(sum(entries), sum(users)), DeadLetters: sum(dead)}
 	for _, first := range oldest {
 		for _, m := range first.Val() {
-			lag.Oldest = max(lag.Oldest, clock.Val().Sub(entryTime(m.ID)))
+			lag.Oldest = max(lag.Oldest, clock.Val().Sub(entryTime(m.ID)).Round(time.Millisecond).Seconds())
 		}
 	}
 

@@ -224,7 +224,7 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 func TestLagCountsUnsettledAndDead(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, _ := withStock(t, rdb, 9)
-		require.Equal(t, Lag{}, env.Must(g.Lag(t.Context()))(t))
+		require.Equal(t, domain.QueueLag{}, env.Must(g.Lag(t.Context()))(t))
 
 		stream := shardOf(voucher).Stream()
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, ID: "1000-0", Values: []string{"a", "b"}}).Err())
@@ -235,7 +235,7 @@ func TestLagCountsUnsettledAndDead(t *testing.T) {
 		require.NoError(t, rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: Shard(3).Dead(), Values: []string{"a", "b"}}).Err())
 		lag = env.Must(g.Lag(t.Context()))(t)
 		require.EqualValues(t, 3, lag.Unsettled)
-		require.EqualValues(t, 1, lag.Dead)
-		require.InDelta(t, time.Since(time.UnixMilli(1000)), lag.Oldest, float64(time.Minute))
+		require.EqualValues(t, 1, lag.DeadLetters)
+		require.InDelta(t, time.Since(time.UnixMilli(1000)).Seconds(), lag.Oldest, 60)
 	})
 }
