@@ -20,11 +20,9 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/auth"
 	"seckill/internal/domain"
-	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/doctor"
 	"seckill/internal/repo"
 	"seckill/internal/repo/sqldb"
-	"seckill/internal/sale/admission"
 	"seckill/migrations"
 )
 
@@ -294,22 +292,13 @@ func (x *examination) salesGroup() doctor.Group {
 	}
 
 	if x.shared != nil {
-		s.Redis = salesRedis{app.NewGate(x.shared, cfg.QueueBacklog, voucher, x.env.Log), x.shared}
+		gate := app.NewGate(x.shared, cfg.QueueBacklog, voucher, x.env.Log)
+		s.Redis = x.shared
+		s.Gate = gate
+		s.Lag = gate.Lag
 	}
 
 	return s.Group()
-}
-
-type salesRedis struct {
-	*admission.Gate
-	rdb redis.UniversalClient
-}
-
-func (r salesRedis) Ping(ctx context.Context) error { return redisconn.Ping(ctx, r.rdb) }
-
-func (r salesRedis) Backlog(ctx context.Context) (waiting, dead int64, err error) {
-	lag, err := r.Lag(ctx)
-	return lag.Unsettled, lag.DeadLetters, err
 }
 
 func knownMigrations(dialect string) []int64 {

@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"seckill/internal/domain"
+	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/reconcile"
 )
 
@@ -37,8 +40,10 @@ type SalesStore interface {
 type Sales struct {
 	// Nil: the database cannot be opened.
 	Store SalesStore
-	// Nil: Redis is unreachable.
-	Redis SalesRedis
+	// Nil, like the next two: Redis is unreachable.
+	Redis redis.UniversalClient
+	Gate  reconcile.Gate
+	Lag   func(context.Context) (domain.QueueLag, error)
 	Lane  string
 	// The time to pay of sales without one of their own.
 	PayTimeout time.Duration
@@ -51,14 +56,6 @@ type Sales struct {
 
 	// That begin within upcomingWithin, published or not; the earliest first.
 	upcoming []domain.Voucher
-}
-
-// SalesRedis is the Redis of the servers as the checks of sales use it.
-type SalesRedis interface {
-	reconcile.Gate
-	Ping(ctx context.Context) error
-	// Backlog returns the numbers of queued orders and of dead letters.
-	Backlog(ctx context.Context) (waiting, dead int64, err error)
 }
 
 // Group returns the checks. It does no I/O itself.
@@ -184,7 +181,7 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 
 	// Twice: operations in progress cause short differences.
 	compared := false
-	gates, err := reconcile.CompareAll(ctx, s.Redis, s.Store, ids, comparePause, func() bool {
+	gates, err := reconcile.CompareAll(ctx, s.Gate, s.Store, ids, comparePause, func() bool {
 		again := !compared
 		compared = true
 		return again
@@ -215,20 +212,20 @@ func (s *Sales) checkQueue(ctx context.Context) Result {
 		return redisUnreachable
 	}
 
-	waiting, dead, err := s.Redis.Backlog(ctx)
+	lag, err := s.Lag(ctx)
 	switch {
-	case err != nil && ctx.Err() == nil && s.Redis.Ping(ctx) != nil:
+	case err != nil && ctx.Err() == nil && redisconn.Ping(ctx, s.Redis) != nil:
 		return redisUnreachable
 	case err != nil:
 		return Unanswered(err, "see redis.reachable")
-	case dead > 0:
-		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", dead)
-	case waiting > 0 && s.Lane != "queue":
+	case lag.DeadLetters > 0:
+		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", lag.DeadLetters)
+	case lag.Unsettled > 0 && s.Lane != "queue":
 		return Bad(Warn, "start a server with SECKILL_ORDER_LANE=queue until they are confirmed",
-			"%d orders wait in the queue, and servers in lane %s do not confirm them", waiting, s.Lane)
+			"%d orders wait in the queue, and servers in lane %s do not confirm them", lag.Unsettled, s.Lane)
 	}
 
-	return Good("%d orders waiting, no dead letters", waiting)
+	return Good("%d orders waiting, no dead letters", lag.Unsettled)
 }
 
 // checkAdmins warns of roles that are not in effect, because their users have no second factor, or one that no secret
