@@ -70,8 +70,6 @@ type Ticket struct {
 	Admission
 	// The reason of the failure, as an error code of the API; empty while it is queued.
 	Failed string
-	// Zero while it is queued.
-	FailedAt time.Time
 	// Ahead estimates how many admissions of the voucher are in front of it in the queue; nil if it is not queued, or
 	// the number is unknown. The estimate is off for retried admissions: they move to the end of the queue and keep
 	// their Place.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -154,21 +153,12 @@ func queuedTickets(rows string) ([]domain.Ticket, error) {
 // failedTicket parses a failed ticket as settle.lua writes it: reason, time in ms and row.
 func failedTicket(text string) (domain.Ticket, error) {
 	reason, rest, _ := strings.Cut(text, " ")
-	ms, row, _ := strings.Cut(rest, " ")
-	at, err := strconv.ParseInt(ms, 10, 64)
-	if err != nil {
-		return domain.Ticket{}, fmt.Errorf("ticket %q: %w", text, err)
-	}
-
+	_, row, _ := strings.Cut(rest, " ")
 	a, err := parseRow(row)
 	if err != nil {
 		return domain.Ticket{}, fmt.Errorf("ticket: %w", err)
 	}
 
 	a.ReplyTo = ""
-	return domain.Ticket{
-		Admission: a,
-		Failed:    reason,
-		FailedAt:  time.UnixMilli(at).UTC(),
-	}, nil
+	return domain.Ticket{Admission: a, Failed: reason}, nil
 }
