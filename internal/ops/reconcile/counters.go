@@ -134,12 +134,6 @@ func CompareAll(
 	}
 }
 
-// CompareStock compares only the units of a gate, with those left in the database.
-func CompareStock(g domain.GateLevel, stock int64) Comparison {
-	units := driftOf(g, SaleLevel{Stock: stock}, openAdmissions(g)).stock
-	return Comparison{Level: g, drift: drift{stock: units}}
-}
-
 // Matches reports whether buyers find at the gate what the database has.
 func (c Comparison) Matches() bool { return !c.Busy && c.String() == "" }
 

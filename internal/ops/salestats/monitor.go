@@ -10,7 +10,6 @@ import (
 	"seckill/internal/domain"
 	"seckill/internal/kit/cache"
 	"seckill/internal/kit/loop"
-	"seckill/internal/ops/reconcile"
 )
 
 const (
@@ -38,9 +37,6 @@ const (
 	levelMaxAge = 2500 * time.Millisecond
 	// maxMonitored bounds the sales that are shown within keptIdle.
 	maxMonitored = 64
-	// reportMissingAfter is the number of readings in a row that must find units missing at the gate before they are
-	// reported.
-	reportMissingAfter = 4
 )
 
 // SaleCount is the result of a count of all orders of a sale, at one moment.
@@ -105,11 +101,6 @@ type stockSnapshot struct {
 	level *domain.GateLevel
 	// Nil: there is no queue, or Redis does not answer.
 	lag *domain.QueueLag
-
-	// The units of gate and database.
-	units reconcile.Comparison
-	// The number of readings in a row that found units missing at the gate, without a change on either side.
-	missing int
 }
 
 func (s *stockSnapshot) gate() *int64 {
@@ -117,27 +108,6 @@ func (s *stockSnapshot) gate() *int64 {
 		return nil
 	}
 	return &s.level.Stock
-}
-
-// compareGate compares the gate with the database. The two reads are not simultaneous, and a returned unit reaches the
-// database first, so units count as missing only if consecutive readings find the same state.
-func (s *stockSnapshot) compareGate(before *stockSnapshot) {
-	if s.level == nil || s.voucher.Sale == nil {
-		return
-	}
-
-	stock := s.voucher.Sale.Stock
-	s.units = reconcile.CompareStock(*s.level, stock)
-	if !s.units.Blocks() {
-		return
-	}
-
-	s.missing = 1
-	l := before.level
-	if l != nil && before.voucher.Sale != nil && before.voucher.Sale.Stock == stock &&
-		l.Stock == s.level.Stock && l.Queued == s.level.Queued && l.Version == s.level.Version {
-		s.missing += before.missing
-	}
 }
 
 // SaleStats are the statistics of a sale at one moment.
@@ -322,10 +292,6 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 	}
 
 	m.readOrders(ctx, &stats, s, after.IsZero())
-	if m.cfg.Level != nil {
-		stats.checkGate(&stock)
-	}
-
 	m.readHistory(ctx, &stats, after)
 	return stats, nil
 }
@@ -386,13 +352,7 @@ func (m *Monitor) newSale(voucherID int64) *monitoredSale {
 	s.stock.Fresh = stockFresh
 	s.stock.Stale = staleAfter
 	s.stock.Timeout = stockReadTimeout
-	s.stock.Read = func(ctx context.Context) (stockSnapshot, error) {
-		var before stockSnapshot
-		if last := s.stock.Last(); last != nil {
-			before = last.Value
-		}
-		return m.readStock(ctx, voucherID, &before)
-	}
+	s.stock.Read = func(ctx context.Context) (stockSnapshot, error) { return m.readStock(ctx, voucherID) }
 
 	s.orders.Fresh = countFresh
 	s.orders.Pause = countPause
@@ -405,7 +365,7 @@ func (m *Monitor) newSale(voucherID int64) *monitoredSale {
 
 // readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
 // lag.
-func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockSnapshot) (stockSnapshot, error) {
+func (m *Monitor) readStock(ctx context.Context, voucherID int64) (stockSnapshot, error) {
 	var s stockSnapshot
 	var err error
 	if s.voucher, err = m.cfg.Store.Voucher(ctx, voucherID); err != nil {
@@ -427,7 +387,6 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64, before *stockS
 		}
 	}
 
-	s.compareGate(before)
 	return s, nil
 }
 
@@ -469,21 +428,5 @@ func (m *Monitor) readOrders(ctx context.Context, stats *SaleStats, s *monitored
 			i.Detail = unknown
 		}
 		stats.Invariants = append(stats.Invariants, i)
-	}
-}
-
-// checkGate adds the gate to I5: in lane queue a free unit can be bought only if the gate has it too.
-func (s *SaleStats) checkGate(stock *stockSnapshot) {
-	for i := range s.Invariants {
-		v := &s.Invariants[i]
-		switch {
-		case v.ID != "I5" || v.OK == nil || !*v.OK:
-		case stock.level == nil:
-			v.OK = nil
-			v.Detail = "the gate is not loaded, or Redis does not answer"
-		case stock.missing >= reportMissingAfter:
-			v.OK = new(bool)
-			v.Detail = stock.units.String()
-		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -136,44 +135,6 @@ func TestStockIsShownWhileRedisHangs(t *testing.T) {
 			require.Nil(t, s.Stock.Gate)
 			require.NotNil(t, m.levels()[7].Stock, "the current second has no stock")
 			time.Sleep(time.Second)
-		}
-	})
-}
-
-// I5 is broken while the gate has fewer units than the database. Reservations in the queue are not missing units, and for a
-// cold gate the invariant is unknown.
-func TestGateBelongsToI5(t *testing.T) {
-	var level atomic.Pointer[domain.GateLevel]
-	withGate := func(c *MonitorConfig) {
-		c.Level = func(context.Context, int64) (domain.GateLevel, error) {
-			if l := level.Load(); l != nil {
-				return *l, nil
-			}
-			return domain.GateLevel{}, domain.ErrGateCold
-		}
-	}
-	onMonitor(t, withGate, func(t *testing.T, m *Monitor, _ *monitorStore) {
-		for _, tc := range []struct {
-			level *domain.GateLevel
-			want  string
-		}{
-			{nil, "unknown"},
-			{&domain.GateLevel{Stock: 5}, "true"},
-			{&domain.GateLevel{Stock: 0}, "false"},
-			{&domain.GateLevel{Stock: 0, Held: 5, Queued: 5, Backlog: 5}, "true"},
-			{nil, "unknown"},
-		} {
-			level.Store(tc.level)
-			time.Sleep(20 * time.Second)
-			watchUntil(t, m, time.Minute, func(s SaleStats, err error) bool {
-				got := "unknown"
-				for _, i := range s.Invariants {
-					if i.ID == "I5" && i.OK != nil {
-						got = strconv.FormatBool(*i.OK)
-					}
-				}
-				return err == nil && got == tc.want
-			})
 		}
 	})
 }

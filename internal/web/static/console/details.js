@@ -22,7 +22,6 @@ const sentences = [
   [/^(-?\d+) units are free, but only (-?\d+) can be bought$/, "未售 $1 份，仅 $2 份可购买"],
   [/^the database could not be read$/, "无法读取数据库"],
   [/^the orders are being counted$/, "正在统计订单"],
-  [/^the gate is not loaded, or Redis does not answer$/, "Redis 准入尚未加载，或 Redis 无响应"],
   [/^ends before it begins$/, "尚未设定开始和结束时间"],
   [/^(\d+) sold of (\d+)$/, "售出 $1 / $2"],
   [/^(\d+) users with more than one$/, "$1 位用户多于一单"],

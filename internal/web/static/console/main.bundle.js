@@ -251,9 +251,8 @@ replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`
 "$1 个订单的名额与状态不符"],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $\
 1 + 有效订单 $2，与总库存 $3 不符"],[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2\
  份可购买"],[/^the database could not be read$/,"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],
-[/^the gate is not loaded, or Redis does not answer$/,"Redis 准入尚未加载，或 Redis 无响应"],[/^ends before it begins$/,
-"尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,"$1 \
-位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
+[/^ends before it begins$/,"尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,
+"$1 位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
 "$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
 [/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
 码"],[/^no payment was received$/,"未收到款项"],[/^not found$/,"找不到对应的订单"],[/^body: is not a payment notice in JSON$/,
