@@ -64,7 +64,12 @@ func (k Keyring) Any(verify func(secret []byte) bool) bool {
 // DeriveSecret derives the secret for one purpose from a master secret. A leaked one reveals neither the master secret
 // nor those for other purposes.
 func DeriveSecret(secret []byte, purpose string) []byte {
+	return MAC(secret, []byte("seckill "+purpose))
+}
+
+// MAC returns the HMAC-SHA-256 of a message.
+func MAC(secret, message []byte) []byte {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("seckill " + purpose))
+	mac.Write(message)
 	return mac.Sum(nil)
 }

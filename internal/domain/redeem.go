@@ -2,7 +2,6 @@ package domain
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"errors"
@@ -34,7 +33,7 @@ var crockford = base32.NewEncoding("0123456789ABCDEFGHJKMNPQRSTVWXYZ").WithPaddi
 // Of returns the code of an order.
 func (c RedeemCodes) Of(orderID int64) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(orderID)) //nolint:gosec // ids are positive
-	text := crockford.EncodeToString(append(raw, redeemTag(c.keys.Signer(), raw)...))
+	text := crockford.EncodeToString(append(raw, MAC(c.keys.Signer(), raw)[:codeTag]...))
 	var b strings.Builder
 	for i := 0; i < len(text); i += codeGroup {
 		if i > 0 {
@@ -44,12 +43,6 @@ func (c RedeemCodes) Of(orderID int64) string {
 	}
 
 	return b.String()
-}
-
-func redeemTag(secret, id []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write(id)
-	return mac.Sum(nil)[:codeTag]
 }
 
 // lookalikes maps letters to the digits that they are mistaken for.
@@ -76,7 +69,7 @@ func (c RedeemCodes) Parse(code string) (int64, error) {
 
 	id := raw[:codeID]
 	tag := raw[codeID:]
-	if !c.keys.Any(func(secret []byte) bool { return hmac.Equal(tag, redeemTag(secret, id)) }) {
+	if !c.keys.Any(func(secret []byte) bool { return hmac.Equal(tag, MAC(secret, id)[:codeTag]) }) {
 		return 0, unknown
 	}
 

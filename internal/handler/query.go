@@ -2,7 +2,6 @@ package handler
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"strconv"
 	"time"
@@ -126,9 +125,7 @@ const cursorTag = 10
 var cursorText = base64.RawURLEncoding.Strict()
 
 func cursorMAC(secret []byte, list, position string) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(list + "\n" + position))
-	return mac.Sum(nil)[:cursorTag]
+	return domain.MAC(secret, []byte(list+"\n"+position))[:cursorTag]
 }
 
 func (k cursors) seal(list, position string) string {

@@ -4,7 +4,6 @@ package webhook
 
 import (
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -24,16 +23,10 @@ const SignatureHeader = "X-Seckill-Signature"
 // body. The format is that of Stripe's webhooks (https://docs.stripe.com/webhooks#verify-manually).
 func Sign(secret, body []byte, at time.Time) string {
 	stamp := strconv.FormatInt(at.Unix(), 10)
-	return "t=" + stamp + ",v1=" + hex.EncodeToString(tag(secret, stamp, body))
+	return "t=" + stamp + ",v1=" + hex.EncodeToString(domain.MAC(secret, signedText(stamp, body)))
 }
 
-func tag(secret []byte, stamp string, body []byte) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(stamp))
-	mac.Write([]byte{'.'})
-	mac.Write(body)
-	return mac.Sum(nil)
-}
+func signedText(stamp string, body []byte) []byte { return append([]byte(stamp+"."), body...) }
 
 // Verify checks a signature, which may be at most maxAge old. One of its v1 values must be right for one of the secrets,
 // which allows the secret to be changed on either side first. Error: domain.ErrUnauthenticated.
@@ -59,9 +52,10 @@ func Verify(secrets domain.Keyring, body []byte, signature string, now time.Time
 		return fmt.Errorf("%w: the signature is %s old", domain.ErrUnauthenticated, age)
 	}
 
+	signed := signedText(stamp, body)
 	for _, t := range tags {
 		got, err := hex.DecodeString(t)
-		if err == nil && secrets.Any(func(secret []byte) bool { return hmac.Equal(got, tag(secret, stamp, body)) }) {
+		if err == nil && secrets.Any(func(secret []byte) bool { return hmac.Equal(got, domain.MAC(secret, signed)) }) {
 			return nil
 		}
 	}

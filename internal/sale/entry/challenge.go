@@ -203,7 +203,7 @@ func (w *Work) newChallenge(to domain.SaleUser) (givenChallenge, error) {
 		Salt:      hex.EncodeToString(salt[:]),
 	}
 
-	signature := hex.EncodeToString(sign(w.secrets[0].challenges, signedText(&p)))
+	signature := hex.EncodeToString(domain.MAC(w.secrets[0].challenges, signedText(&p)))
 	text, err := json.Marshal(challenge{Parameters: p, Signature: signature})
 	return givenChallenge{
 		until: now.Add(challengeReuse),
@@ -245,7 +245,7 @@ func (w *Work) Verify(_ context.Context, userID, voucherID int64, solution strin
 	p := &in.Challenge.Parameters
 	signed := signedText(p)
 	by := slices.IndexFunc(w.secrets, func(s workSecret) bool {
-		return equalHex(in.Challenge.Signature, sign(s.challenges, signed))
+		return equalHex(in.Challenge.Signature, domain.MAC(s.challenges, signed))
 	})
 
 	switch {
@@ -285,13 +285,7 @@ func signedText(p *parameters) []byte {
 }
 
 func (s workSecret) keyMAC(counter uint32, key []byte) []byte {
-	return sign(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
-}
-
-func sign(secret, message []byte) []byte {
-	h := hmac.New(sha256.New, secret)
-	h.Write(message)
-	return h.Sum(nil)
+	return domain.MAC(s.keys, append(binary.BigEndian.AppendUint32(nil, counter), key...))
 }
 
 func equalHex(given string, want []byte) bool {
