@@ -80,12 +80,7 @@ func Finder(part string) func(text string) bool {
 
 func folded(text string) string {
 	text = cases.Fold().String(norm.NFKC.String(text))
-	text = norm.NFKC.String(strings.Map(func(r rune) rune {
-		if ignorable(r) {
-			return -1
-		}
-		return r
-	}, text))
+	text = norm.NFKC.String(without(text, ignorable))
 	return dots.Replace(strings.Join(strings.Fields(text), " "))
 }
 
@@ -98,12 +93,7 @@ var strokes = strings.NewReplacer("ø", "o", "ł", "l", "đ", "d", "ħ", "h", "�
 // withoutAccents removes the accents from letters. Only the common ones, because the marks of other scripts make another
 // letter, as in Japanese.
 func withoutAccents(text string) string {
-	return strokes.Replace(norm.NFC.String(strings.Map(func(r rune) rune {
-		if isAccent(r) {
-			return -1
-		}
-		return r
-	}, norm.NFD.String(text))))
+	return strokes.Replace(norm.NFC.String(without(norm.NFD.String(text), isAccent)))
 }
 
 // isAccent reports whether r is a mark that readers leave out: an accent of an alphabet, or a vowel of Hebrew or Arabic.
@@ -130,19 +120,18 @@ func Typed(text string) string {
 // them is of the message or the spreadsheet that the code was copied from: a full stop, quotes, brackets, a comma after
 // thousands, the keys around digits.
 func TypedCode(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.P, unicode.S, unicode.M) {
-			return -1
-		}
-		return r
-	}, Typed(text))
+	return without(Typed(text), func(r rune) bool { return unicode.In(r, unicode.P, unicode.S, unicode.M) })
 }
 
 // Pasted returns a reference that was copied from a page of the bank or a message, without spaces, line breaks, and
 // characters that show nothing, of which no reference has any.
 func Pasted(text string) string {
+	return without(text, func(r rune) bool { return unicode.IsSpace(r) || ignorable(r) })
+}
+
+func without(text string, drop func(rune) bool) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsSpace(r) || ignorable(r) {
+		if drop(r) {
 			return -1
 		}
 		return r
