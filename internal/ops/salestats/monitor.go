@@ -396,21 +396,18 @@ func (m *Monitor) readOrders(ctx context.Context, stats *SaleStats, s *monitored
 		most = countWait
 	}
 
-	unknown := ""
-	if s.orders.Last() == nil {
-		first, cancel := context.WithTimeout(ctx, most)
-		defer cancel()
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
 
-		unknown = "the orders are being counted"
-		if _, err := s.orders.Get(first); err != nil && first.Err() == nil {
-			unknown = "the database could not be read"
-			m.cfg.Log.DebugContext(ctx, "cannot count the orders of a sale", slog.Any("err", err))
-		}
+	unknown := "the orders are being counted"
+	if _, err := s.orders.Get(waiting); err != nil && waiting.Err() == nil {
+		unknown = "the database could not be read"
+		m.cfg.Log.DebugContext(ctx, "cannot count the orders of a sale", slog.Any("err", err))
 	}
 
+	// After an error, or without the time to wait, the last count.
 	var count SaleCount
-	if s.orders.Last() != nil {
-		reading := s.orders.Kept(ctx, most)
+	if reading := s.orders.Last(); reading != nil {
 		count = reading.Value
 		unknown = ""
 
