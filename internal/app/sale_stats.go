@@ -18,12 +18,12 @@ func (w *wiring) newSaleMonitor(l *lanes, subscribers *salestats.Subscribers) *s
 		History:     &salestats.RedisHistory{Redis: w.rdb, Instance: l.gate.Instance()},
 		Subscribers: subscribers,
 		Stock:       l.sales.Stock,
+		Gate:        l.mode.stock,
 		Lane:        w.cfg.OrderLane,
 		Log:         w.log,
 	}
 
 	if w.cfg.OrderLane == "queue" {
-		cfg.Level = l.gate.Level
 		cfg.Lag = l.gate.Lag
 	}
 

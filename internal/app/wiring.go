@@ -270,8 +270,8 @@ func (w *wiring) newLanes(t *topics) *lanes {
 
 	workers := w.newWorkers(l.gate, committer.Commit, l.stats, t.movedOrders.publish)
 	w.metrics.registry.MustRegister(lagCollector(l.gate))
-	l.monitor = w.newSaleMonitor(l, t.saleSubscribers)
 	l.mode = w.newLane(l.gate, workers, l.stats)
+	l.monitor = w.newSaleMonitor(l, t.saleSubscribers)
 
 	return l
 }
@@ -567,7 +567,7 @@ type orderLane struct {
 	tasks []loop.Task
 	// Vouchers whose gates this server used recently; nil unless the lane is queue.
 	inUse func() []int64
-	// As in entry.RoomsConfig; nil unless the lane is queue.
+	// Units left in the gate; nil unless the lane is queue.
 	stock func(context.Context, int64) (int64, error)
 }
 

@@ -283,7 +283,10 @@ func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore
 		Subscribers: e.saleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),
 	}
 	if gate, ok := queue.(*admission.Gate); ok {
-		cfg.Level = gate.Level
+		cfg.Gate = func(ctx context.Context, id int64) (int64, error) {
+			level, err := gate.Level(ctx, id)
+			return level.Stock, err
+		}
 	}
 	monitor := salestats.NewMonitor(cfg)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -72,10 +72,10 @@ type MonitorConfig struct {
 	Lane        string
 	// Stock returns the units left of a sale as its buyers see them, which costs little while there are any; may be nil.
 	Stock func(ctx context.Context, voucherID int64) (int64, error)
-	// Level and Lag are nil in every lane but queue. Error of Level: ErrGateCold.
-	Level func(ctx context.Context, voucherID int64) (domain.GateLevel, error)
-	Lag   func(ctx context.Context) (domain.QueueLag, error)
-	Log   *slog.Logger
+	// Gate returns the units that the gate may admit. Gate and Lag are nil in every lane but queue.
+	Gate func(ctx context.Context, voucherID int64) (int64, error)
+	Lag  func(ctx context.Context) (domain.QueueLag, error)
+	Log  *slog.Logger
 }
 
 // Monitor provides the current statistics of sales, with the counts of all processes. Whatever the number of their
@@ -97,17 +97,10 @@ type monitoredSale struct {
 // stockSnapshot is a reading of the stock.
 type stockSnapshot struct {
 	voucher domain.Voucher
-	// Nil: there is no gate, it is cold, or Redis does not answer.
-	level *domain.GateLevel
+	// Units in the gate; nil: there is none, it is cold, or Redis does not answer.
+	gate *int64
 	// Nil: there is no queue, or Redis does not answer.
 	lag *domain.QueueLag
-}
-
-func (s *stockSnapshot) gate() *int64 {
-	if s.level == nil {
-		return nil
-	}
-	return &s.level.Stock
 }
 
 // SaleStats are the statistics of a sale at one moment.
@@ -247,7 +240,7 @@ func (m *Monitor) levels() map[int64]Level {
 			continue
 		}
 
-		l := Level{Stock: &stock.Value.voucher.Sale.Stock, Gate: stock.Value.gate()}
+		l := Level{Stock: &stock.Value.voucher.Sale.Stock, Gate: stock.Value.gate}
 		if stock.Value.lag != nil {
 			l.Lag = &stock.Value.lag.Unsettled
 		}
@@ -284,7 +277,7 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 			Initial:  stock.voucher.Sale.InitialStock,
 			Added:    stock.voucher.Sale.Added,
 			Database: stock.voucher.Sale.Stock,
-			Gate:     stock.gate(),
+			Gate:     stock.gate,
 		},
 		Queue:   stock.lag,
 		Orders:  map[domain.OrderStatus]int64{},
@@ -363,8 +356,8 @@ func (m *Monitor) newSale(voucherID int64) *monitoredSale {
 	return s
 }
 
-// readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has no level or
-// lag.
+// readStock reads the stock in the database and at the gate. Without an answer of Redis the snapshot has neither units of
+// the gate nor a lag.
 func (m *Monitor) readStock(ctx context.Context, voucherID int64) (stockSnapshot, error) {
 	var s stockSnapshot
 	var err error
@@ -375,9 +368,9 @@ func (m *Monitor) readStock(ctx context.Context, voucherID int64) (stockSnapshot
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
 
-	if m.cfg.Level != nil {
-		if level, err := m.cfg.Level(ctx, voucherID); err == nil {
-			s.level = &level
+	if m.cfg.Gate != nil {
+		if units, err := m.cfg.Gate(ctx, voucherID); err == nil {
+			s.gate = &units
 		}
 	}
 

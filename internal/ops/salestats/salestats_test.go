@@ -125,7 +125,7 @@ func TestFailedReadIsRepeatedSoon(t *testing.T) {
 
 func TestStockIsShownWhileRedisHangs(t *testing.T) {
 	hanging := func(c *MonitorConfig) {
-		c.Level = func(ctx context.Context, _ int64) (domain.GateLevel, error) { return domain.GateLevel{}, hang(ctx) }
+		c.Gate = func(ctx context.Context, _ int64) (int64, error) { return 0, hang(ctx) }
 		c.Lag = func(ctx context.Context) (domain.QueueLag, error) { return domain.QueueLag{}, hang(ctx) }
 	}
 	onMonitor(t, hanging, func(t *testing.T, m *Monitor, _ *monitorStore) {
