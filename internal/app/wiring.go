@@ -356,6 +356,7 @@ type money struct {
 	payments   *service.Payments
 	closer     *service.Closer
 	reconciler *reconcile.Reconciler
+	alerts     alerts.Collector
 }
 
 func (w *wiring) newMoney(t *topics, l *lanes) *money {
@@ -388,6 +389,12 @@ func (w *wiring) newMoney(t *topics, l *lanes) *money {
 		Now:     w.now,
 		Observe: w.metrics.reconciled,
 	})
+
+	m.alerts = alerts.Collector{
+		Reconciler: m.reconciler,
+		Lag:        l.gate.Lag,
+		Failures:   w.store,
+	}
 
 	return m
 }
@@ -441,6 +448,7 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 			Sales: w.store,
 			Now:   w.now,
 		},
+		Alerts:          p.alerts.Read,
 		Store:           w.store,
 		Reconciler:      p.reconciler,
 		Counters:        p.stats.counters,
@@ -543,14 +551,8 @@ func (w *wiring) newReceiver(url string) webhook.Client {
 }
 
 func (w *wiring) newReporter(p *parts) *alerts.Reporter {
-	present := alerts.Collector{
-		Reconciler:  p.reconciler,
-		DeadLetters: p.gate,
-		Failures:    w.store,
-	}
-
 	return &alerts.Reporter{
-		Read:     present.Read,
+		Read:     p.alerts.Read,
 		Post:     w.newReceiver(w.cfg.AlertURL).Send,
 		Watch:    p.reconciler.Watch,
 		Redis:    w.rdb,

@@ -8,7 +8,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
-	"seckill/internal/ops/alerts"
 )
 
 // alertsPath is the pattern of the route.
@@ -18,11 +17,7 @@ const alertsPath = "/api/v1/admin/alerts"
 type alertHandler struct{ *api }
 
 func (h *alertHandler) list(c *gin.Context) error {
-	present, err := alerts.Collector{
-		Reconciler:  h.Reconciler,
-		DeadLetters: h.DeadLetters.Store,
-		Failures:    h.Store,
-	}.Read(c.Request.Context())
+	present, err := h.Alerts(c.Request.Context())
 	return writeOK(c, present, err)
 }
 

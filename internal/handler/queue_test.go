@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
+	"seckill/internal/ops/alerts"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
@@ -64,6 +65,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond, Every: 20 * time.Millisecond,
 				OrderTime: func(int64) time.Time { return q.clock.now().Add(-time.Hour) }, // the ids of these tests contain no time
 			})
+			cfg.Alerts = alerts.Collector{Reconciler: cfg.Reconciler, Lag: gate.Lag, Failures: store}.Read
 		}
 	})...)
 	m.SetTime(q.clock.now()) // the gate checks the window of a sale by the clock of Redis

@@ -38,6 +38,7 @@ type Config struct {
 	Payments    *service.Payments
 	Subscribers *salestats.Subscribers
 	DeadLetters *service.DeadLetters
+	Alerts      func(context.Context) (alerts.Alerts, error)
 	Store       Store
 	Pictures    *picture.Service
 	Keys        *service.Idempotency
@@ -87,7 +88,6 @@ type Config struct {
 
 // Store is what the handlers read and change without a service. Errors: those of its parts, and domain.ErrUnavailable.
 type Store interface {
-	alerts.Failures
 	domain.AuditStore
 	domain.EventStore
 	domain.NoticeStore

@@ -14,8 +14,6 @@ type DeadLetterStore interface {
 	// DeadLetters returns at most limit dead letters, newest first, after the one with the id before. An empty before
 	// starts at the newest. Error: ErrNotFound (before is not an id).
 	DeadLetters(ctx context.Context, before string, limit int) ([]domain.DeadLetter, error)
-	// CountDeadLetters returns the number of dead letters.
-	CountDeadLetters(ctx context.Context) (int64, error)
 	// DeadLetter returns one dead letter. Error: ErrNotFound.
 	DeadLetter(ctx context.Context, id string) (domain.DeadLetter, error)
 	// Replay reserves a unit for a dead letter again and puts it back into the queue. Errors: ErrNotFound,

@@ -20,25 +20,20 @@ type Failures interface {
 	OpenNotices(ctx context.Context) (int64, error)
 }
 
-// DeadLetters counts dead letters.
-type DeadLetters interface {
-	CountDeadLetters(ctx context.Context) (int64, error)
-}
-
 const (
 	// maxFailing bounds the events that are counted.
 	maxFailing = 1000
 	// maxFailingRefunds bounds the refunds that are listed.
 	maxFailingRefunds = 20
-	// deadLetterWait bounds the wait for Redis.
-	deadLetterWait = 500 * time.Millisecond
+	// lagWait bounds the wait for Redis.
+	lagWait = 500 * time.Millisecond
 )
 
 // Collector reads the alerts. It reads little, because every page of the console polls it.
 type Collector struct {
-	Reconciler  *reconcile.Reconciler
-	DeadLetters DeadLetters
-	Failures    Failures
+	Reconciler *reconcile.Reconciler
+	Lag        func(context.Context) (domain.QueueLag, error)
+	Failures   Failures
 }
 
 // Alerts are the present alerts, in their JSON form.
@@ -96,11 +91,11 @@ func (c Collector) Read(ctx context.Context) (Alerts, error) {
 		a.FailingRefunds = append(a.FailingRefunds, FailingRefund{p.OrderID, p.Ref, p.RefundTries, p.RefundError})
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, deadLetterWait)
+	ctx, cancel := context.WithTimeout(ctx, lagWait)
 	defer cancel()
 
-	if n, err := c.DeadLetters.CountDeadLetters(ctx); err == nil {
-		a.DeadLetters = &n
+	if lag, err := c.Lag(ctx); err == nil {
+		a.DeadLetters = &lag.DeadLetters
 	}
 
 	return a, nil

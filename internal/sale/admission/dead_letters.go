@@ -73,22 +73,6 @@ func (g *Gate) DeadLetters(ctx context.Context, before string, limit int) ([]dom
 	return mergeDeadLetters(cmds, limit), nil
 }
 
-// CountDeadLetters returns the number of dead letters of all shards. Error: domain.ErrUnavailable.
-func (g *Gate) CountDeadLetters(ctx context.Context) (int64, error) {
-	cmds := make([]*redis.IntCmd, Shards)
-	_, err := g.cfg.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for s := range Shards {
-			cmds[s] = p.XLen(ctx, s.Dead())
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, unavailable(err, "count the dead letters")
-	}
-
-	return sum(cmds), nil
-}
-
 // DeadLetter returns one dead letter. Errors: domain.ErrNotFound, ErrUnavailable.
 func (g *Gate) DeadLetter(ctx context.Context, id string) (domain.DeadLetter, error) {
 	at, err := parseDeadLetterID(id)
