@@ -118,12 +118,7 @@ func (o *Outbox) deliver(ctx context.Context, e domain.OrderEvent) (domain.Event
 
 // storable returns the beginning of an answer as text that every database stores unchanged.
 func storable(answer string) string {
-	runes := []rune(strings.Map(func(r rune) rune {
-		if r == 0 {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(answer, "\uFFFD")))
+	runes := []rune(strings.ReplaceAll(strings.ToValidUTF8(answer, "\uFFFD"), "\x00", ""))
 	return string(runes[:min(len(runes), maxStored)])
 }
 
