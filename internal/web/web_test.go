@@ -274,7 +274,7 @@ func TestProofIsLoadedOnDemand(t *testing.T) {
 	s := env.Must(newSite(Config{}))(t)
 	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
 	assert.NotContains(t, string(s.assets["shop/main.bundle.js"].plain()), "deriveBits")
-	named := regexp.MustCompile(`new URL\("([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain()))
+	named := regexp.MustCompile(`new URL\(\s*"([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain()))
 	require.NotNil(t, named)
 	worker := get(t, "/assets/"+s.version+"/"+path.Join("shop", named[1]), "Accept-Encoding", "gzip") // as the bundle finds it
 	assert.Less(t, worker.ContentLength, int64(1<<10))
@@ -567,8 +567,8 @@ func bundles(root fs.FS) (map[string][]byte, error) {
 	return all, nil
 }
 
-// bundle returns one module with everything that the module main imports. Comments and white space are left out, names
-// stay.
+// bundle returns one module with everything that the module main imports. Comments and white space are left out, statements are
+// shortened, names stay.
 func bundle(root fs.FS, main string) ([]byte, error) {
 	sources := api.Plugin{Name: "static", Setup: func(build api.PluginBuild) {
 		build.OnResolve(api.OnResolveOptions{Filter: ".*"}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -588,6 +588,7 @@ func bundle(root fs.FS, main string) ([]byte, error) {
 		Format:           api.FormatESModule,
 		Platform:         api.PlatformBrowser,
 		Target:           api.ESNext,
+		MinifySyntax:     true,
 		MinifyWhitespace: true,
 		LineLimit:        120,
 		Charset:          api.CharsetUTF8,

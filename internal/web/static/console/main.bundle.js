@@ -1,246 +1,235 @@
-var __defProp=Object.defineProperty;var __export=(target,all2)=>{for(var name in all2)__defProp(target,name,{get:all2[name],enumerable:true})};function h(tag,props,...children){const el=document.createElement(tag);for(const[name,value]of Object.entries(props??{})){
-if(name.startsWith("on"))el.addEventListener(name.slice(2),value);else attr(el,name,value)}el.append(...children.flat().
-filter(child=>child!=null));return el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){const el=document.
-createElementNS(SVG,tag);for(const[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);el.append(...children);
-return el}function attr(el,name,value){if(value==null||value===false)el.removeAttribute(name);else if(el.getAttribute(name)!==
-String(value))el.setAttribute(name,value===true?"":value)}function text(el,value){if(el.textContent!==value)el.textContent=
-value}function show(el,visible){if(el.hidden===Boolean(visible))el.hidden=!visible}function focusPage(){const first=document.
-querySelector("main [data-first]")??document.querySelector("main h1");first?.focus({preventScroll:true})}var ids=0;function newID(what){
-return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+var __defProp=Object.defineProperty;var __export=(target,all2)=>{for(var name in all2)__defProp(target,name,{get:all2[name],enumerable:!0})};function h(tag,props,...children){let el=document.createElement(tag);for(let[name,value]of Object.entries(props??{}))name.
+startsWith("on")?el.addEventListener(name.slice(2),value):attr(el,name,value);return el.append(...children.flat().filter(
+child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){let el=document.createElementNS(
+SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
+el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
+el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
+el.hidden===!!visible&&(el.hidden=!visible)}function focusPage(){(document.querySelector("main [data-first]")??document.
+querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
 language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
-UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0};var digits=currency2=>PLACES[currency2]??2;function topic(){const listeners=new Set;return{on(listener){listeners.add(listener);return()=>listeners.delete(listener)},
-emit(...args){for(const listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
-if(signal?.aborted)return resolve();const timer2=setTimeout(done,ms);function done(){clearTimeout(timer2);signal?.removeEventListener(
-"abort",done);resolve()}signal?.addEventListener("abort",done)})}function backoff(n,first,most){const full2=Math.min(most,
-first*2**n);return full2/2+Math.random()*full2/2}var REMEMBERED="seckill.language";var changes=topic();var dictionaries={};var current="en";var languages={en:"English",zh:"\
-中文"};function use(texts){dictionaries=texts;const preferred=[remembered(),...navigator.languages??[navigator.language]];
-select(preferred.map(l=>(l??"").slice(0,2).toLowerCase()).find(l=>l in texts)??"en")}function choose(language2){select(language2);
-try{localStorage.setItem(REMEMBERED,language2)}catch{}changes.emit()}var language=()=>current;var onLanguage=changes.on;
-function select(language2){current=language2;document.documentElement.lang=language2==="zh"?"zh-CN":"en"}function remembered(){
-try{return localStorage.getItem(REMEMBERED)}catch{return null}}var has=key=>key in dictionaries[current];function t(key,values={}){
-const text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.
-replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name,one3,more2)=>{if(one3===void 0)return values[name];return String(
-values[name])==="1"?one3:more2})}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l=>l.startsWith("e\
-n"))??"en-GB";var formatters=new Map;function formatter(type,options){const key=`${type} ${locale()} ${JSON.stringify(options)}`;
-if(!formatters.has(key))formatters.set(key,new Intl[type](locale(),options));return formatters.get(key)}function money(amount3,currency2){
-const places=digits(currency2);const unit=10**places;const decimals={minimumFractionDigits:amount3%unit===0?0:places,maximumFractionDigits:places};
-const currencyDisplay=currency2==="CNY"?"narrowSymbol":"symbol";const words2=formatter("NumberFormat",{style:"currency",
-currency:currency2,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,
-"JP¥"):words2}var number=n=>formatter("NumberFormat").format(n);var percent=share=>formatter("NumberFormat",{style:"per\
-cent"}).format(share);var dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"\
-h23"};var{month,day,...timeOfDay}=dayAndTime;var{second,...hourOfDay}=timeOfDay;var DAY=864e5;var moment=time3=>formatter(
-"DateTimeFormat",dayAndTime).format(new Date(time3));var stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).
-format(new Date(time3));function hour(time3,now2=Date.now()){const at=new Date(time3);return formatter("DateTimeFormat",
-Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).
-format(time3);function duration(seconds){const minutes2=Math.floor(seconds/60);const rest=seconds%60;if(minutes2===0)return t(
-"time.seconds",{s:rest});return minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
-s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){const format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"});const offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").
-value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=false){const all2=Math.
-max(0,Math.ceil(ms/1e3));const two=n=>String(n).padStart(2,"0");const days2=Math.floor(all2/86400);const minutes2=`${two(
-Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;const clock=`${two(Math.floor(all2/3600)%24)}\
-:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){const key=`error.${problem.code}`;if(has(key))return t(key);return t(problem.status>=500?"erro\
-r.internal":"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):
-""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
+UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
+emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
+if(signal?.aborted)return resolve();let timer2=setTimeout(done,ms);function done(){clearTimeout(timer2),signal?.removeEventListener(
+"abort",done),resolve()}signal?.addEventListener("abort",done)})}function backoff(n,first,most){let full2=Math.min(most,
+first*2**n);return full2/2+Math.random()*full2/2}var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
+dictionaries=texts;let preferred=[remembered(),...navigator.languages??[navigator.language]];select(preferred.map(l=>(l??
+"").slice(0,2).toLowerCase()).find(l=>l in texts)??"en")}function choose(language2){select(language2);try{localStorage.setItem(
+REMEMBERED,language2)}catch{}changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){current=
+language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}function remembered(){try{return localStorage.getItem(
+REMEMBERED)}catch{return null}}var has=key=>key in dictionaries[current];function t(key,values={}){let text2=dictionaries[current][key];
+if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,
+(_2,name,one3,more2)=>one3===void 0?values[name]:String(values[name])==="1"?one3:more2)}var locale=()=>current==="zh"?"z\
+h-CN":(navigator.languages??[]).find(l=>l.startsWith("en"))??"en-GB",formatters=new Map;function formatter(type,options){
+let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.set(key,new Intl[type](locale(),
+options)),formatters.get(key)}function money(amount3,currency2){let places=digits(currency2),unit=10**places,decimals={minimumFractionDigits:amount3%
+unit===0?0:places,maximumFractionDigits:places},words2=formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:currency2===
+"CNY"?"narrowSymbol":"symbol",...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,"JP¥"):
+words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).format(
+share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,
+day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).
+format(new Date(time3)),stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time3));
+function hour(time3,now2=Date.now()){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:
+{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
+let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===
+0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.
+test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffse\
+t"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
+timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),
+days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;
+let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
+"error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
 M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
-20.5a7.5 7.5 0 0 1 15 0"};var icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var DATE_SLACK=1e3;var samples=[];var coarse=null;function observeDate(date,sent,got){const at=Date.parse(date);if(Number.isNaN(at))return;coarse={offset:at+500-(sent+got)/
-2,rtt:got-sent};dropContradicted(coarse,DATE_SLACK)}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.
-abs(s.offset-fresh.offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(const s of samples)if(s.rtt<=best.rtt)best=s;return performance.
-now()+best.offset}var BASE="/api/v1";var TIMEOUT=1e4;var Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.
-detail??fields3.title??""}`);Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};function codeOf(status){
-if(status===413)return"too_large";if(status===429)return"rate_limited";return status>=502&&status<=504?"unavailable":"in\
-ternal"}async function problemOf(response){let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.
-code??codeOf(response.status),title:body2.title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.
-headers.get("X-Request-Id")??"",orderId:body2.order_id??"",errors:body2.errors??[],foreign:body2.code===void 0,challenge:body2.
-challenge,shopName:body2.shop_name,retryAfter:1e3*(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{
-body:body2,key,token:token2,headers,signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){const abort=new AbortController;
-const stop=()=>abort.abort();signal?.addEventListener("abort",stop);if(signal?.aborted)stop();const timer2=setTimeout(stop,
-timeout);const all2=new Headers(headers);if(token2)all2.set("Authorization",`Bearer ${token2}`);if(key)all2.set("Idempot\
-ency-Key",key);if(body2!==void 0)all2.set("Content-Type","application/json");const sent=performance.now();try{const response=await fetch(
-BASE+path,{method,headers:all2,body:body2===void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"erro\
-r",keepalive});const got=performance.now();observeDate(response.headers.get("Date"),sent,got);if(!response.ok)throw await problemOf(
-response);if(stream)return response;const{status,headers:headers2}=response;return Object.assign(new Response(status===204?
-null:await response.arrayBuffer(),{status,headers:headers2}),{got})}catch(err){if(err instanceof Problem)throw err;throw new Problem(
-{code:"network",detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,by=send,...options}={}){
-let token2="";const attempt=async()=>{token2=await session.token();if(as&&session.user()?.id!==as)throw new Problem({code:"\
-other_user"});return by(method,path,{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code===
-"token_expired"){await session.renew();return attempt()}if(problem.code==="unauthenticated")session.expired(token2);throw problem}}
-async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem({
-code:"network",detail:String(err)})}}var get=async(path,options)=>json(await send("GET",path,options));var getMine=async(path,options)=>json(
-await asUser("GET",path,options));var postMine=async(path,options)=>json(await asUser("POST",path,options));var patchMine=async(path,options)=>json(
-await asUser("PATCH",path,options));var deleteMine=async(path,options)=>json(await asUser("DELETE",path,options));function newKey(){
-return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
-alone=work}={}){let granted=false;try{return await navigator.locks.request(name,{signal},()=>{granted=true;return work()})}catch(err){
-if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session";var BY_COOKIE={"X-Refresh-Token":"cookie"};var EARLY=6e4;var TIMEOUT2=4e3;var ATTEMPTS=3;var RETRY_PAUSE=5e3;
-var changes2=topic();var channel=channelOf(NAME);var user=null;var lastPhone="";var token="";var expires=0;var renewing=null;
-var timer=0;function hint(value){try{if(value===void 0)return localStorage.getItem(NAME)==="1";if(value)localStorage.setItem(
-NAME,"1");else localStorage.removeItem(NAME)}catch{}return false}function adopt(login2,broadcast){const before=user?.id;
-({access_token:token,user}=login2);expires=performance.now()+login2.expires_in*1e3;scheduleRenewal(Math.max(1e3,login2.expires_in*
-1e3-EARLY));if(broadcast)channel?.postMessage({login:login2});if(user.id!==before)changes2.emit(user)}function scheduleRenewal(pause){
-clearTimeout(timer);timer=setTimeout(()=>session.renew().catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer);
-token="";if(broadcast){hint(false);channel?.postMessage({logout:true})}if(user){lastPhone=user.phone;user=null;changes2.
-emit(null)}}channel?.addEventListener("message",({data})=>{if(data.login)adopt(data.login,false);if(data.logout)drop(false)});
-async function exchange(){for(let attempt=1;;attempt++){try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,
-keepalive:true,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===ATTEMPTS)throw problem;await sleep(
-backoff(attempt,100,500))}}}async function renew(){const stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==
-stale)return;const login2=await exchange();if(token!==stale)return;hint(true);adopt(login2,true)})}catch(problem){if(token!==
-stale)return;if(problem.code==="unauthenticated")drop(true);else if(token)scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*
-(1+Math.random())));throw problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
-includes(permission)??false,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&!token;failures2++){try{
-await session.renew()}catch(problem){if(hint())failed(problem);await sleep(Math.max(problem.retryAfter,backoff(failures2,
-500,1e4)))}}},pending:()=>!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});
-if(!token||performance.now()>expires)await session.renew();return token},renew(){renewing??=renew().finally(()=>renewing=
-null);return renewing},async sendCode(phone){const response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});
-return{...await json(response),demo:response.headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(
-NAME,async()=>{const body2={phone,code,login_id:loginID,...totp&&{totp}};const login2=await json(await send("POST","/aut\
-h/login",{body:body2,headers:BY_COOKIE}));hint(true);adopt(login2,true)})},async logout({everywhere=false}={}){try{await asUser(
-"POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticat\
-ed")throw problem}drop(true)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE});drop(true)},expired(rejected){
-if(rejected===token)drop(true)}};var VALID=12e4;var open=null;var quota=problem=>problem.retryAfter>VALID;function login({again=false}={}){open??=openDialog(
-again).finally(()=>open=null);return open}function demoAccounts(choose2){const accounts=(document.documentElement.dataset.
-demo??"").split(";").filter(Boolean).map(a=>a.split(" "));if(accounts.length===0)return null;return h("div",{class:"demo\
- note"},h("p",{},t("login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"\
-quiet","data-role":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}function openDialog(again){
-return new Promise(resolve=>{const ids3={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("co\
-de"),note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")};const phone=h("input",{id:ids3.phone,
-type:"tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:true,"aria-describedby":`${ids3.format} ${ids3.error}`,
-oninput:()=>render3()});const code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"\
-numeric","aria-describedby":`${ids3.note} ${ids3.error}`});const totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"\
-one-time-code",inputmode:"numeric","aria-describedby":`${ids3.totpNote} ${ids3.error}`});const note=h("p",{id:ids3.note,
-class:"note"});const error=h("p",{id:ids3.error,class:"error",role:"alert"});const resend=h("button",{type:"button",class:"\
-link",onclick:()=>resend.hasAttribute("aria-disabled")||send2()},t("login.resend"));const submit=h("button",{type:"submi\
-t",class:"primary"});const second2=h("div",{class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend);
-const third=h("div",{class:"field"},h("label",{for:ids3.totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},
-t("login.totpNote")));const demo=demoAccounts(enterAs);const form2=h("form",{onsubmit:next,novalidate:true},h("h2",{id:ids3.
-title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.ended":"login.why")):null,h("div",{class:"fiel\
-d"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,class:"note"},t("login.format")),demo),second2,
-third,error,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("cancel")),submit));
-const dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},form2);let sentTo="";let loginID;let needsTOTP=false;
-let done=false;let working=false;let ticking=0;const sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render3(){
-show(second2,sent());show(third,sent()&&needsTOTP);text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
-d"));attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code==="totp_required"){if(needsTOTP)text(error,
-t("login.wrongTOTP"));needsTOTP=true;render3();totp.value="";totp.focus();return}if(problem.code==="rate_limited"&&!sent()){
-text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,now())}):t("login.sentBefore"));return}const wrongCode=problem.
+20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/2,rtt:got-
+sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(s.offset-fresh.
+offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=best.rtt&&(best=s);return performance.
+now()+best.offset}var BASE="/api/v1",TIMEOUT=1e4,Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.detail??
+fields3.title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};function codeOf(status){
+return status===413?"too_large":status===429?"rate_limited":status>=502&&status<=504?"unavailable":"internal"}async function problemOf(response){
+let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.code??codeOf(response.status),title:body2.
+title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.headers.get("X-Request-Id")??"",orderId:body2.
+order_id??"",errors:body2.errors??[],foreign:body2.code===void 0,challenge:body2.challenge,shopName:body2.shop_name,retryAfter:1e3*
+(Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,key,token:token2,headers,
+signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){let abort=new AbortController,stop=()=>abort.abort();signal?.
+addEventListener("abort",stop),signal?.aborted&&stop();let timer2=setTimeout(stop,timeout),all2=new Headers(headers);token2&&
+all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key),body2!==void 0&&all2.set("Content-Type",
+"application/json");let sent=performance.now();try{let response=await fetch(BASE+path,{method,headers:all2,body:body2===
+void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive}),got=performance.now();if(observeDate(
+response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);if(stream)return response;let{status,
+headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),{status,headers:headers2}),
+{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",detail:String(err)})}finally{clearTimeout(
+timer2)}}async function asUser(method,path,{as,by=send,...options}={}){let token2="",attempt=async()=>{if(token2=await session.
+token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path,{...options,token:token2})};
+try{return await attempt()}catch(problem){if(problem.code==="token_expired")return await session.renew(),attempt();throw problem.
+code==="unauthenticated"&&session.expired(token2),problem}}async function json(response){try{return response.status===204?
+null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path,options)=>json(
+await send("GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,options)),postMine=async(path,options)=>json(
+await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser("PATCH",path,options)),deleteMine=async(path,options)=>json(
+await asUser("DELETE",path,options));function newKey(){return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.
+toString(16).padStart(2,"0")).join("")}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
+if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT2=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
+channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0;function hint(value){try{if(value===
+void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(NAME)}catch{}
+return!1}function adopt(login2,broadcast){let before=user?.id;({access_token:token,user}=login2),expires=performance.now()+
+login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({login:login2}),
+user.id!==before&&changes2.emit(user)}function scheduleRenewal(pause){clearTimeout(timer),timer=setTimeout(()=>session.renew().
+catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.postMessage({logout:!0})),
+user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",({data})=>{data.login&&adopt(
+data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)try{return await json(await send(
+"POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===
+ATTEMPTS)throw problem;await sleep(backoff(attempt,100,500))}}async function renew(){let stale=token;try{await exclusive(
+NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&(hint(!0),adopt(login2,!0))})}catch(problem){
+if(token!==stale)return;throw problem.code==="unauthenticated"?drop(!0):token&&scheduleRenewal(Math.max(problem.retryAfter,
+RETRY_PAUSE*(1+Math.random()))),problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
+includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&!token;failures2++)try{await session.
+renew()}catch(problem){hint()&&failed(problem),await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}},pending:()=>!token&&
+hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.
+now()>expires)&&await session.renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){
+let response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
+headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body2={phone,code,
+login_id:loginID,...totp&&{totp}},login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));hint(
+!0),adopt(login2,!0)})},async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/lo\
+gout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(!0)},async erase(){await asUser(
+"DELETE","/me",{headers:BY_COOKIE}),drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
+split(";").filter(Boolean).map(a=>a.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t("\
+login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-r\
+ole":role,onclick:()=>choose2(number2)},t(`role.${role}`)," ",h("span",{class:"number"},number2))))))}function openDialog(again){
+return new Promise(resolve=>{let ids3={title:newID("login"),phone:newID("phone"),format:newID("format"),code:newID("code"),
+note:newID("note"),error:newID("error"),totp:newID("totp"),totpNote:newID("note")},phone=h("input",{id:ids3.phone,type:"\
+tel",name:"phone",autocomplete:"tel",inputmode:"tel",required:!0,"aria-describedby":`${ids3.format} ${ids3.error}`,oninput:()=>render3()}),
+code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code",inputmode:"numeric","aria-describedby":`${ids3.
+note} ${ids3.error}`}),totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"nume\
+ric","aria-describedby":`${ids3.totpNote} ${ids3.error}`}),note=h("p",{id:ids3.note,class:"note"}),error=h("p",{id:ids3.
+error,class:"error",role:"alert"}),resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-d\
+isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary"}),second2=h("div",{class:"field"},
+h("label",{for:ids3.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids3.totp},t("\
+login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form2=h("form",
+{onsubmit:next,novalidate:!0},h("h2",{id:ids3.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.\
+ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,
+class:"note"},t("login.format")),demo),second2,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"qu\
+iet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},
+form2),sentTo="",loginID,needsTOTP=!1,done=!1,working=!1,ticking=0,sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render3(){
+show(second2,sent()),show(third,sent()&&needsTOTP),text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
+d")),attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code==="totp_required"){needsTOTP&&text(error,
+t("login.wrongTOTP")),needsTOTP=!0,render3(),totp.value="",totp.focus();return}if(problem.code==="rate_limited"&&!sent()){
+text(error,quota(problem)?t("login.quota",{at:hour(now()+problem.retryAfter,now())}):t("login.sentBefore"));return}let wrongCode=problem.
 code==="unauthenticated";text(error,wrongCode?t("login.wrong"):problem.code==="invalid_request"&&!sent()?t("login.badpho\
-ne"):explain(problem))}async function work(what){if(working)return;working=true;const number2=phone.value.trim();text(error,
-"");render3();try{await what()}catch(problem){fail(problem);if(problem.code==="rate_limited"&&!quota(problem))sentTo=number2;
-if(problem.retryAfter>0)countDown(problem.retryAfter)}finally{working=false;render3()}}function countDown(ms){const until=performance.
-now()+ms;clearInterval(ticking);const tick=()=>{const rest=until-performance.now();attr(resend,"aria-disabled",rest>0);text(
-resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend"));if(rest<=0)clearInterval(ticking)};
-ticking=setInterval(tick,1e3);tick()}async function sendCode(){const number2=phone.value.trim();const answer=await session.
-sendCode(number2);sentTo=number2;loginID=answer.login_id;needsTOTP=false;totp.value="";render3();if(!sent())return;text(
-note,answer.demo?t("login.demo",{code:answer.demo}):t("login.sent"));code.value=answer.demo;countDown(answer.resend_after*
-1e3);code.focus()}async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim());
-done=true;dialog.close()}const send2=()=>work(sendCode);function enterAs(number2){if(working)return;phone.value=number2;
-sentTo="";work(async()=>{await sendCode();await enter()})}function next(event){event.preventDefault();if(!sent()){if(phone.
-value.trim()===""){text(error,t("login.badphone"));phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(
-ticking);dialog.remove();if(document.activeElement===document.body)focusPage();resolve(done)}if(again)phone.value=session.
-lastPhone();render3();document.body.append(dialog);dialog.showModal();phone.focus()})}var{t:t2}=i18n_exports;var root=document.getElementById("page");var nav=document.getElementById("nav");var account=document.
-getElementById("account");var pages=[];var missing=null;var links=()=>[];var foot=()=>"";var badge=()=>"";var openAccount=null;
-var unmount=()=>{};var find=path=>pages.find(p=>p.path.test(path));var here=()=>find(location.pathname)??missing??pages[0];
-var full=url=>url.pathname+url.search;var home=document.querySelector(".brand").getAttribute("href");var staff=home==="/\
-console";var shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
-part)}catch{return part}}function open2(moved){unmount();const page2=here();unmount=page2.mount(root,...(page2.path?.exec(
-location.pathname)??[]).slice(1).map(decode));showTitle();markCurrent();if(!moved)return;scrollTo(0,0);focusPage()}function brand(){
-if(!shop.name)return t2("brand");return staff?`${shop.name} · ${t2("console")}`:shop.name}function luminance(color2){const[
-red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**
-2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo)document.querySelector(".mark").replaceWith(h(
-"img",{class:"mark",src:shop.logo,alt:""}));if(!shop.color)return;const{style}=document.documentElement;style.setProperty(
-"--accent",shop.color);style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>
-.179?"white":"black"})`);style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-const{title}=here();document.title=[badge(),typeof title==="function"?title():t2(title),brand()].filter(Boolean).join(" \
-· ")}function go(path,state=null){const to=new URL(path,location.href);if(!find(to.pathname))return false;if(full(to)!==
-full(location)||state!==history.state)history.pushState(state,"",full(to));open2(true);return true}var goFrom=(from,path)=>location.
-pathname===from&&go(path);var reload=()=>open2(false);function onClick(event){const link3=event.target.closest?.("a[href\
-^='/']");if(!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey)
-return;if(go(link3.href))event.preventDefault()}function markCurrent(){for(const link3 of nav.querySelectorAll("a")){const current2=link3.
-getAttribute("href")===here().nav;attr(link3,"aria-current",current2?"page":null);if(current2)nav.scrollLeft=link3.offsetLeft-
-nav.offsetLeft}}async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(
-problem))}}function accountOf(phone){const label=[h("span",{class:"sr"},t2("login.as")," "),phone];if(!openAccount)return h(
-"span",{class:"phone"},label);return h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"d\
-ialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label))}function more(){const demo="demo"in document.documentElement.
-dataset;const lang=language();const to=[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",
-!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||
-demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]];return to.filter(([,,shown2])=>shown2).map(([href,key])=>h(
-"a",{href},t2(key)))}function render(){text(document.getElementById("brand"),brand());text(document.getElementById("skip"),
-t2("skip"));text(document.getElementById("foot"),foot());const elsewhere=document.getElementById("more");attr(elsewhere,
-"aria-label",t2("more.nav"));elsewhere.replaceChildren(...more());attr(nav,"aria-label",t2("nav"));const user2=session.user();
-nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)))));
-markCurrent();const other=Object.keys(languages).find(l=>l!==language());const switchLanguage=h("button",{type:"button",
-class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]);const phone=user2?
-user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"";const button2=(name,press,...sign2)=>h("button",{type:"butto\
-n",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("outpu\
-t",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]);
-show(account,true)}function start(options){({pages,links,foot}=options);missing=options.missing??null;badge=options.badge??
-badge;openAccount=options.account??null;use(options.texts);dress();document.addEventListener("click",onClick);addEventListener(
-"popstate",()=>open2(true));render();open2(false);session.on(render);onLanguage(()=>{const focused=account.contains(document.
-activeElement);render();open2(false);if(focused)account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;const live=document.getElementById("live");live.append(h("p",
-{},sentence));if(live.childElementCount>KEPT)live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{const id2=newID("confirm");let agreed=false;const dialog=h(
-"dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove();resolve(agreed)}},h("h2",{id:id2},question),explanation?
+ne"):explain(problem))}async function work(what){if(working)return;working=!0;let number2=phone.value.trim();text(error,
+""),render3();try{await what()}catch(problem){fail(problem),problem.code==="rate_limited"&&!quota(problem)&&(sentTo=number2),
+problem.retryAfter>0&&countDown(problem.retryAfter)}finally{working=!1,render3()}}function countDown(ms){let until=performance.
+now()+ms;clearInterval(ticking);let tick=()=>{let rest=until-performance.now();attr(resend,"aria-disabled",rest>0),text(
+resend,rest>0?t("login.resendIn",{left:duration(Math.ceil(rest/1e3))}):t("login.resend")),rest<=0&&clearInterval(ticking)};
+ticking=setInterval(tick,1e3),tick()}async function sendCode(){let number2=phone.value.trim(),answer=await session.sendCode(
+number2);sentTo=number2,loginID=answer.login_id,needsTOTP=!1,totp.value="",render3(),sent()&&(text(note,answer.demo?t("l\
+ogin.demo",{code:answer.demo}):t("login.sent")),code.value=answer.demo,countDown(answer.resend_after*1e3),code.focus())}
+async function enter(){await session.login(phone.value.trim(),code.value.trim(),loginID,totp.value.trim()),done=!0,dialog.
+close()}let send2=()=>work(sendCode);function enterAs(number2){working||(phone.value=number2,sentTo="",work(async()=>{await sendCode(),
+await enter()}))}function next(event){if(event.preventDefault(),!sent()){if(phone.value.trim()===""){text(error,t("login\
+.badphone")),phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking),dialog.remove(),document.
+activeElement===document.body&&focusPage(),resolve(done)}again&&(phone.value=session.lastPhone()),render3(),document.body.
+append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
+"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},find=path=>pages.
+find(p=>p.path.test(path)),here=()=>find(location.pathname)??missing??pages[0],full=url=>url.pathname+url.search,home=document.
+querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
+"{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();
+unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
+(scrollTo(0,0),focusPage())}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("bra\
+nd")}function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=
+.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.
+querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.
+documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color}\
+ 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":
+"#fff")}function showTitle(){let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].
+filter(Boolean).join(" · ")}function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(
+to)!==full(location)||state!==history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.
+pathname===from&&go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");
+!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&
+event.preventDefault()}function markCurrent(){for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute(
+"href")===here().nav;attr(link3,"aria-current",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}
+async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}
+function accountOf(phone){let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"\
+button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"\
+word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();
+return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.\
+shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,
+"more.problems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById(
+"foot"),foot());let elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav")),elsewhere.replaceChildren(
+...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
+name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).
+find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"z\
+h-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):
+"",button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{
+class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),button2("logou\
+t",logout,icon("exit"))]:[button2("login",()=>login())]),show(account,!0)}function start(options){({pages,links,foot}=options),
+missing=options.missing??null,badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),document.
+addEventListener("click",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(
+()=>{let focused=account.contains(document.activeElement);render(),open2(!1),focused&&account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
+dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=true;dialog.close()}},yes)));document.
-body.append(dialog);dialog.showModal()})}var unknown=["network","internal","unavailable","order_in_progress"];var early=["unauthenticated","token_expired","forbi\
-dden","rate_limited","overloaded"];var STORED="seckill.open";var LIFETIME=23*36e5;var stored=load();function load(){try{
-return JSON.parse(sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,
-JSON.stringify(stored))}catch{}}function intents({lasting=false}={}){const all2=lasting?stored:{};const keep=(path,intent)=>{
-all2[path]=intent;if(lasting)save()};const openAt=path=>all2[path]?.user===session.user()?.id?all2[path]:void 0;const same=(path,body2)=>{
-const open3=openAt(path);return open3!==void 0&&Date.now()-open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(
-body2)};const post=async(path,body2)=>{const again=same(path,body2);const mine=again?openAt(path):{body:body2,key:newKey(),
-user:session.user()?.id,at:Date.now()};keep(path,mine);const close=()=>{if(all2[path]===mine)keep(path,void 0)};try{const answer=await postMine(
-path,{key:mine.key,body:body2});close();return answer}catch(problem){problem.open=unknown.includes(problem.code)||again&&
-early.includes(problem.code);if(!problem.open)close();throw problem}};post.open=path=>openAt(path)?.body;post.same=same;
-return post}function singleFlight(button2,errorBox2,work){let working=false;return async event=>{event?.preventDefault();
-if(working||button2.getAttribute("aria-disabled")==="true")return;working=true;errorBox2.clear();attr(button2,"aria-disa\
-bled","true");attr(button2,"data-busy",true);try{await work()}catch(problem){if(!problem.code)throw problem;errorBox2.show(
-problem)}finally{working=false;attr(button2,"aria-disabled",null);attr(button2,"data-busy",null)}}}function detail(problem,beside2){if(problem.code==="network")return"";if(language()==="en")return problem.detail??"";return(problem.
-errors??[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(`invalid.${e.field}`)).join("")}function errorBox(){
-const sentence=h("p",{class:"error"});const note=h("p",{class:"note"});const code=h("p",{class:"reference"});const element=h(
-"div",{class:"error-box",role:"alert",hidden:true},sentence,note,code);return{element,clear:()=>show(element,false),show(problem,beside2=()=>false){
-text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem));text(note,detail(problem,beside2));
-text(code,[problem.code,reference(problem)].filter(Boolean).join(" · "));show(element,true)}}}async function confirmAnother(post,path,body2,describe){
-const open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("ope\
-n.do"))}function button({name,label,kind="quiet",about,out},work){const b=h("button",{type:"button",class:kind,"data-do":name,
-"aria-describedby":about},label??t(`do.${name}`));b.addEventListener("click",singleFlight(b,out,work));return b}function section(title,...children){
-const id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}
-function head(title,...more2){return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){
-const element=h("dl",{class:"facts-list"});let shown2="";return{element,set(entries2){const given=entries2.filter(e=>e.value!=
-null&&e.value!==""&&e.value!==false);const names2=JSON.stringify(given.map(e=>e.name));if(names2!==shown2)element.replaceChildren(
-...given.map(e=>h("div",{},h("dt",{},e.name),h("dd",{"data-fact":e.id}))));shown2=names2;given.forEach(({value},i)=>{const dd=element.
-children[i].lastChild;attr(element.children[i],"class",typeof value==="string"&&value.length>LONG?"long":null);if(value instanceof
-Node)dd.replaceChildren(value);else text(dd,String(value))})}}}function facts(entries2){const list4=factList();list4.set(
-entries2.map(([name,value])=>({name,value})));return list4.element}var finder=(title,form2)=>h("details",{class:"panel f\
-old",open:matchMedia("(min-width: 48rem)").matches},h("summary",{},h("h2",{},title)),form2);var chip=(word,kind)=>h("spa\
-n",{class:"chip","data-kind":kind},word);var setChip=(el,word,kind)=>{text(el,word);attr(el,"data-kind",kind)};function keepFocus(element,render3){
-const held=element.contains(document.activeElement)&&document.activeElement.getAttribute("href");render3();if(!held||element.
-contains(document.activeElement))return;[...element.querySelectorAll("a")].find(a=>a.getAttribute("href")===held)?.focus(
-{preventScroll:true})}function table(caption,columns3,{cards=false}={}){const body2=h("tbody",{role:"rowgroup"});const element=h(
-"div",{class:cards?"scroll cards":"scroll",tabindex:0,role:"group","aria-label":caption},h("table",{role:"table"},h("cap\
-tion",{class:"sr"},caption),h("thead",{role:"rowgroup"},h("tr",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"co\
-lumnheader",class:c.number&&"number"},c.label)))),body2));const row=item=>h("tr",{role:"row"},columns3.map((c,i)=>h(i===
-0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"cell",class:c.number&&"number","data-label":c.label},c.cell(item))));
-return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.map(row)));show(element,rows.length>0)}}}function listing({
-caption,columns:columns3,empty:empty2,read,refused:refused2=()=>false}){const out=errorBox();const rows=table(caption,columns3,
-{cards:true});const count=h("p",{class:"note","data-count":true});const nothing=h("p",{class:"empty"},t("loading"));const more2=button(
-{name:"more",label:t("more"),out},()=>page2(false));let items=[];let cursor=null;let requests=0;async function page2(first){
-const turn=++requests;const wanted=first?items.length:items.length+1;let found=first?[]:items;let next=first?null:cursor;
-do{const answer=await read(next);if(turn!==requests)return;found=[...found,...answer.items];next=answer.next_cursor}while(next!==
-null&&found.length<wanted);items=found;cursor=next;rows.set(items);text(count,items.length===0?"":t(cursor===null?"list.\
-all":"list.more",{n:number(items.length)}));show(count,items.length>0);text(nothing,empty2);show(nothing,items.length===
-0);show(more2,cursor!==null)}rows.set([]);show(more2,false);show(count,false);const element=h("div",{class:"listing"},out.
-element,count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){
-out.clear();attr(element,"aria-busy","true");const turn=requests+1;try{await page2(true)}catch(problem){if(!problem.code)
-throw problem;if(turn!==requests)return;show(nothing,false);if(!refused2(problem))out.show(problem)}finally{attr(element,
-"aria-busy",null)}}}}function statusLine(){const element=h("p",{class:"status-line"});show(element,false);return{element,
-clear:()=>show(element,false),show(sentence){text(element,sentence);show(element,true);announce(sentence)}}}function account2(){const id2=newID("account");const out=errorBox();const{phone,role}=session.user();const leave=button(
-{name:"logout",kind:"primary",label:t("logout"),out},async()=>{await session.logout();dialog.close()});const dialog=h("d\
-ialog",{class:"sheet","aria-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),
-h("a",{href:"/",class:"link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"q\
-uiet",onclick:()=>dialog.close()},t("back")),leave));document.body.append(dialog);dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.
+append(dialog),dialog.showModal()})}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
+"rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(
+sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,JSON.stringify(stored))}catch{}}
+function intents({lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&save()},openAt=path=>all2[path]?.
+user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);return open3!==void 0&&Date.now()-
+open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{let again=same(path,body2),
+mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(path,mine);let close=()=>{all2[path]===
+mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
+throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
+open=path=>openAt(path)?.body,post.same=same,post}function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{
+if(event?.preventDefault(),!(working||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(
+button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;
+errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??
+[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(`invalid.${e.field}`)).join("")}function errorBox(){
+let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h("p",{class:"reference"}),element=h("div",{class:"e\
+rror-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(element,!1),show(problem,beside2=()=>!1){
+text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem)),text(note,detail(problem,beside2)),
+text(code,[problem.code,reference(problem)].filter(Boolean).join(" · ")),show(element,!0)}}}async function confirmAnother(post,path,body2,describe){
+let open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.\
+do"))}function button({name,label,kind="quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,
+"aria-describedby":about},label??t(`do.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){
+let id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
+return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){let element=h("dl",
+{class:"facts-list"}),shown2="";return{element,set(entries2){let given=entries2.filter(e=>e.value!=null&&e.value!==""&&e.
+value!==!1),names2=JSON.stringify(given.map(e=>e.name));names2!==shown2&&element.replaceChildren(...given.map(e=>h("div",
+{},h("dt",{},e.name),h("dd",{"data-fact":e.id})))),shown2=names2,given.forEach(({value},i)=>{let dd=element.children[i].
+lastChild;attr(element.children[i],"class",typeof value=="string"&&value.length>LONG?"long":null),value instanceof Node?
+dd.replaceChildren(value):text(dd,String(value))})}}}function facts(entries2){let list4=factList();return list4.set(entries2.
+map(([name,value])=>({name,value}))),list4.element}var finder=(title,form2)=>h("details",{class:"panel fold",open:matchMedia(
+"(min-width: 48rem)").matches},h("summary",{},h("h2",{},title)),form2),chip=(word,kind)=>h("span",{class:"chip","data-ki\
+nd":kind},word),setChip=(el,word,kind)=>{text(el,word),attr(el,"data-kind",kind)};function keepFocus(element,render3){let held=element.
+contains(document.activeElement)&&document.activeElement.getAttribute("href");render3(),!(!held||element.contains(document.
+activeElement))&&[...element.querySelectorAll("a")].find(a=>a.getAttribute("href")===held)?.focus({preventScroll:!0})}function table(caption,columns3,{
+cards=!1}={}){let body2=h("tbody",{role:"rowgroup"}),element=h("div",{class:cards?"scroll cards":"scroll",tabindex:0,role:"\
+group","aria-label":caption},h("table",{role:"table"},h("caption",{class:"sr"},caption),h("thead",{role:"rowgroup"},h("t\
+r",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.number&&"number"},c.label)))),body2)),row=item=>h(
+"tr",{role:"row"},columns3.map((c,i)=>h(i===0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"cell",class:c.number&&
+"number","data-label":c.label},c.cell(item))));return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.
+map(row))),show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
+let out=errorBox(),rows=table(caption,columns3,{cards:!0}),count=h("p",{class:"note","data-count":!0}),nothing=h("p",{class:"\
+empty"},t("loading")),more2=button({name:"more",label:t("more"),out},()=>page2(!1)),items=[],cursor=null,requests=0;async function page2(first){
+let turn=++requests,wanted=first?items.length:items.length+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
+next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
+wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
+items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),show(more2,cursor!==null)}
+rows.set([]),show(more2,!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,
+h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-\
+busy","true");let turn=requests+1;try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;
+show(nothing,!1),refused2(problem)||out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h(
+"p",{class:"status-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),
+show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
+primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
+-labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
+link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
+close()},t("back")),leave));document.body.append(dialog),dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
 "$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.
@@ -264,1557 +253,1493 @@ replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`
 (_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
 ：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,"$1：收到 $2 $3，订单金额为 $4 $5"],
 [/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,"人机验\
-证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]];var kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
+证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]],kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
 gate_broken:"准入的键类型错误或不是数字，由其他程序写入",gate_differs:"准入与数据库不符：库存、订单或买家有出入",
 queue_differs:"排队凭证与队列消息不符",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",
 unpaid_not_closed:"超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail2){
-if(language()!=="zh")return[detail2,null];const parts=detail2.split("; ").map(part=>{const found=sentences.find(([pattern])=>pattern.
+if(language()!=="zh")return[detail2,null];let parts=detail2.split("; ").map(part=>{let found=sentences.find(([pattern])=>pattern.
 test(part));return found&&part.replace(...found)});return parts.includes(void 0)?[detail2,"en"]:[parts.join("；"),null]}
 var violations=[[/^(\d+) active orders for (-?\d+) units/,(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,
 users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,(left2,active,all2)=>[left2+
 active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
-(free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(const[pattern,measure]of violations){const numbers=pattern.
-exec(detail2)?.slice(1).map(Number);if(!numbers)continue;const[words2,n]=measure(...numbers);return t(`violation.${words2}`,
+(free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(let[pattern,measure]of violations){let numbers=pattern.
+exec(detail2)?.slice(1).map(Number);if(!numbers)continue;let[words2,n]=measure(...numbers);return t(`violation.${words2}`,
 {n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
-f.detail);var change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g;var time=/^\d{4}-\d\d-\d\dT\S+$/;
-function textOf(groups2,key){const group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
-if(value.startsWith('"'))return value;if(time.test(value))return stamp(value);return value.split(", ").map(part=>textOf(
-["audit.value","voucher.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["ch\
-ange_stock","return_outside","close_notice","undo_redeem"].includes(action))return[detail2];const changes4=[...detail2.matchAll(
-change)];const rest=detail2.replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([
-,field2,was,is])=>t("audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(
-is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);if(!sale){sale={title:""};sales.set(id2,sale);sale.
-read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;if(problem.code!==
-"not_found")sales.delete(id2)})}if(!sale.title)sale.read.then(()=>sale.title&&known());return sale.title||t("sale.untitl\
-ed",{id:id2})}function saleLink(id2,title=""){if(title)sales.set(id2,{title});const link3=h("a",{href:`/console/sales/${id2}`});
-const show2=()=>text(link3,titleOf(id2,show2));show2();return named(link3,id2)}var named=(name,id2)=>h("span",{class:"na\
-med"},name," ",h("small",{},id2));var POLL=5e3;var RETRY=2e3;var STALE=2;var UNCHECKED=12e4;var NAMED=3;var changes3=topic();var started=performance.now();
-var alerts=null;var failures=0;var answeredAt=new Date;var wake=new AbortController;var render2=()=>{};var violated=voucherID=>alerts?.
-violations.some(v=>v.voucher_id===voucherID)??false;var onChange=changes3.on;var link=(href,words2)=>h("a",{href},words2);
-function sentences2(){const all2=[];if(failures>=STALE)all2.push(t("alerts.stale",{at:clockTime(answeredAt)}));if(!alerts)
-return all2;const{violations:violations2,checked_at:checkedAt,dead_letters:letters,failing_events:events2,failing_refunds:refunds2,
-unread_notices:notices}=alerts;for(const v of violations2.slice(0,NAMED)){all2.push(link(`/console/sales/${v.voucher_id}`,
-t("alerts.violation",{title:titleOf(v.voucher_id,render2),what:violationOf(v)})))}if(violations2.length>NAMED)all2.push(
-link("/console/reconcile",t("alerts.more",{n:number(violations2.length-NAMED)})));if(letters>0)all2.push(link("/console/\
-dead-letters",t("alerts.deadLetters",{n:number(letters)})));for(const r of refunds2.slice(0,NAMED)){all2.push(link(`/con\
-sole/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.error})))}if(refunds2.length>NAMED)
-all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(refunds2.length-NAMED)})));if(notices>
-0)all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)})));if(events2>0)all2.push(link("/console/even\
-ts",t("alerts.events",{n:number(events2)})));if(checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED)all2.push(t("alerts.unc\
-hecked",{at:stamp(checkedAt)}));if(!checkedAt&&performance.now()-started>UNCHECKED)all2.push(t("alerts.neverChecked"));return all2}
-function start2(){const list4=h("ul",{});const banner=h("div",{class:"alerts",role:"status","data-alerts":true},list4);show(
-banner,false);document.querySelector("header.top").after(banner);let shown2="";render2=()=>{const all2=sentences2();const words2=JSON.
-stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0);if(words2===shown2)return;keepFocus(list4,
-()=>list4.replaceChildren(...all2.map(s=>h("li",{},s))));shown2=words2;changes3.emit()};async function read(){if(document.
-hidden||!session.may("read"))return;try{alerts=await getMine("/admin/alerts");[failures,answeredAt]=[0,new Date]}catch(problem){
-if(!problem.code)throw problem;if(problem.code==="network"||problem.status>=500)failures++}render2()}async function poll(){
-for(;;){await read();wake=new AbortController;await sleep(failures?RETRY:POLL,wake.signal)}}session.on(user2=>{if(!user2)
-[alerts,failures]=[null,0];render2();wake.abort()});document.addEventListener("visibilitychange",()=>wake.abort());onLanguage(
-render2);poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"];var MAX_MB=10;var SIDE=1280;var SMALL=9e5;var TIMEOUT3=6e4;
-var SIDEWAYS={"image/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS\
-2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvA\
-QAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return true;
-const file=Uint8Array.from(atob(SIDEWAYS[type]),c=>c.charCodeAt(0));return(await createImageBitmap(new Blob([file],{type}))).
-width===1}async function reduced(file){try{const bitmap=await createImageBitmap(file);const scale=Math.min(1,SIDE/Math.max(
-bitmap.width,bitmap.height));let copy2=file;if(scale<1||file.size>SMALL){copy2=await drawn(bitmap,scale);const exif=await turns(
-file.type)?null:exifOf(await file.arrayBuffer());if(copy2&&exif)copy2=withExif(copy2,exif)}bitmap.close();return copy2??
-file}catch{return file}}function exifOf(buffer){const view=new DataView(buffer);const png=view.getUint32(0)===2303741511;
-for(let at=png?8:12;at+12<=buffer.byteLength;){const kind=view.getUint32(png?at+4:at);const length=png?view.getUint32(at):
-view.getUint32(at+4,true);if(kind===1700284774||kind===1163413830){const prefix=view.getUint32(at+8)===1165519206?6:0;return buffer.
-slice(at+8+prefix,at+8+length)}at+=png?12+length:8+length+length%2}return null}function withExif(file,exif){const length=2+
-6+exif.byteLength;if(length>65535)return file;const head2=[255,225,length>>8,length&255,69,120,105,102,0,0];return new Blob(
-[file.slice(0,2),new Uint8Array(head2),exif,file.slice(2)])}async function drawn(bitmap,scale){const[width,height]=[bitmap.
-width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale)));const canvas=h("canvas",{width,height});const brush=canvas.
-getContext("2d");brush.fillStyle="#fff";brush.fillRect(0,0,width,height);brush.imageSmoothingQuality="high";brush.drawImage(
-bitmap,0,0,width,height);for(const quality of[.92,.8,.6,.3]){const copy2=await new Promise(resolve=>canvas.toBlob(resolve,
-"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{file,progress,token:token2}){return new Promise(
-(resolve,reject2)=>{const request=new XMLHttpRequest;request.open(method,BASE+path);request.setRequestHeader("Authorizat\
-ion",`Bearer ${token2}`);request.timeout=TIMEOUT3;request.upload.onprogress=({loaded,total})=>progress(loaded/total);request.
-onload=()=>{const headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(name)??""]);const answer=new Response(
-request.responseText,{status:request.status,headers});if(answer.ok)resolve(json(answer));else problemOf(answer).then(reject2)};
-request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));const form2=new FormData;form2.append("imag\
-e",file,"picture");request.send(form2)})}function picture(input,showError){const file=h("input",{type:"file",class:"sr",
-id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose});const image=h(
-"img",{alt:t("picture.alt"),class:"image"});const progress=h("progress",{max:1,"aria-label":t("picture.uploading")});const choose2=h(
-"label",{class:"button quiet",for:input.id});const remove=h("button",{type:"button",class:"link","data-do":"remove-pictu\
-re",onclick:onRemove},t("picture.remove"));const control={element:h("div",{class:"picture"},input,file,image,progress,h(
-"div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:false,refresh};let turn=0;for(const name of["id","\
-aria-describedby"])attr(input,name,null);show(input,false);function refresh(){input.dispatchEvent(new Event("input",{bubbles:true}));
-attr(image,"src",input.value===""?null:`${BASE}/images/${input.value}`);show(image,input.value);show(remove,input.value);
-show(progress,control.uploading);text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++;
-control.uploading=false;input.value="";showError("");refresh();file.focus()}async function onChoose(){const[chosen]=file.
-files;file.value="";if(!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));
-const mine=++turn;showError("");control.uploading=true;attr(progress,"value",0);refresh();announce(t("picture.uploading"));
-try{const small=await reduced(chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{
-name:chosen.name,size:number(Math.ceil(small.size/2**20))}));const sent=part=>mine===turn&&attr(progress,"value",part<1?
-part:null);const{id:id2}=await asUser("POST","/admin/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;
-input.value=id2;announce(t("picture.uploaded"))}catch(problem){if(!problem.code)throw problem;if(mine===turn)showError(problem.
-errors.length>0?t("picture.refused",{name:chosen.name}):explain(problem))}finally{if(mine===turn)control.uploading=false;
-refresh()}}refresh();return control}var InvalidInput=class extends Error{};var reject=(key,values)=>{throw new InvalidInput(t(key,values))};var plain=input=>input.
-normalize("NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{
-min:min2,max:max2}){if(!/^-?\d{1,15}$/.test(input))reject("form.whole");const n=Number(input);if(n<min2||n>max2)reject("\
-form.between",{min:number(min2),max:number(max2)});return n}function words(input,{max:max2}){if([...input].length>max2)reject(
-"form.long",{max:number(max2)});return input}function id(input){if(!/^[1-9]\d{0,18}$/.test(input))reject("form.id");return input}
-function currency(input){const code=input.toUpperCase();if(!/^[A-Z]{3}$/.test(code))reject("form.currency");return code}
-var MAX_AMOUNT=1e11;function amount(input,{currency:currency2}){const places=digits(currency2());const[,units2,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.
-exec(input)??reject("form.amount");if(fraction.length>places)reject("form.decimals",{places});const n=Number(units2+fraction.
-padEnd(places,"0"));if(n>MAX_AMOUNT)reject("form.amount");return n}function formatAmount(n,currency2){const places=digits(
-currency2);const all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
-function time2(input){const at=new Date(input);if(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)
-reject("form.time");if(!localTime(at).startsWith(input.slice(0,"2026-11-11T20:00".length)))reject("form.noTime",{zone:zone(
-at)});return at.toISOString()}function localTime(at){const d=new Date(at);const two=n=>String(n).padStart(2,"0");return`${d.
-getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}
-function minutes(input,{min:min2,max:max2}){const[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minut\
-es");const seconds=Number(m)*60+Number(s);if(seconds<min2||seconds>max2)reject("form.between",{min:formatMinutes(min2),max:formatMinutes(
-max2)});return seconds}function formatMinutes(seconds){const rest=seconds%60;return Math.floor(seconds/60)+(rest===0?"":
-`:${String(rest).padStart(2,"0")}`)}function day2(input){const year=Number(input.slice(0,4));if(!/^\d{4}-\d{2}-\d{2}$/.test(
-input)||year<2003||year>9997)reject("form.day");return input}var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,
-tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,
-props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,clean:input=>plain(input).replace("：",":"),props:{type:"\
-text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{type:"text"}},amount:{read:amount,clean:plain,props:{type:"\
-text",inputmode:"decimal"}},time:{read:time2,props:{type:"datetime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{
-read:currency,clean:plain,props:{type:"text"}},picture:{read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,
-tag:"select",props:{}}};function field(def){const ids3={input:newID(def.name),note:newID("note"),error:newID("error")};const kind=kinds2[def.
-kind];const options=(def.options??[]).map(([value,label])=>h("option",{value},label));const input=h(kind.tag??"input",{id:ids3.
-input,name:def.name,autocomplete:def.autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.
-required&&"true",...kind.props},...options);input.value=def.value??"";const error=h("p",{id:ids3.error,class:"error",role:kind.
-control&&"alert"});const showError=sentence=>{text(error,sentence);attr(focusable,"aria-invalid",sentence?"true":null)};
-const control=kind.control?.(input,showError);const focusable=control?.focusable??input;const note=h("p",{id:ids3.note,class:"\
-note"});const element=h("div",{class:"field","data-field":def.name,"data-kind":def.kind},h("label",{for:ids3.input},def.
-label),control?.element??input,note,error);const explain2=()=>{text(note,(typeof def.note==="function"?def.note(input.value):
-def.note)||"");show(note,note.textContent)};explain2();let initial=input.value;let asRead=initial;return{def,element,input,
-showError,focus(){const fold=element.closest("details");if(fold)fold.open=true;focusable.focus()},refresh(){control?.refresh();
-explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){const scratch=input.cloneNode(true);
-scratch.value=value;const normalized=scratch.value;if(input.value===initial&&initial!==normalized)input.value=normalized;
-initial=normalized},read(){if(control?.uploading)reject("picture.wait");asRead=input.value;const raw=kind.clean?.(asRead)??
-asRead.trim();if(raw!=="")return kind.read(raw,def);if(def.required)reject("form.required");return def.empty}}}var forms=new Map;
-function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=false,
-children=[],groups:groups2=null}){const all2=new Map(fields3.map(def=>[def.name,field(def)]));const out=errorBox();const send2=h(
-"button",{type:"submit",class:kind,"data-do":name},label);const element=h("form",{class:"form","data-form":name,novalidate:true},
-...(groups2??[{}]).map(group),...children,out.element,h("div",{class:"actions"},send2));function group(g){const own=h("d\
-iv",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));if(!g.name)return own;
-if(!g.folded)return h("fieldset",{"data-group":g.name},h("legend",{},g.title),own);return h("details",{"data-group":g.name},
-h("summary",{},g.title),own)}function showFields(){for(const f of all2.values()){if(f.def.shown)show(f.element,f.def.shown(
-api.value));f.refresh()}}function showErrors(errors){let first=null;for(const[field2,f]of all2){f.showError(errors[field2]??
-"");if(errors[field2])first??=f}first?.focus();return first!==null}function read(){const values={};const complete={};const errors={};
-for(const[field2,f]of all2){if(f.element.hidden)continue;try{const value=f.read();if(value===void 0)continue;complete[field2]=
-value;if(!changes4||f.changed())values[field2]=value}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=
-err.message}}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
-send2,out,async()=>{const values=read();if(values===null)return;try{await work(values,api)}catch(problem){const errors=Object.
-fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
-if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));const api={element,out,value:field2=>all2.
-get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
-for(const[field2,value]of entries2)if(all2.has(field2))all2.get(field2).input.value=value;showFields()},clear(){for(const f of all2.
-values())f.input.value=f.def.value??"";showFields()},reset(values){for(const[field2,value]of Object.entries(values))all2.
-get(field2)?.reset(value);showFields()},markSaved(names2){for(const field2 of names2)all2.get(field2).markSaved()},showErrors,
-focus(field2){all2.get(field2)?.focus();return all2.has(field2)}};element.addEventListener("change",showFields);const key=`${session.
-user()?.id} ${name}`;api.write(forms.get(key)?.edited()??[]);forms.set(key,api);return api}var TIMEOUT4=3e4;function region(){const{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions();const timeZone=name===
-"Etc/Unknown"?"UTC":name;const decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="de\
-cimal").value;return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
+f.detail),change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g,time=/^\d{4}-\d\d-\d\dT\S+$/;
+function textOf(groups2,key){let group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
+return value.startsWith('"')?value:time.test(value)?stamp(value):value.split(", ").map(part=>textOf(["audit.value","vouc\
+her.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["change_stock","return_\
+outside","close_notice","undo_redeem"].includes(action))return[detail2];let changes4=[...detail2.matchAll(change)],rest=detail2.
+replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
+change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);return sale||(sale={title:""},sales.set(id2,sale),
+sale.read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;problem.code!==
+"not_found"&&sales.delete(id2)})),sale.title||sale.read.then(()=>sale.title&&known()),sale.title||t("sale.untitled",{id:id2})}
+function saleLink(id2,title=""){title&&sales.set(id2,{title});let link3=h("a",{href:`/console/sales/${id2}`}),show3=()=>text(
+link3,titleOf(id2,show3));return show3(),named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
+ll",{},id2));var POLL=5e3,RETRY=2e3,STALE=2,UNCHECKED=12e4,NAMED=3,changes3=topic(),started=performance.now(),alerts=null,failures=0,
+answeredAt=new Date,wake=new AbortController,render2=()=>{},violated=voucherID=>alerts?.violations.some(v=>v.voucher_id===
+voucherID)??!1,onChange=changes3.on,link=(href,words2)=>h("a",{href},words2);function sentences2(){let all2=[];if(failures>=
+STALE&&all2.push(t("alerts.stale",{at:clockTime(answeredAt)})),!alerts)return all2;let{violations:violations2,checked_at:checkedAt,
+dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;for(let v of violations2.
+slice(0,NAMED))all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{title:titleOf(v.voucher_id,render2),
+what:violationOf(v)})));violations2.length>NAMED&&all2.push(link("/console/reconcile",t("alerts.more",{n:number(violations2.
+length-NAMED)}))),letters>0&&all2.push(link("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));for(let r of refunds2.
+slice(0,NAMED))all2.push(link(`/console/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.
+error})));return refunds2.length>NAMED&&all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(
+refunds2.length-NAMED)}))),notices>0&&all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)}))),events2>
+0&&all2.push(link("/console/events",t("alerts.events",{n:number(events2)}))),checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED&&
+all2.push(t("alerts.unchecked",{at:stamp(checkedAt)})),!checkedAt&&performance.now()-started>UNCHECKED&&all2.push(t("ale\
+rts.neverChecked")),all2}function start2(){let list4=h("ul",{}),banner=h("div",{class:"alerts",role:"status","data-alert\
+s":!0},list4);show(banner,!1),document.querySelector("header.top").after(banner);let shown2="";render2=()=>{let all2=sentences2(),
+words2=JSON.stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0),words2!==shown2&&(keepFocus(
+list4,()=>list4.replaceChildren(...all2.map(s=>h("li",{},s)))),shown2=words2,changes3.emit())};async function read(){if(!(document.
+hidden||!session.may("read"))){try{alerts=await getMine("/admin/alerts"),[failures,answeredAt]=[0,new Date]}catch(problem){
+if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll(){
+for(;;)await read(),wake=new AbortController,await sleep(failures?RETRY:POLL,wake.signal)}session.on(user2=>{user2||([alerts,
+failures]=[null,0]),render2(),wake.abort()}),document.addEventListener("visibilitychange",()=>wake.abort()),onLanguage(render2),
+poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4,SIDEWAYS={"imag\
+e/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS2kAAAALSURBVHjaY2Bg\
+AAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvAQAAAAcQEf0PRET/A0VY\
+SUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return!0;let file=Uint8Array.
+from(atob(SIDEWAYS[type]),c=>c.charCodeAt(0));return(await createImageBitmap(new Blob([file],{type}))).width===1}async function reduced(file){
+try{let bitmap=await createImageBitmap(file),scale=Math.min(1,SIDE/Math.max(bitmap.width,bitmap.height)),copy2=file;if(scale<
+1||file.size>SMALL){copy2=await drawn(bitmap,scale);let exif=await turns(file.type)?null:exifOf(await file.arrayBuffer());
+copy2&&exif&&(copy2=withExif(copy2,exif))}return bitmap.close(),copy2??file}catch{return file}}function exifOf(buffer){let view=new DataView(
+buffer),png=view.getUint32(0)===2303741511;for(let at=png?8:12;at+12<=buffer.byteLength;){let kind=view.getUint32(png?at+
+4:at),length=png?view.getUint32(at):view.getUint32(at+4,!0);if(kind===1700284774||kind===1163413830){let prefix=view.getUint32(
+at+8)===1165519206?6:0;return buffer.slice(at+8+prefix,at+8+length)}at+=png?12+length:8+length+length%2}return null}function withExif(file,exif){
+let length=8+exif.byteLength;if(length>65535)return file;let head2=[255,225,length>>8,length&255,69,120,105,102,0,0];return new Blob(
+[file.slice(0,2),new Uint8Array(head2),exif,file.slice(2)])}async function drawn(bitmap,scale){let[width,height]=[bitmap.
+width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),canvas=h("canvas",{width,height}),brush=canvas.getContext(
+"2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),brush.imageSmoothingQuality="high",brush.drawImage(bitmap,
+0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(resolve=>canvas.toBlob(resolve,"image/jp\
+eg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{file,progress,token:token2}){return new Promise(
+(resolve,reject2)=>{let request=new XMLHttpRequest;request.open(method,BASE+path),request.setRequestHeader("Authorizatio\
+n",`Bearer ${token2}`),request.timeout=TIMEOUT3,request.upload.onprogress=({loaded,total})=>progress(loaded/total),request.
+onload=()=>{let headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(name)??""]),answer=new Response(
+request.responseText,{status:request.status,headers});answer.ok?resolve(json(answer)):problemOf(answer).then(reject2)},request.
+onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));let form2=new FormData;form2.append("image",file,"p\
+icture"),request.send(form2)})}function picture(input,showError){let file=h("input",{type:"file",class:"sr",id:input.id,
+accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose}),image=h("img",{alt:t("\
+picture.alt"),class:"image"}),progress=h("progress",{max:1,"aria-label":t("picture.uploading")}),choose2=h("label",{class:"\
+button quiet",for:input.id}),remove=h("button",{type:"button",class:"link","data-do":"remove-picture",onclick:onRemove},
+t("picture.remove")),control={element:h("div",{class:"picture"},input,file,image,progress,h("div",{class:"row-actions"},
+choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of["id","aria-describedby"])attr(input,name,null);
+show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{bubbles:!0})),attr(image,"src",input.value===""?
+null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,input.value),show(progress,control.uploading),
+text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++,control.uploading=!1,input.value=
+"",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.files;if(file.value="",!chosen)return;
+if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));let mine=++turn;showError(""),control.
+uploading=!0,attr(progress,"value",0),refresh(),announce(t("picture.uploading"));try{let small=await reduced(chosen);if(mine!==
+turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(small.size/
+2**20))}));let sent=part=>mine===turn&&attr(progress,"value",part<1?part:null),{id:id2}=await asUser("POST","/admin/imag\
+es",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2,announce(t("picture.uploaded"))}catch(problem){
+if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(
+problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
+"NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{min:min2,
+max:max2}){/^-?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.bet\
+ween",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("form\
+.long",{max:number(max2)}),input}function id(input){return/^[1-9]\d{0,18}$/.test(input)||reject("form.id"),input}function currency(input){
+let code=input.toUpperCase();return/^[A-Z]{3}$/.test(code)||reject("form.currency"),code}var MAX_AMOUNT=1e11;function amount(input,{
+currency:currency2}){let places=digits(currency2()),[,units2,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.exec(input)??reject(
+"form.amount");fraction.length>places&&reject("form.decimals",{places});let n=Number(units2+fraction.padEnd(places,"0"));
+return n>MAX_AMOUNT&&reject("form.amount"),n}function formatAmount(n,currency2){let places=digits(currency2),all2=String(
+n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}function time2(input){
+let at=new Date(input);return(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)&&reject("form.ti\
+me"),localTime(at).startsWith(input.slice(0,16))||reject("form.noTime",{zone:zone(at)}),at.toISOString()}function localTime(at){
+let d=new Date(at),two=n=>String(n).padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}\
+T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}function minutes(input,{min:min2,max:max2}){let[,m,
+s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minutes"),seconds=Number(m)*60+Number(s);return(seconds<min2||
+seconds>max2)&&reject("form.between",{min:formatMinutes(min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){
+let rest=seconds%60;return Math.floor(seconds/60)+(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){
+let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)&&reject("form.day"),input}
+var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,
+props:{type:"text",inputmode:"numeric"}},id:{read:id,clean:plain,props:{type:"text",inputmode:"numeric"}},minutes:{read:minutes,
+clean:input=>plain(input).replace("：",":"),props:{type:"text",inputmode:"text"}},pasted:{read:words,clean:plain,props:{
+type:"text"}},amount:{read:amount,clean:plain,props:{type:"text",inputmode:"decimal"}},time:{read:time2,props:{type:"dat\
+etime-local",step:1}},day:{read:day2,props:{type:"date"}},currency:{read:currency,clean:plain,props:{type:"text"}},picture:{
+read:input=>input,props:{type:"text"},control:picture},choice:{read:input=>input,tag:"select",props:{}}};function field(def){
+let ids3={input:newID(def.name),note:newID("note"),error:newID("error")},kind=kinds2[def.kind],options=(def.options??[]).
+map(([value,label])=>h("option",{value},label)),input=h(kind.tag??"input",{id:ids3.input,name:def.name,autocomplete:def.
+autocomplete??"off","aria-describedby":`${ids3.note} ${ids3.error}`,"aria-required":def.required&&"true",...kind.props},
+...options);input.value=def.value??"";let error=h("p",{id:ids3.error,class:"error",role:kind.control&&"alert"}),showError=sentence=>{
+text(error,sentence),attr(focusable,"aria-invalid",sentence?"true":null)},control=kind.control?.(input,showError),focusable=control?.
+focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"field","data-field":def.name,"data-kind":def.
+kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),explain2=()=>{text(note,(typeof def.note==
+"function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();let initial=input.value,asRead=initial;
+return{def,element,input,showError,focus(){let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){
+control?.refresh(),explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.
+cloneNode(!0);scratch.value=value;let normalized=scratch.value;input.value===initial&&initial!==normalized&&(input.value=
+normalized),initial=normalized},read(){control?.uploading&&reject("picture.wait"),asRead=input.value;let raw=kind.clean?.(
+asRead)??asRead.trim();return raw!==""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}}}var forms=new Map;
+function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=!1,children=[],
+groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("button",{type:"s\
+ubmit",class:kind,"data-do":name},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).
+map(group),...children,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},
+...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"d\
+ata-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){
+for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;
+for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}
+function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();
+if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof
+InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.
+addEventListener("submit",singleFlight(send2,out,async()=>{let values=read();if(values!==null)try{await work(values,api)}catch(problem){
+let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
+form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
+value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.
+input.value]),write(entries2){for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},
+clear(){for(let f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.
+entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).
+markSaved()},showErrors,focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("chan\
+ge",showFields);let key=`${session.user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),
+api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
+nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
+return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
 path,query:query2={},file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{
-const response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,{timeout:TIMEOUT4,stream:true});
-const blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})});const url=URL.createObjectURL(
-blob);const name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).
-click();setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"];var actors=["admin","buyer","provider","system"];var actions=["create_vouc\
-her","change_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","c\
-ancel","expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","c\
-lose_notice","replay_dead_letter","discard_dead_letter"];var actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,
-e.actor_id?[" ",named(e.actor_phone??"",e.actor_id)]:null);var columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t(
-"audit.actor"),cell:e=>actorOf(e)},{label:t("audit.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.
-action},{label:t("audit.voucher_id"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.
-order_id?h("a",{href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(
-e).map(line=>h("div",{},line)))}];var requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.acto\
-r"),cell:r=>actorOf(r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method}\
- ${r.route.replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.
-status??t("audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}];var entries=filter=>listing({caption:t(
-"audit.title"),empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/a\
-dmin/audit?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){const query2=new URLSearchParams(
-location.search);const given=name=>query2.get(name)??"";const kind=given("kind")==="request"?"request":"change";const actor=query2.
-has("actor")?given("actor"):ids2.some(given)?"":"admin";const options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.
-map(name=>[name,t(`${group}.${name}`)])];const inKind=of=>value=>value("kind")===of;const f=form({name:"filter",label:t(
-"audit.show"),kind:"quiet",fields:[{name:"kind",kind:"choice",options:options("audit.kind",["change","request"]),value:kind},
-{name:"actor",kind:"choice",options:options("audit.by",actors,"audit.by.any"),value:actor,empty:"",shown:inKind("change")},
-{name:"action",kind:"choice",options:options("action",actions,"audit.anyAction"),value:given("action"),shown:inKind("cha\
-nge")},{name:"actor_id",kind:"id",value:given("actor_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(
-name),shown:inKind("change")})),{name:"target",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({
-label:t(`audit.find.${field2.name}`),...field2})),work:values=>void go(`/console/audit?${new URLSearchParams(values)}`)});
-const names2=kind==="change"?[...ids2,"action"]:["actor_id","target"];const filter=Object.fromEntries(names2.filter(given).
-map(name=>[name,given(name)]));const log=entries({kind,...filter,...kind==="change"&&actor&&{actor}});const out=errorBox();
-const voucher=kind==="change"?given("voucher_id"):"";const file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};
-root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.find"),f.element),h("div",{class:"\
-bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element);log.load();return()=>{}}function mount2(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
-"deadLetters.title"),empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},
-{label:t("deadLetters.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.
-order_id):"–"},{label:t("deadLetters.voucher_id"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLet\
-ters.user_id"),cell:l=>l.user_id??"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},{label:t("deadLetters.tries"),
-number:true,cell:l=>l.tries},...session.may("operate")?[{label:t("deadLetters.do"),cell:actions2}]:[]],read:cursor=>getMine(
-`/admin/dead-letters?${new URLSearchParams({limit:50,...cursor&&{cursor}})}`)});function actions2(letter){const act=name=>button(
-{name,out,label:t(`deadLetters.${name}`)},async()=>{status.clear();if(!await confirm(t(`deadLetters.sure.${name}`,{id:letter.
-order_id??letter.id}),t(`deadLetters.${name}`)))return;try{await post(`/admin/dead-letters/${encodeURIComponent(letter.id)}\
-/${name}`);status.show(t(`deadLetters.done.${name}`))}finally{await all2.load()}});return h("div",{class:"row-actions","\
-data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}root2.replaceChildren(head(t("deadLetters.tit\
-le"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,
-out.element,all2.element);all2.load();return()=>{}}var fields=[{name:"name",required:true,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}];
-var fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
-const found=[];for(let cursor="";cursor!==null;){const page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&
-{cursor}})}`);found.push(...page2.items);cursor=page2.next_cursor}return found}function list(root2){const operates=session.
-may("operate");const shops=listing({caption:t("shops.title"),empty:t("shops.none"),columns:[{label:t("shop.name"),cell:s=>operates?
+let response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,{timeout:TIMEOUT4,stream:!0}),
+blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})}),url=URL.createObjectURL(
+blob),name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click(),
+setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"],actors=["admin","buyer","provider","system"],actions=["create_voucher","ch\
+ange_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","cancel","\
+expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","close_not\
+ice","replay_dead_letter","discard_dead_letter"],actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,e.actor_id?
+[" ",named(e.actor_phone??"",e.actor_id)]:null),columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t("audit.a\
+ctor"),cell:e=>actorOf(e)},{label:t("audit.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.action},
+{label:t("audit.voucher_id"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.order_id?
+h("a",{href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(
+e).map(line=>h("div",{},line)))}],requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.actor"),
+cell:r=>actorOf(r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method} ${r.
+route.replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.status??
+t("audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}],entries=filter=>listing({caption:t("audit.title"),
+empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit?${new URLSearchParams(
+{limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){let query2=new URLSearchParams(location.search),given=name=>query2.
+get(name)??"",kind=given("kind")==="request"?"request":"change",actor=query2.has("actor")?given("actor"):ids2.some(given)?
+"":"admin",options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],inKind=of=>value=>value(
+"kind")===of,f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"choice",options:options(
+"audit.kind",["change","request"]),value:kind},{name:"actor",kind:"choice",options:options("audit.by",actors,"audit.by.a\
+ny"),value:actor,empty:"",shown:inKind("change")},{name:"action",kind:"choice",options:options("action",actions,"audit.a\
+nyAction"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given("actor_id")},...["vouche\
+r_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"target",kind:"text",max:64,
+value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),...field2})),work:values=>{
+go(`/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
+fromEntries(names2.filter(given).map(name=>[name,given(name)])),log=entries({kind,...filter,...kind==="change"&&actor&&{
+actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_id"):"",file={path:"/admin/audit.csv",query:{kind,...voucher&&
+{voucher_id:voucher}}};return root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.fin\
+d"),f.element),h("div",{class:"bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element),
+log.load(),()=>{}}function mount2(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("deadLetters.title"),
+empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("deadLetters\
+.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t(
+"deadLetters.voucher_id"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??
+"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},{label:t("deadLetters.tries"),number:!0,cell:l=>l.tries},...session.
+may("operate")?[{label:t("deadLetters.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/dead-letters?${new URLSearchParams(
+{limit:50,...cursor&&{cursor}})}`)});function actions2(letter){let act=name=>button({name,out,label:t(`deadLetters.${name}`)},
+async()=>{if(status.clear(),!!await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters\
+.${name}`)))try{await post(`/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),status.show(t(`deadLetters.do\
+ne.${name}`))}finally{await all2.load()}});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?
+act("replay"):null,act("discard"))}return root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),
+h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),
+()=>{}}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
+fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
+let found=[];for(let cursor="";cursor!==null;){let page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&{
+cursor}})}`);found.push(...page2.items),cursor=page2.next_cursor}return found}function list(root2){let operates=session.
+may("operate"),shops=listing({caption:t("shops.title"),empty:t("shops.none"),columns:[{label:t("shop.name"),cell:s=>operates?
 h("a",{href:`/console/shops/${s.id}`},s.name):s.name},...["area","address","open_hours"].map(name=>({label:t(`shop.${name}`),
-cell:s=>s[name]||"–"})),{label:t("shop.id"),number:true,cell:s=>s.id}],read:cursor=>getMine(`/shops?${new URLSearchParams(
-{limit:50,...cursor&&{cursor}})}`)});root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
-section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean));shops.load();return()=>{}}function make(created){
-const post=intents({lasting:true});const status=statusLine();const f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(
-null),children:[status.element],work:async values=>{status.clear();if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.
-name))return;const shop2=await post("/admin/shops",values);f.clear();status.show(t("shops.created",{name:shop2.name}));await created()}});
-return f.element}function one(root2,id2){const out=errorBox();const status=statusLine();const title=h("h1",{tabindex:-1},
-t("shops.one"));const place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:"/console/shop\
-s",class:"link"},t("shops.back"))),out.element,place);let unmounted=false;get(`/shops/${id2}`).then(shop2=>{if(unmounted)
-return;text(title,shop2.name);const f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop2),changes:true,children:[
-status.element],work:async values=>{status.clear();if(Object.keys(values).length===0)return status.show(t("sale.same"));
-const changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values));text(title,changed.name);
-status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))},problem=>{if(!problem.code)
-throw problem;out.show(problem)});return()=>{unmounted=true}}function preview(form2,shops,{currency:currency2,stock:stock2}){const image=h("img",{alt:"",class:"image"});const blank=h(
-"div",{class:"image blank","aria-hidden":"true"});const shop2=h("p",{class:"sub"});const title=h("p",{class:"title"});const sub=h(
-"p",{class:"sub"});const price=h("strong",{});const worth=h("s",{});const off2=h("span",{class:"off"});const units2=h("s\
-pan",{class:"sub"});const starts=h("p",{class:"sub"});const element=section(t("preview.title"),image,blank,shop2,title,sub,
-h("p",{class:"price"},price," ",worth," ",off2),units2,starts);attr(element,"data-preview",true);attr(element,"aria-live",
-"off");function amount3(field2){const n=Number((form2.value(field2)??"").replace(",","."));return Number.isFinite(n)&&n>
-0?Math.round(n*10**digits(currency2())):0}const inMoney=n=>{try{return money(n,currency2())}catch{return""}};function update(){
-const id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null);show(image,id2);show(blank,!id2);const at=shops.
-find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at);text(blank,[...at||form2.value("title")||"…"][0]);text(
-title,form2.value("title")||t("preview.untitled"));text(sub,form2.value("sub_title"));const[pay,value]=["pay_value","act\
-ual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–");text(worth,value>0?inMoney(value):"");const share=value>pay&&
-pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()==="zh"?number((100-share)/10):share}));show(
-off2,share>0&&share<100);text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");const begin=Date.parse(form2.
-value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(const event of["input",
-"change"])form2.element.addEventListener(event,update);update();return{element,update}}var beside=(main,aside)=>h("div",
-{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4;var MAX_MESSAGE=255;var figures=["lobby","waiting","present","admitted","outstanding","used","left","ra\
-te"];function room(change3){const out=errorBox();const status=statusLine();const state=chip("");const list4=factList();let entry={};
-async function changed(body2,sentence){status.clear();await change3(body2);status.show(sentence)}const pause=button({name:"\
-pause",label:"",out},()=>entry.paused?changed({paused:false},t("room.resumed")):changed({paused:true},t("room.stopped")));
-const rate=form({name:"rate",label:t("room.setRate"),kind:"quiet",fields:[{name:"rate",kind:"whole",label:t("room.rate"),
-required:true,min:1,max:MAX_RATE}],work:values=>changed(values,t("room.rateSet",{n:number(values.rate)}))});const message=form(
-{name:"message",label:t("room.showMessage"),kind:"quiet",fields:[{name:"message",kind:"text",label:t("room.message"),note:t(
-"room.messageNote"),max:MAX_MESSAGE,empty:""}],work:values=>changed(values,t(values.message?"room.messageShown":"room.me\
-ssageRemoved"))});const operates=session.may("operate");const element=section(t("room.title"),h("div",{class:"head"},state,
-operates?pause:null),list4.element,out.element,status.element,operates?h("div",{class:"forms"},rate.element,message.element):
-null);attr(element,"data-room",true);show(element,false);return{element,render(v){entry=v.entry??{};show(element,entry.mode===
-"room");if(entry.mode!=="room")return;setChip(state,t(entry.paused?"room.isPaused":"room.isOpen"),entry.paused?"bad":"go\
-od");text(pause,t(entry.paused?"room.resume":"room.pause"));rate.reset({rate:String(entry.rate)});message.reset({message:entry.
-message??""})},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,name:t(`room.${id2}`),value:room2&&number(
-room2[id2])})))}}}var MAX_UNITS=1e9;var LOBBY=6e5;var PASS_TTL={pass:10,room:120};var RATE=100;var NO_SHOP="0";var NO_CURRENCY=["XXX","XTS"];
-var groups=()=>["what","price","when","fairness","advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="ad\
-vanced"}));var soon=hours=>Math.floor(now()/6e4)*6e4+hours*36e5;function fields2(v,shops,currency2){const required=v!==null&&
-v.status!=="draft";const sale=!v||v.type==="seckill";const at=hours=>localTime(soon(hours));const note=value=>t("voucher\
-.zone",{zone:zone(Number.isNaN(Date.parse(value))?void 0:new Date(value))});const withPass=value=>value("entry.mode")!==
-"open";const withRoom=value=>value("entry.mode")==="room";const all2=[{group:"what",name:"title",kind:"text",required:true,
-max:255},{group:"what",name:"sub_title",kind:"text",max:255,empty:""},{group:"what",name:"shop_id",kind:"choice",required,
-options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noShop")},{group:"what",name:"image_id",kind:"picture",note:t(
-"voucher.image_idNote"),empty:v?"":void 0},{group:"what",name:"rules",kind:"area",max:1024,empty:""},{group:"price",name:"\
-pay_value",kind:"amount",required,currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,currency:currency2,
-note:t("voucher.faceValueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:true,value:"CNY",note:t("vo\
-ucher.currencyNote")},!v&&{group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_\
-at",kind:"time",required,note,value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&
-{group:"when",name:"pay_timeout",kind:"minutes",empty:v?null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{
-group:"when",name:"valid_from",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_un\
-til",kind:"time",empty:v?null:void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:true,min:1,
-max:100,value:1},sale&&{group:"fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:[
-"open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",
-note:t("voucher.entry.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,
-empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,
-max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"\
-choice",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry\
-.challenge.${c}`)])},sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("\
-voucher.unpaid_limitNote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:true,min:1,max:16,value:1,note:t(
-"voucher.segmentsNote")}];const own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,
-value:own[f.name]??f.value??""}))}function shopOptions(v,shops){const options=shops.map(s=>[s.id,[s.name,s.area].filter(
-Boolean).join(" · ")]);if(!v||v.shop_id===NO_SHOP)return[["",t("voucher.chooseShop")],...options];return shops.some(s=>s.
-id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){const amount3=n=>n===
-0&&v.status==="draft"?"":formatAmount(n,v.currency);const all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(
-v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??"");all2.pay_timeout=v.
-pay_timeout===void 0?"":formatMinutes(v.pay_timeout);if(v.shop_id===NO_SHOP)all2.shop_id="";all2.image_id=v.image_id??"";
-all2.segments=String(v.segments??1);const window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(const at of[...window2,
-"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0)all2.begin_at=all2.end_at="";if(v.entry){
-const{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode;all2["entry.opens_at"]=opens&&
-Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"";all2["entry.rate"]=String(rate);all2["entry.pass_tt\
-l"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl);all2["entry.challenge"]=challenge}return all2}function copyOf(v){const begin=soon(
-1);return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+
-Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){const rest=Object.fromEntries(Object.entries(values).
-filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;const mode=form2.
-value("entry.mode");const entry={mode};const take=(name,convert,standard)=>{const field2=`entry.${name}`;if(values["entr\
-y.mode"]===void 0&&values[field2]===void 0)return;const input=form2.value(field2).trim();entry[name]=input===""?standard:
-convert(input)};if(mode==="room"){const opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("op\
-ens_at",local=>new Date(local).toISOString(),opens);take("rate",Number,RATE)}if(mode!=="open"){take("pass_ttl",Number,PASS_TTL[mode]);
-take("challenge",String)}return{...rest,entry}}var validate=v=>(values,form2)=>{const errors={};const[begin,end]=["begin\
-_at","end_at"].map(name=>form2.value(name));if(begin!==void 0&&new Date(end)<=new Date(begin))errors.end_at=t("form.orde\
-r");else if((!v||v.status==="draft")&&new Date(end)<=now())errors.end_at=t("form.over");if(form2.value("entry.mode")==="\
-room"&&new Date(form2.value("entry.opens_at"))>new Date(begin))errors["entry.opens_at"]=t("form.opens");if(values.pay_value>
-values.actual_value)errors.pay_value=t("form.price");if(values.valid_from&&values.valid_until&&values.valid_until<=values.
-valid_from)errors.valid_until=t("form.order");if(NO_CURRENCY.includes(values.currency))errors.currency=t("form.currency");
-return errors};function forms2(v,shops,changed){let current2=v;const edit=editor(v,shops,changed);const units2=v.type==="seckill"?stock(
-v,changed):null;const card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(
-h("div",{},section(t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){
-current2=v2;edit.reset(valuesOf(v2));card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.
-focus("delta"):edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){const status=statusLine();
-const f=form({name:"change",label:t("sale.save"),changes:true,check:validate(v),children:[status.element],groups:groups(),
-fields:fields2(v,shops,()=>v.currency),work:async values=>{status.clear();if(Object.keys(values).length===0)return status.
-show(t("sale.same"));const ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(
-v,values))return;if(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end")))return;const saved=await patchMine(
-`/admin/vouchers/${v.id}`,{body:body(values,f)});f.markSaved(Object.keys(values));changed(saved);status.show(t(v.status===
-"on"?"sale.saved":"sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return true;
-const{pay_value:now2,status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return true;const[was,is]=[
-now2,price].map(n=>money(n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),
-t("sale.priceNote"))}function stock(v,changed){const post=intents({lasting:true});const path=`/admin/vouchers/${v.id}/st\
-ock`;const status=statusLine();const open3=h("p",{class:"note","data-open":true});const showOpen=()=>{const body2=post.open(
-path);text(open3,body2?t("sale.open",body2):"");show(open3,body2)};const f=form({name:"stock",label:t("sale.apply"),children:[
-open3,status.element],fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:true,min:-MAX_UNITS,
-max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sale.reasonNote"),required:true,max:255}],check:values=>values.
-delta===0?{delta:t("form.zero")}:{},work:async values=>{status.clear();if(!await confirmAnother(post,path,values,open4=>`${open4.
-delta}, ${open4.reason}`))return;if(values.delta<0){const{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.
-delta<0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.
-delta),title:v.title}),t("sale.apply")))return}const saved=await post(path,values).finally(showOpen).catch(async problem=>{
-if(problem.code!=="invalid_state"||values.delta>0)throw problem;const current2=await getMine(`/vouchers/${v.id}`);changed(
-current2);f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});if(!saved)return;f.clear();changed(saved);status.
-show(t("sale.stockUpdated",{n:number(saved.stock)}))}});if(post.open(path)&&f.edited().length===0)f.write(Object.entries(
-post.open(path)));showOpen();return f}function mount3(root2,id2){const title=h("h1",{tabindex:-1},t("sale.change"));const out=errorBox();
-const place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/console/sales/${id2}`,class:"\
-link"},t("sale.back"))),out.element,place);let unmounted=false;Promise.all([getMine(`/vouchers/${id2}`),all()]).then(([v,
-shops])=>{if(unmounted)return;text(title,v.title);const all2=forms2(v,shops,changed=>{text(title,changed.title);all2.reset(
-changed)});place.replaceChildren(all2.element);all2.focus(new URLSearchParams(location.search).get("field"))},problem=>{
-if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=true}}var states=["pending","delivered","failed"];var kinds3={delivered:"good",failed:"bad"};function mount4(root2){const post=intents();
-const out=errorBox();const status=statusLine();const query2=new URLSearchParams(location.search);const state=states.includes(
-query2.get("status"))?query2.get("status"):"";const f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"\
-status",kind:"choice",label:t("events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||
-"all"},{name:"order_id",kind:"id",label:t("events.order_id"),value:query2.get("order_id")??""}],work:values=>void go(`/c\
-onsole/events?${new URLSearchParams(values)}`)});const filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.
-get("order_id")}};const all2=listing({caption:t("events.title"),empty:t("events.none"),columns:[{label:t("events.created\
-_at"),cell:e=>stamp(e.payload.created_at)},{label:t("events.type"),cell:e=>e.payload.type},{label:t("events.order_id"),cell:e=>h(
-"a",{href:`/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events\
-.status"),cell:e=>chip(t(`events.status.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:true,cell:e=>e.
-tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[
-e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",
-{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))},...session.may("operate")?[{label:t("events.do"),
-cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});
-function actions2(event){const repeat=button({name:"repeat",out,label:t("events.repeat")},async()=>{status.clear();try{await post(
-`/admin/events/${event.id}/repeat`);status.show(t("events.repeated"))}finally{await all2.load()}});return h("div",{class:"\
-row-actions","data-event":event.id},repeat)}root2.replaceChildren(head(t("events.title"),h("p",{},t("events.lead"))),finder(
-t("events.find"),f.element),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,
-all2.element);all2.load();return()=>{}}var durable=s=>s.settled?s.settled.ok??0:null;var accepted=s=>s.outcomes?s.outcomes.ok??0:null;var codes=["sold_out","du\
-plicate_order","order_in_progress","rate_limited","overloaded","unavailable","other"];var notRejected=["ok","replayed"];
-function refused(s,code){if(!s.outcomes)return null;const all2=[...Object.entries(s.outcomes),...Object.entries(s.settled)];
-return all2.reduce((sum,[c,n])=>code===(codes.includes(c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0)}var refusals=s=>s.
-outcomes?codes.reduce((sum,code)=>sum+refused(s,code),0):null;var latency=name=>s=>s.outcomes&&Object.keys(s.outcomes).length>
-0?s[name]:null;var batch=s=>s.batches>0?s.batch_rows/s.batches:null;var fact=name=>s=>s[name]??null;var soldPlot={name:"\
-sold",stepped:true,series:[{name:"sold",value:p=>p.sold}]};var hourPlots=[{name:"rate",counts:true,series:[{name:"ok",value:p=>p.
-orders},{name:"refused",value:p=>p.refused}]},{name:"left",dots:"sparse",stepped:true,series:[{name:"left",value:p=>p.stock}]}];
-function course(curve,{begin_at:begin,end_at:end},at){let sold=0;const points3=curve.map(p=>({at:p.at,sold:sold+=p.orders}));
-const time3=p=>Date.parse(p.at);const first={at:begin,sold:0};const last={at:Date.parse(end)<Date.parse(at)?end:at,sold};
-return[first,...points3,last].filter(p=>time3(p)>=time3(first)&&time3(p)<=Math.max(time3(last),time3(points3.at(-1)??first)))}
-var plots=[{name:"orders",counts:true,series:[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true}]},
-{name:"refusals",counts:true,stacked:true,series:codes.map(code=>({name:code,value:s=>refused(s,code)}))},{name:"stock",
-series:[{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true}]},{name:"latency",series:[{name:"\
-p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batches",dots:true,series:[{name:"batch",value:batch}]},
-{name:"lag",queue:true,series:[{name:"lag",value:fact("lag")}]}];var inLane=(lane,items)=>items.filter(item=>lane==="que\
-ue"||!item.queue);var columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:true},{name:"refuse\
-d",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:true},{name:"batch",value:batch},
-{name:"lag",value:fact("lag"),queue:true},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4;var MOST_SILENT=2;var MUTE=8e3;var HELD=6e5;var FIRST=500;var MOST=15e3;var SPREAD=3e3;async function follow(path,{
-signal,headers:own,lastID="",most=MOST,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){
-let retryAfter=0;let renew2=false;let heard=false;const began=performance.now();const cut=new AbortController;const stop=()=>cut.
-abort();signal.addEventListener("abort",stop);try{const headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Eve\
-nt-ID":lastID}};const response=await asUser("GET",path,{headers,signal:cut.signal,stream:true,timeout:MUTE});if(response.
-status===204)return false;const hear=()=>{if(!heard)onProblem?.(null);heard=true;if(performance.now()-began>MUTE)silent=
-0};const fallSilent=()=>{silent++;stop()};for await(const event of events(response.body,hear,fallSilent)){failures2=0;if(renew2=
-event.event==="reauth")break;if(event.id)lastID=event.id;if(event.data!=="")onEvent(event);if(done?.(event))return false}}catch(err){
-if(signal.aborted)return false;if(!(err instanceof Problem))throw err;if(err.foreign&&err.status>=400&&err.status<500&&err.
-status!==429)return true;onProblem?.(err);if(err.status===404||err.status===401)return false;heard||=err.status!==0;retryAfter=
-err.retryAfter}finally{signal.removeEventListener("abort",stop);cut.abort()}if(!heard&&!signal.aborted&&performance.now()-
-began>=MUTE)return true;if(silent===MOST_SILENT)return true;if(!renew2)await pauseOrOnline(retryAfter+(failures2===0?Math.
-random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return false}async function pauseOrOnline(pause,signal){if(signal.
-aborted)return;const wake2=new AbortController;const up=()=>wake2.abort();addEventListener("online",up,{once:true});signal.
-addEventListener("abort",up,{once:true});await sleep(pause,wake2.signal);removeEventListener("online",up);signal.removeEventListener(
-"abort",up)}async function*events(body2,hear,stop){const reader=body2.pipeThrough(new TextDecoderStream).getReader();let timer2=setTimeout(
-stop,MUTE);let rest="";let event={event:"message",id:"",data:""};try{for(;;){const{value,done}=await reader.read().catch(
-()=>({done:true}));if(done)return;hear();clearTimeout(timer2);timer2=setTimeout(stop,SILENCE);const lines=(rest+value).split(
-"\n");rest=lines.pop();for(const line of lines){if(line===""){yield event;event={event:"message",id:"",data:""}}else if(!line.
-startsWith(":")){const colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}}finally{clearTimeout(timer2);
-reader.cancel().catch(()=>{})}}var KEEP=3600;var SECONDS=600;var PERIOD=10;var STALE2=5e3;var POLL2=2e3;function watch(id2,onUpdate){const history2=new Map;
-const periods=new Map;const abort=new AbortController;let stats=null;let received=performance.now();let receivedAt=null;
-let problem=null;function add(latest){stats=latest;received=performance.now();receivedAt=new Date;for(const second2 of stats.
-seconds)history2.set(Date.parse(second2.at)/1e3,second2);for(const p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,
-p);const last=Math.max(...history2.keys());for(const at of history2.keys())if(at<=last-KEEP)history2.delete(at);update()}
-function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:stats?hourOf(history2,periods,Date.parse(stats.totals.
-since)/1e3):[],stale:performance.now()-received>STALE2,receivedAt,problem})}const timer2=setInterval(update,1e3);const setProblem=p=>{
-problem=p;if(p)update()};async function run(){const onEvent=event=>event.event==="stats"&&add(JSON.parse(event.data));while(await follow(
-`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem})){for(const until=performance.now()+HELD;performance.
-now()<until;await pauseOrOnline(POLL2,abort.signal)){const[latest,failed]=await getMine(`/admin/vouchers/${id2}/stats`,{
-signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(failed??null);if(latest)add(latest)}}}
-run();return()=>{abort.abort();clearInterval(timer2)}}function hourOf(history2,periods,since){const known=[...history2.keys()];
-if(known.length+periods.size===0)return[];const begin=at=>at-at%PERIOD;const earliest=Math.min(...known);const first=since>=
-begin(earliest)?begin(earliest):Math.ceil(earliest/PERIOD)*PERIOD;const hour2=new Map([...periods].filter(([at])=>at<first));
-for(const[at,second2]of history2){if(at<first)continue;const p=hour2.get(begin(at))??nothingAt(begin(at));hour2.set(begin(
-at),{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.stock})}const last=begin(
-Math.max(...known,...periods.keys()));const begins=Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD);return begins.
-map(at=>hour2.get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});
-function withoutGaps(history2){if(history2.size===0)return[];const all2=[];const last=Math.max(...history2.keys());for(let at=Math.
-max(Math.min(...history2.keys()),last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});
-return all2}var FEAT_TIME=true;var pre="u-";var UPLOT="uplot";var ORI_HZ=pre+"hz";var ORI_VT=pre+"vt";var TITLE=pre+"title";var WRAP=pre+
-"wrap";var UNDER=pre+"under";var OVER=pre+"over";var AXIS=pre+"axis";var OFF=pre+"off";var SELECT=pre+"select";var CURSOR_X=pre+
-"cursor-x";var CURSOR_Y=pre+"cursor-y";var CURSOR_PT=pre+"cursor-pt";var LEGEND=pre+"legend";var LEGEND_LIVE=pre+"live";
-var LEGEND_INLINE=pre+"inline";var LEGEND_SERIES=pre+"series";var LEGEND_MARKER=pre+"marker";var LEGEND_LABEL=pre+"label";
-var LEGEND_VALUE=pre+"value";var WIDTH="width";var HEIGHT="height";var TOP="top";var BOTTOM="bottom";var LEFT="left";var RIGHT="\
-right";var hexBlack="#000";var transparent=hexBlack+"0";var mousemove="mousemove";var mousedown="mousedown";var mouseup="\
-mouseup";var mouseenter="mouseenter";var mouseleave="mouseleave";var dblclick="dblclick";var resize="resize";var scroll="\
-scroll";var change2="change";var dppxchange="dppxchange";var LEGEND_DISP="--";var domEnv=typeof window!="undefined";var doc=domEnv?
-document:null;var win=domEnv?window:null;var nav2=domEnv?navigator:null;var pxRatio;var query;function setPxRatio(){let _pxRatio=devicePixelRatio;
-if(pxRatio!=_pxRatio){pxRatio=_pxRatio;query&&off(change2,query,setPxRatio);query=matchMedia(`(min-resolution: ${pxRatio-
-.001}dppx) and (max-resolution: ${pxRatio+.001}dppx)`);on(change2,query,setPxRatio);win.dispatchEvent(new CustomEvent(dppxchange))}}
-function addClass(el,c){if(c!=null){let cl=el.classList;!cl.contains(c)&&cl.add(c)}}function remClass(el,c){let cl=el.classList;
-cl.contains(c)&&cl.remove(c)}function setStylePx(el,name,value){el.style[name]=value+"px"}function placeTag(tag,cls,targ,refEl){
-let el=doc.createElement(tag);if(cls!=null)addClass(el,cls);if(targ!=null)targ.insertBefore(el,refEl);return el}function placeDiv(cls,targ){
-return placeTag("div",cls,targ)}var xformCache=new WeakMap;function elTrans(el,xPos,yPos,xMax,yMax){let xform="translate\
-("+xPos+"px,"+yPos+"px)";let xformOld=xformCache.get(el);if(xform!=xformOld){el.style.transform=xform;xformCache.set(el,
-xform);if(xPos<0||yPos<0||xPos>xMax||yPos>yMax)addClass(el,OFF);else remClass(el,OFF)}}var colorCache=new WeakMap;function elColor(el,background,borderColor){
-let newColor=background+borderColor;let oldColor=colorCache.get(el);if(newColor!=oldColor){colorCache.set(el,newColor);el.
-style.background=background;el.style.borderColor=borderColor}}var sizeCache=new WeakMap;function elSize(el,newWid,newHgt,centered){
-let newSize=newWid+""+newHgt;let oldSize=sizeCache.get(el);if(newSize!=oldSize){sizeCache.set(el,newSize);el.style.height=
-newHgt+"px";el.style.width=newWid+"px";el.style.marginLeft=centered?-newWid/2+"px":0;el.style.marginTop=centered?-newHgt/
-2+"px":0}}var evOpts={passive:true};var evOpts2={...evOpts,capture:true};function on(ev,el,cb,capt){el.addEventListener(
-ev,cb,capt?evOpts2:evOpts)}function off(ev,el,cb,capt){el.removeEventListener(ev,cb,evOpts)}domEnv&&setPxRatio();function closestIdx(num,arr,lo,hi){
-let mid;lo=lo||0;hi=hi||arr.length-1;let bitwise=hi<=2147483647;while(hi-lo>1){mid=bitwise?lo+hi>>1:floor((lo+hi)/2);if(arr[mid]<
-num)lo=mid;else hi=mid}if(num-arr[lo]<=arr[hi]-num)return lo;return hi}function makeIndexOfs(predicate){let indexOfs=(data,_i0,_i1)=>{
-let i0=-1;let i1=-1;for(let i=_i0;i<=_i1;i++){if(predicate(data[i])){i0=i;break}}for(let i=_i1;i>=_i0;i--){if(predicate(
-data[i])){i1=i;break}}return[i0,i1]};return indexOfs}var notNullish=v=>v!=null;var isPositive=v=>v!=null&&v>0;var nonNullIdxs=makeIndexOfs(
-notNullish);var positiveIdxs=makeIndexOfs(isPositive);function getMinMax(data,_i0,_i1,sorted=0,log=false){let getEdgeIdxs=log?
-positiveIdxs:nonNullIdxs;let predicate=log?isPositive:notNullish;[_i0,_i1]=getEdgeIdxs(data,_i0,_i1);let _min=data[_i0];
-let _max=data[_i0];if(_i0>-1){if(sorted==1){_min=data[_i0];_max=data[_i1]}else if(sorted==-1){_min=data[_i1];_max=data[_i0]}else{
-for(let i=_i0;i<=_i1;i++){let v=data[i];if(predicate(v)){if(v<_min)_min=v;else if(v>_max)_max=v}}}}return[_min??inf,_max??
--inf]}function rangeLog(min2,max2,base,fullMags){let minSign=sign(min2);let maxSign=sign(max2);if(min2==max2){if(minSign==
--1){min2*=base;max2/=base}else{min2/=base;max2*=base}}let logFn=base==10?log10:log2;let growMinAbs=minSign==1?floor:ceil;
-let growMaxAbs=maxSign==1?ceil:floor;let minExp=growMinAbs(logFn(abs(min2)));let maxExp=growMaxAbs(logFn(abs(max2)));let minIncr=pow(
-base,minExp);let maxIncr=pow(base,maxExp);if(base==10){if(minExp<0)minIncr=roundDec(minIncr,-minExp);if(maxExp<0)maxIncr=
-roundDec(maxIncr,-maxExp)}if(fullMags||base==2){min2=minIncr*minSign;max2=maxIncr*maxSign}else{min2=incrRoundDn(min2,minIncr);
-max2=incrRoundUp(max2,maxIncr)}return[min2,max2]}function rangeAsinh(min2,max2,base,fullMags){let minMax=rangeLog(min2,max2,
-base,fullMags);if(min2==0)minMax[0]=0;if(max2==0)minMax[1]=0;return minMax}var rangePad=.1;var autoRangePart={mode:3,pad:rangePad};
-var _eqRangePart={pad:0,soft:null,mode:0};var _eqRange={min:_eqRangePart,max:_eqRangePart};function rangeNum(_min,_max,mult,extra){
-if(isObj(mult))return _rangeNum(_min,_max,mult);_eqRangePart.pad=mult;_eqRangePart.soft=extra?0:null;_eqRangePart.mode=extra?
-3:0;return _rangeNum(_min,_max,_eqRange)}function ifNull(lh,rh){return lh==null?rh:lh}function hasData(data,idx0,idx1){idx0=
-ifNull(idx0,0);idx1=ifNull(idx1,data.length-1);while(idx0<=idx1){if(data[idx0]!=null)return true;idx0++}return false}function _rangeNum(_min,_max,cfg){
-let cmin=cfg.min;let cmax=cfg.max;let padMin=ifNull(cmin.pad,0);let padMax=ifNull(cmax.pad,0);let hardMin=ifNull(cmin.hard,
--inf);let hardMax=ifNull(cmax.hard,inf);let softMin=ifNull(cmin.soft,inf);let softMax=ifNull(cmax.soft,-inf);let softMinMode=ifNull(
-cmin.mode,0);let softMaxMode=ifNull(cmax.mode,0);let delta=_max-_min;let deltaMag=log10(delta);let scalarMax=max(abs(_min),
-abs(_max));let scalarMag=log10(scalarMax);let scalarMagDelta=abs(scalarMag-deltaMag);if(delta<1e-24||scalarMagDelta>10){
-delta=0;if(_min==0||_max==0){delta=1e-24;if(softMinMode==2&&softMin!=inf)padMin=0;if(softMaxMode==2&&softMax!=-inf)padMax=
-0}}let nonZeroDelta=delta||scalarMax||1e3;let mag=log10(nonZeroDelta);let base=pow(10,floor(mag));let _padMin=nonZeroDelta*
-(delta==0?_min==0?.1:1:padMin);let _newMin=roundDec(incrRoundDn(_min-_padMin,base/10),24);let _softMin=_min>=softMin&&(softMinMode==
-1||softMinMode==3&&_newMin<=softMin||softMinMode==2&&_newMin>=softMin)?softMin:inf;let minLim=max(hardMin,_newMin<_softMin&&
-_min>=_softMin?_softMin:min(_softMin,_newMin));let _padMax=nonZeroDelta*(delta==0?_max==0?.1:1:padMax);let _newMax=roundDec(
-incrRoundUp(_max+_padMax,base/10),24);let _softMax=_max<=softMax&&(softMaxMode==1||softMaxMode==3&&_newMax>=softMax||softMaxMode==
-2&&_newMax<=softMax)?softMax:-inf;let maxLim=min(hardMax,_newMax>_softMax&&_max<=_softMax?_softMax:max(_softMax,_newMax));
-if(minLim==maxLim&&minLim==0)maxLim=100;return[minLim,maxLim]}var numFormatter=new Intl.NumberFormat(domEnv?nav2.language:
-"en-US");var fmtNum=val=>numFormatter.format(val);var M=Math;var PI=M.PI;var abs=M.abs;var floor=M.floor;var round=M.round;
-var ceil=M.ceil;var min=M.min;var max=M.max;var pow=M.pow;var sign=M.sign;var log10=M.log10;var log2=M.log2;var sinh=(v,linthresh=1)=>M.
-sinh(v)*linthresh;var asinh=(v,linthresh=1)=>M.asinh(v/linthresh);var inf=Infinity;function numIntDigits(x){return(log10(
-(x^x>>31)-(x>>31))|0)+1}function clamp(num,_min,_max){return min(max(num,_min),_max)}function isFn(v){return typeof v=="\
-function"}function fnOrSelf(v){return isFn(v)?v:()=>v}var noop=()=>{};var retArg0=_0=>_0;var retArg1=(_0,_1)=>_1;var retNull=_2=>null;
-var retTrue=_2=>true;var retEq=(a,b)=>a==b;var regex6=/\.\d*?(?=9{6,}|0{6,})/gm;var fixFloat=val=>{if(isInt(val)||fixedDec.
-has(val))return val;const str=`${val}`;const match=str.match(regex6);if(match==null)return val;let len=match[0].length-1;
-if(str.indexOf("e-")!=-1){let[num,exp]=str.split("e");return+`${fixFloat(num)}e${exp}`}return roundDec(val,len)};function incrRound(num,incr){
-return fixFloat(roundDec(fixFloat(num/incr))*incr)}function incrRoundUp(num,incr){return fixFloat(ceil(fixFloat(num/incr))*
-incr)}function incrRoundDn(num,incr){return fixFloat(floor(fixFloat(num/incr))*incr)}function roundDec(val,dec=0){if(isInt(
-val))return val;let p=10**dec;let n=val*p*(1+Number.EPSILON);return round(n)/p}var fixedDec=new Map;function guessDec(num){
-return((""+num).split(".")[1]||"").length}function genIncrs(base,minExp,maxExp,mults){let incrs=[];let multDec=mults.map(
-guessDec);for(let exp=minExp;exp<maxExp;exp++){let expa=abs(exp);let mag=roundDec(pow(base,exp),expa);for(let i=0;i<mults.
-length;i++){let _incr=base==10?+`${mults[i]}e${exp}`:mults[i]*mag;let dec=(exp>=0?0:expa)+(exp>=multDec[i]?0:multDec[i]);
-let incr=base==10?_incr:roundDec(_incr,dec);incrs.push(incr);fixedDec.set(incr,dec)}}return incrs}var EMPTY_OBJ={};var EMPTY_ARR=[];
-var nullNullTuple=[null,null];var isArr=Array.isArray;var isInt=Number.isInteger;var isUndef=v=>v===void 0;function isStr(v){
-return typeof v=="string"}function isObj(v){let is=false;if(v!=null){let c=v.constructor;is=c==null||c==Object}return is}
-function fastIsObj(v){return v!=null&&typeof v=="object"}var TypedArray=Object.getPrototypeOf(Uint8Array);var __proto__="\
-__proto__";function copy(o,_isObj=isObj){let out;if(isArr(o)){let val=o.find(v=>v!=null);if(isArr(val)||_isObj(val)){out=
-Array(o.length);for(let i=0;i<o.length;i++)out[i]=copy(o[i],_isObj)}else out=o.slice()}else if(o instanceof TypedArray)out=
-o.slice();else if(_isObj(o)){out={};for(let k in o){if(k!=__proto__)out[k]=copy(o[k],_isObj)}}else out=o;return out}function assign(targ){
-let args=arguments;for(let i=1;i<args.length;i++){let src=args[i];for(let key in src){if(key!=__proto__){if(isObj(targ[key]))
-assign(targ[key],copy(src[key]));else targ[key]=copy(src[key])}}}return targ}var NULL_REMOVE=0;var NULL_RETAIN=1;var NULL_EXPAND=2;
-function nullExpand(yVals,nullIdxs,alignedLen){for(let i=0,xi,lastNullIdx=-1;i<nullIdxs.length;i++){let nullIdx=nullIdxs[i];
-if(nullIdx>lastNullIdx){xi=nullIdx-1;while(xi>=0&&yVals[xi]==null)yVals[xi--]=null;xi=nullIdx+1;while(xi<alignedLen&&yVals[xi]==
-null)yVals[lastNullIdx=xi++]=null}}}function join(tables,nullModes){if(allHeadersSame(tables)){let table2=tables[0].slice();
-for(let i=1;i<tables.length;i++)table2.push(...tables[i].slice(1));if(!isAsc(table2[0]))table2=sortCols(table2);return table2}
-let xVals=new Set;for(let ti=0;ti<tables.length;ti++){let t3=tables[ti];let xs=t3[0];let len=xs.length;for(let i=0;i<len;i++)
-xVals.add(xs[i])}let data=[Array.from(xVals).sort((a,b)=>a-b)];let alignedLen=data[0].length;let xIdxs=new Map;for(let i=0;i<
-alignedLen;i++)xIdxs.set(data[0][i],i);for(let ti=0;ti<tables.length;ti++){let t3=tables[ti];let xs=t3[0];for(let si=1;si<
-t3.length;si++){let ys=t3[si];let yVals=Array(alignedLen).fill(void 0);let nullMode=nullModes?nullModes[ti][si]:NULL_RETAIN;
-let nullIdxs=[];for(let i=0;i<ys.length;i++){let yVal=ys[i];let alignedIdx=xIdxs.get(xs[i]);if(yVal===null){if(nullMode!=
-NULL_REMOVE){yVals[alignedIdx]=yVal;if(nullMode==NULL_EXPAND)nullIdxs.push(alignedIdx)}}else yVals[alignedIdx]=yVal}nullExpand(
-yVals,nullIdxs,alignedLen);data.push(yVals)}}return data}var microTask=typeof queueMicrotask=="undefined"?fn=>Promise.resolve().
-then(fn):queueMicrotask;function sortCols(table2){let head2=table2[0];let rlen=head2.length;let idxs=Array(rlen);for(let i=0;i<
-idxs.length;i++)idxs[i]=i;idxs.sort((i0,i1)=>head2[i0]-head2[i1]);let table22=[];for(let i=0;i<table2.length;i++){let row=table2[i];
-let row2=Array(rlen);for(let j=0;j<rlen;j++)row2[j]=row[idxs[j]];table22.push(row2)}return table22}function allHeadersSame(tables){
-let vals0=tables[0][0];let len0=vals0.length;for(let i=1;i<tables.length;i++){let vals1=tables[i][0];if(vals1.length!=len0)
-return false;if(vals1!=vals0){for(let j=0;j<len0;j++){if(vals1[j]!=vals0[j])return false}}}return true}function isAsc(vals,samples2=100){
-const len=vals.length;if(len<=1)return true;let firstIdx=0;let lastIdx=len-1;while(firstIdx<=lastIdx&&vals[firstIdx]==null)
-firstIdx++;while(lastIdx>=firstIdx&&vals[lastIdx]==null)lastIdx--;if(lastIdx<=firstIdx)return true;const stride=max(1,floor(
-(lastIdx-firstIdx+1)/samples2));for(let prevVal=vals[firstIdx],i=firstIdx+stride;i<=lastIdx;i+=stride){const v=vals[i];if(v!=
-null){if(v<=prevVal)return false;prevVal=v}}return true}var months=["January","February","March","April","May","June","J\
-uly","August","September","October","November","December"];var days=["Sunday","Monday","Tuesday","Wednesday","Thursday",
-"Friday","Saturday"];function slice3(str){return str.slice(0,3)}var days3=days.map(slice3);var months3=months.map(slice3);
-var engNames={MMMM:months,MMM:months3,WWWW:days,WWW:days3};function zeroPad2(int){return(int<10?"0":"")+int}function zeroPad3(int){
-return(int<10?"00":int<100?"0":"")+int}var subs={YYYY:d=>d.getFullYear(),YY:d=>(d.getFullYear()+"").slice(2),MMMM:(d,names2)=>names2.
-MMMM[d.getMonth()],MMM:(d,names2)=>names2.MMM[d.getMonth()],MM:d=>zeroPad2(d.getMonth()+1),M:d=>d.getMonth()+1,DD:d=>zeroPad2(
-d.getDate()),D:d=>d.getDate(),WWWW:(d,names2)=>names2.WWWW[d.getDay()],WWW:(d,names2)=>names2.WWW[d.getDay()],HH:d=>zeroPad2(
-d.getHours()),H:d=>d.getHours(),h:d=>{let h2=d.getHours();return h2==0?12:h2>12?h2-12:h2},AA:d=>d.getHours()>=12?"PM":"A\
-M",aa:d=>d.getHours()>=12?"pm":"am",a:d=>d.getHours()>=12?"p":"a",mm:d=>zeroPad2(d.getMinutes()),m:d=>d.getMinutes(),ss:d=>zeroPad2(
-d.getSeconds()),s:d=>d.getSeconds(),fff:d=>zeroPad3(d.getMilliseconds())};function fmtDate(tpl,names2){names2=names2||engNames;
-let parts=[];let R=/\{([a-z]+)\}|[^{]+/gi,m;while(m=R.exec(tpl))parts.push(m[0][0]=="{"?subs[m[1]]:m[0]);return d=>{let out="";
-for(let i=0;i<parts.length;i++)out+=typeof parts[i]=="string"?parts[i]:parts[i](d,names2);return out}}var localTz=new Intl.
-DateTimeFormat().resolvedOptions().timeZone;function tzDate(date,tz){let date2;if(tz=="UTC"||tz=="Etc/UTC")date2=new Date(
-+date+date.getTimezoneOffset()*6e4);else if(tz==localTz)date2=date;else{date2=new Date(date.toLocaleString("en-US",{timeZone:tz}));
-date2.setMilliseconds(date.getMilliseconds())}return date2}var onlyWhole=v=>v%1==0;var allMults=[1,2,2.5,5];var decIncrs=genIncrs(
-10,-32,0,allMults);var oneIncrs=genIncrs(10,0,32,allMults);var wholeIncrs=oneIncrs.filter(onlyWhole);var numIncrs=decIncrs.
-concat(oneIncrs);var NL="\n";var yyyy="{YYYY}";var NLyyyy=NL+yyyy;var md="{M}/{D}";var NLmd=NL+md;var NLmdyy=NLmd+"/{YY}";
-var aa="{aa}";var hmm="{h}:{mm}";var hmmaa=hmm+aa;var NLhmmaa=NL+hmmaa;var ss=":{ss}";var _=null;function genTimeStuffs(ms){
-let s=ms*1e3,m=s*60,h2=m*60,d=h2*24,mo=d*30,y=d*365;let subSecIncrs=ms==1?genIncrs(10,0,3,allMults).filter(onlyWhole):genIncrs(
-10,-3,0,allMults);let timeIncrs=subSecIncrs.concat([s,s*5,s*10,s*15,s*30,m,m*5,m*10,m*15,m*30,h2,h2*2,h2*3,h2*4,h2*6,h2*
-8,h2*12,d,d*2,d*3,d*4,d*5,d*6,d*7,d*8,d*9,d*10,d*15,mo,mo*2,mo*3,mo*4,mo*6,y,y*2,y*5,y*10,y*25,y*50,y*100]);const _timeAxisStamps=[
-[y,yyyy,_,_,_,_,_,_,1],[d*28,"{MMM}",NLyyyy,_,_,_,_,_,1],[d,md,NLyyyy,_,_,_,_,_,1],[h2,"{h}"+aa,NLmdyy,_,NLmd,_,_,_,1],[
-m,hmmaa,NLmdyy,_,NLmd,_,_,_,1],[s,ss,NLmdyy+" "+hmmaa,_,NLmd+" "+hmmaa,_,NLhmmaa,_,1],[ms,ss+".{fff}",NLmdyy+" "+hmmaa,_,
-NLmd+" "+hmmaa,_,NLhmmaa,_,1]];function timeAxisSplits(tzDate2){return(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace)=>{
-let splits=[];let isYr=foundIncr>=y;let isMo=foundIncr>=mo&&foundIncr<y;let minDate=tzDate2(scaleMin);let minDateTs=roundDec(
-minDate*ms,3);let minMin=mkDate(minDate.getFullYear(),isYr?0:minDate.getMonth(),isMo||isYr?1:minDate.getDate());let minMinTs=roundDec(
-minMin*ms,3);if(isMo||isYr){let moIncr=isMo?foundIncr/mo:0;let yrIncr=isYr?foundIncr/y:0;let split=minDateTs==minMinTs?minDateTs:
-roundDec(mkDate(minMin.getFullYear()+yrIncr,minMin.getMonth()+moIncr,1)*ms,3);let splitDate=new Date(round(split/ms));let baseYear=splitDate.
-getFullYear();let baseMonth=splitDate.getMonth();for(let i=0;split<=scaleMax;i++){let next=mkDate(baseYear+yrIncr*i,baseMonth+
-moIncr*i,1);let offs=next-tzDate2(roundDec(next*ms,3));split=roundDec((+next+offs)*ms,3);if(split<=scaleMax)splits.push(
-split)}}else{let incr0=foundIncr>=d?d:foundIncr;let tzOffset=floor(scaleMin)-floor(minDateTs);let split=minMinTs+tzOffset+
-incrRoundUp(minDateTs-minMinTs,incr0);splits.push(split);let date0=tzDate2(split);let prevHour=date0.getHours()+date0.getMinutes()/
-m+date0.getSeconds()/h2;let incrHours=foundIncr/h2;let minSpace=self.axes[axisIdx]._space;let pctSpace=foundSpace/minSpace;
-while(1){split=roundDec(split+foundIncr,ms==1?0:3);if(split>scaleMax)break;if(incrHours>1){let expectedHour=floor(roundDec(
-prevHour+incrHours,6))%24;let splitDate=tzDate2(split);let actualHour=splitDate.getHours();let dstShift=actualHour-expectedHour;
-if(dstShift>1)dstShift=-1;split-=dstShift*h2;prevHour=(prevHour+incrHours)%24;let prevSplit=splits[splits.length-1];let pctIncr=roundDec(
-(split-prevSplit)/foundIncr,3);if(pctIncr*pctSpace>=.7)splits.push(split)}else splits.push(split)}}return splits}}return[
-timeIncrs,_timeAxisStamps,timeAxisSplits]}var[timeIncrsMs,_timeAxisStampsMs,timeAxisSplitsMs]=genTimeStuffs(1);var[timeIncrsS,
+cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:cursor=>getMine(`/shops?${new URLSearchParams(
+{limit:50,...cursor&&{cursor}})}`)});return root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
+section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.load(),()=>{}}function make(created){let post=intents(
+{lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),children:[status.element],
+work:async values=>{if(status.clear(),!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post(
+"/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
+let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("shops.one")),place=h("div",{});root2.replaceChildren(
+h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place);let unmounted=!1;
+return get(`/shops/${id2}`).then(shop2=>{if(unmounted)return;text(title,shop2.name);let f=form({name:"shop",label:t("sal\
+e.save"),fields:fieldsOf(shop2),changes:!0,children:[status.element],work:async values=>{if(status.clear(),Object.keys(values).
+length===0)return status.show(t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(
+Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.cha\
+nge"),f.element))},problem=>{if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+{class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
+b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
+sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
+starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function amount3(field2){let n=Number((form2.value(
+field2)??"").replace(",","."));return Number.isFinite(n)&&n>0?Math.round(n*10**digits(currency2())):0}let inMoney=n=>{try{
+return money(n,currency2())}catch{return""}};function update(){let id2=form2.value("image_id");attr(image,"src",id2?`${BASE}\
+/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(
+shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||t("preview.untitled")),text(
+sub,form2.value("sub_title"));let[pay,value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–"),
+text(worth,value>0?inMoney(value):"");let share=value>pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.of\
+f",{off:language()==="zh"?number((100-share)/10):share})),show(off2,share>0&&share<100),text(units2,stock2()>0?t("previe\
+w.stock",{n:number(stock2())}):"");let begin=Date.parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("p\
+review.starts",{at:moment(begin)}))}for(let event of["input","change"])form2.element.addEventListener(event,update);return update(),
+{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
+let out=errorBox(),status=statusLine(),state=chip(""),list4=factList(),entry={};async function changed(body2,sentence){status.
+clear(),await change3(body2),status.show(sentence)}let pause=button({name:"pause",label:"",out},()=>entry.paused?changed(
+{paused:!1},t("room.resumed")):changed({paused:!0},t("room.stopped"))),rate=form({name:"rate",label:t("room.setRate"),kind:"\
+quiet",fields:[{name:"rate",kind:"whole",label:t("room.rate"),required:!0,min:1,max:MAX_RATE}],work:values=>changed(values,
+t("room.rateSet",{n:number(values.rate)}))}),message=form({name:"message",label:t("room.showMessage"),kind:"quiet",fields:[
+{name:"message",kind:"text",label:t("room.message"),note:t("room.messageNote"),max:MAX_MESSAGE,empty:""}],work:values=>changed(
+values,t(values.message?"room.messageShown":"room.messageRemoved"))}),operates=session.may("operate"),element=section(t(
+"room.title"),h("div",{class:"head"},state,operates?pause:null),list4.element,out.element,status.element,operates?h("div",
+{class:"forms"},rate.element,message.element):null);return attr(element,"data-room",!0),show(element,!1),{element,render(v){
+entry=v.entry??{},show(element,entry.mode==="room"),entry.mode==="room"&&(setChip(state,t(entry.paused?"room.isPaused":"\
+room.isOpen"),entry.paused?"bad":"good"),text(pause,t(entry.paused?"room.resume":"room.pause")),rate.reset({rate:String(
+entry.rate)}),message.reset({message:entry.message??""}))},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,
+name:t(`room.${id2}`),value:room2&&number(room2[id2])})))}}}var MAX_UNITS=1e9,LOBBY=6e5,PASS_TTL={pass:10,room:120},RATE=100,NO_SHOP="0",NO_CURRENCY=["XXX","XTS"],groups=()=>["what",
+"price","when","fairness","advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="advanced"})),soon=hours=>Math.
+floor(now()/6e4)*6e4+hours*36e5;function fields2(v,shops,currency2){let required=v!==null&&v.status!=="draft",sale=!v||v.
+type==="seckill",at=hours=>localTime(soon(hours)),note=value=>t("voucher.zone",{zone:zone(Number.isNaN(Date.parse(value))?
+void 0:new Date(value))}),withPass=value=>value("entry.mode")!=="open",withRoom=value=>value("entry.mode")==="room",all2=[
+{group:"what",name:"title",kind:"text",required:!0,max:255},{group:"what",name:"sub_title",kind:"text",max:255,empty:""},
+{group:"what",name:"shop_id",kind:"choice",required,options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noSho\
+p")},{group:"what",name:"image_id",kind:"picture",note:t("voucher.image_idNote"),empty:v?"":void 0},{group:"what",name:"\
+rules",kind:"area",max:1024,empty:""},{group:"price",name:"pay_value",kind:"amount",required,currency:currency2},{group:"\
+price",name:"actual_value",kind:"amount",required,currency:currency2,note:t("voucher.faceValueNote")},!v&&{group:"price",
+name:"currency",kind:"currency",required:!0,value:"CNY",note:t("voucher.currencyNote")},!v&&{group:"price",name:"stock",
+kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",kind:"time",required,note,value:at(1)},sale&&{group:"\
+when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"when",name:"pay_timeout",kind:"minutes",empty:v?
+null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"valid_from",kind:"time",empty:v?null:
+void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?null:void 0,note},sale&&{group:"\
+fairness",name:"limit_per_user",kind:"whole",required:!0,min:1,max:100,value:1},sale&&{group:"fairness",name:"entry.mode",
+kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},
+sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entry.opens_atNote"),shown:withRoom},
+sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},
+sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),
+shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choice",value:"off",note:t("voucher.entry.challenge\
+Note"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.challenge.${c}`)])},sale&&{group:"advanced",name:"\
+unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("voucher.unpaid_limitNote")},sale&&{group:"advanced",
+name:"segments",kind:"whole",required:!0,min:1,max:16,value:1,note:t("voucher.segmentsNote")}],own=v?valuesOf(v):{};return all2.
+filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.name]??f.value??""}))}function shopOptions(v,shops){
+let options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(" · ")]);return!v||v.shop_id===NO_SHOP?[["",t("vouc\
+her.chooseShop")],...options]:shops.some(s=>s.id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],
+...options]}function valuesOf(v){let amount3=n=>n===0&&v.status==="draft"?"":formatAmount(n,v.currency),all2={...v,pay_value:amount3(
+v.pay_value),actual_value:amount3(v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??
+""),all2.pay_timeout=v.pay_timeout===void 0?"":formatMinutes(v.pay_timeout),v.shop_id===NO_SHOP&&(all2.shop_id=""),all2.
+image_id=v.image_id??"",all2.segments=String(v.segments??1);let window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(let at of[
+...window2,"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0&&(all2.begin_at=all2.end_at=
+""),v.entry){let{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode,all2["entry.o\
+pens_at"]=opens&&Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"",all2["entry.rate"]=String(rate),all2["\
+entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl),all2["entry.challenge"]=challenge}return all2}function copyOf(v){
+let begin=soon(1);return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(
+begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){let rest=Object.fromEntries(Object.entries(
+values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;
+let mode=form2.value("entry.mode"),entry={mode},take=(name,convert,standard)=>{let field2=`entry.${name}`;if(values["ent\
+ry.mode"]===void 0&&values[field2]===void 0)return;let input=form2.value(field2).trim();entry[name]=input===""?standard:
+convert(input)};if(mode==="room"){let opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("open\
+s_at",local=>new Date(local).toISOString(),opens),take("rate",Number,RATE)}return mode!=="open"&&(take("pass_ttl",Number,
+PASS_TTL[mode]),take("challenge",String)),{...rest,entry}}var validate=v=>(values,form2)=>{let errors={},[begin,end]=["b\
+egin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(begin)?errors.end_at=t("f\
+orm.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.value("entry.mode")==="\
+room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form.opens")),values.pay_value>
+values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&values.valid_until<=values.
+valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(values.currency)&&(errors.currency=t("form.currenc\
+y")),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
+null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
+t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
+reset(valuesOf(v2)),card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.focus("delta"):
+edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),f=form({name:"\
+change",label:t("sale.save"),changes:!0,check:validate(v),children:[status.element],groups:groups(),fields:fields2(v,shops,
+()=>v.currency),work:async values=>{if(status.clear(),Object.keys(values).length===0)return status.show(t("sale.same"));
+let ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&
+!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.
+id}`,{body:body(values,f)});f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"\
+sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,
+status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(
+n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){
+let post=intents({lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-\
+open":!0}),showOpen=()=>{let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({
+name:"stock",label:t("sale.apply"),children:[open3,status.element],fields:[{name:"delta",kind:"whole",label:t("sale.delt\
+a"),note:t("sale.deltaNote"),required:!0,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),
+note:t("sale.reasonNote"),required:!0,max:255}],check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{
+if(status.clear(),!await confirmAnother(post,path,values,open4=>`${open4.delta}, ${open4.reason}`))return;if(values.delta<
+0){let{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.delta<0)return f.showErrors({delta:t("sale.free",{n:number(
+free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.apply")))return}let saved=await post(
+path,values).finally(showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(
+`/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
+changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
+0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
+le.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/consol\
+e/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place);let unmounted=!1;return Promise.all([getMine(`/voucher\
+s/${id2}`),all()]).then(([v,shops])=>{if(unmounted)return;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,
+changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
+get("field"))},problem=>{if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
+out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
+query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
+"events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
+id",label:t("events.order_id"),value:query2.get("order_id")??""}],work:values=>{go(`/console/events?${new URLSearchParams(
+values)}`)}}),filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.get("order_id")}},all2=listing(
+{caption:t("events.title"),empty:t("events.none"),columns:[{label:t("events.created_at"),cell:e=>stamp(e.payload.created_at)},
+{label:t("events.type"),cell:e=>e.payload.type},{label:t("events.order_id"),cell:e=>h("a",{href:`/console/orders/${e.payload.
+data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events.status"),cell:e=>chip(t(`events.status\
+.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.
+next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(
+" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(
+e.payload,null,2)))},...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/e\
+vents?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){let repeat=button({name:"\
+repeat",out,label:t("events.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`),status.
+show(t("events.repeated"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}
+return root2.replaceChildren(head(t("events.title"),h("p",{},t("events.lead"))),finder(t("events.find"),f.element),h("di\
+v",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
+order","order_in_progress","rate_limited","overloaded","unavailable","other"],notRejected=["ok","replayed"];function refused(s,code){
+return s.outcomes?[...Object.entries(s.outcomes),...Object.entries(s.settled)].reduce((sum,[c,n])=>code===(codes.includes(
+c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0):null}var refusals=s=>s.outcomes?codes.reduce((sum,code)=>sum+refused(
+s,code),0):null,latency=name=>s=>s.outcomes&&Object.keys(s.outcomes).length>0?s[name]:null,batch=s=>s.batches>0?s.batch_rows/
+s.batches:null,fact=name=>s=>s[name]??null,soldPlot={name:"sold",stepped:!0,series:[{name:"sold",value:p=>p.sold}]},hourPlots=[
+{name:"rate",counts:!0,series:[{name:"ok",value:p=>p.orders},{name:"refused",value:p=>p.refused}]},{name:"left",dots:"sp\
+arse",stepped:!0,series:[{name:"left",value:p=>p.stock}]}];function course(curve,{begin_at:begin,end_at:end},at){let sold=0,
+points3=curve.map(p=>({at:p.at,sold:sold+=p.orders})),time3=p=>Date.parse(p.at),first={at:begin,sold:0},last={at:Date.parse(
+end)<Date.parse(at)?end:at,sold};return[first,...points3,last].filter(p=>time3(p)>=time3(first)&&time3(p)<=Math.max(time3(
+last),time3(points3.at(-1)??first)))}var plots=[{name:"orders",counts:!0,series:[{name:"durable",value:durable},{name:"a\
+ccepted",value:accepted,queue:!0}]},{name:"refusals",counts:!0,stacked:!0,series:codes.map(code=>({name:code,value:s=>refused(
+s,code)}))},{name:"stock",series:[{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:!0}]},{name:"\
+latency",series:[{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}]},{name:"batches",dots:!0,series:[
+{name:"batch",value:batch}]},{name:"lag",queue:!0,series:[{name:"lag",value:fact("lag")}]}],inLane=(lane,items)=>items.filter(
+item=>lane==="queue"||!item.queue),columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:!0},{name:"\
+refused",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:!0},{name:"batch",value:batch},
+{name:"lag",value:fact("lag"),queue:!0},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path,{signal,headers:own,
+lastID="",most=MOST,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
+renew2=!1,heard=!1,began=performance.now(),cut=new AbortController,stop=()=>cut.abort();signal.addEventListener("abort",
+stop);try{let headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},response=await asUser("GET",
+path,{headers,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)return!1;let hear=()=>{heard||onProblem?.(
+null),heard=!0,performance.now()-began>MUTE&&(silent=0)},fallSilent=()=>{silent++,stop()};for await(let event of events(
+response.body,hear,fallSilent)){if(failures2=0,renew2=event.event==="reauth")break;if(event.id&&(lastID=event.id),event.
+data!==""&&onEvent(event),done?.(event))return!1}}catch(err){if(signal.aborted)return!1;if(!(err instanceof Problem))throw err;
+if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
+401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop),cut.abort()}
+if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew2||await pauseOrOnline(retryAfter+
+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return!1}async function pauseOrOnline(pause,signal){
+if(signal.aborted)return;let wake2=new AbortController,up=()=>wake2.abort();addEventListener("online",up,{once:!0}),signal.
+addEventListener("abort",up,{once:!0}),await sleep(pause,wake2.signal),removeEventListener("online",up),signal.removeEventListener(
+"abort",up)}async function*events(body2,hear,stop){let reader=body2.pipeThrough(new TextDecoderStream).getReader(),timer2=setTimeout(
+stop,MUTE),rest="",event={event:"message",id:"",data:""};try{for(;;){let{value,done}=await reader.read().catch(()=>({done:!0}));
+if(done)return;hear(),clearTimeout(timer2),timer2=setTimeout(stop,SILENCE);let lines=(rest+value).split(`
+`);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
+":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer2),reader.
+cancel().catch(()=>{})}}var KEEP=3600,SECONDS=600,PERIOD=10,STALE2=5e3,POLL2=2e3;function watch(id2,onUpdate){let history2=new Map,periods=new Map,
+abort=new AbortController,stats=null,received=performance.now(),receivedAt=null,problem=null;function add(latest){stats=
+latest,received=performance.now(),receivedAt=new Date;for(let second2 of stats.seconds)history2.set(Date.parse(second2.at)/
+1e3,second2);for(let p of stats.hour??[])periods.set(Date.parse(p.at)/1e3,p);let last=Math.max(...history2.keys());for(let at of history2.
+keys())at<=last-KEEP&&history2.delete(at);update()}function update(){onUpdate({stats,seconds:withoutGaps(history2),hour:stats?
+hourOf(history2,periods,Date.parse(stats.totals.since)/1e3):[],stale:performance.now()-received>STALE2,receivedAt,problem})}
+let timer2=setInterval(update,1e3),setProblem=p=>{problem=p,p&&update()};async function run(){let onEvent=event=>event.event===
+"stats"&&add(JSON.parse(event.data));for(;await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem});)
+for(let until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){let[latest,failed]=await getMine(
+`/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(
+failed??null),latest&&add(latest)}}return run(),()=>{abort.abort(),clearInterval(timer2)}}function hourOf(history2,periods,since){
+let known=[...history2.keys()];if(known.length+periods.size===0)return[];let begin=at=>at-at%PERIOD,earliest=Math.min(...known),
+first=since>=begin(earliest)?begin(earliest):Math.ceil(earliest/PERIOD)*PERIOD,hour2=new Map([...periods].filter(([at])=>at<
+first));for(let[at,second2]of history2){if(at<first)continue;let p=hour2.get(begin(at))??nothingAt(begin(at));hour2.set(
+begin(at),{...p,orders:p.orders+durable(second2),refused:p.refused+refusals(second2),stock:second2.stock??p.stock})}let last=begin(
+Math.max(...known,...periods.keys()));return Array.from({length:KEEP/PERIOD},(_2,i)=>last-KEEP+(i+1)*PERIOD).map(at=>hour2.
+get(at)??nothingAt(at))}var nothingAt=begin=>({at:new Date(begin*1e3).toISOString(),orders:0,refused:0,stock:null});function withoutGaps(history2){
+if(history2.size===0)return[];let all2=[],last=Math.max(...history2.keys());for(let at=Math.max(Math.min(...history2.keys()),
+last-SECONDS+1);at<=last;at++)all2.push(history2.get(at)??{at:new Date(at*1e3).toISOString()});return all2}var UPLOT="uplot",ORI_HZ="u-hz",ORI_VT="u-vt",TITLE="u-title",WRAP="u-wrap",UNDER="u-under",OVER="u-over",AXIS="u-axis",
+OFF="u-off",SELECT="u-select",CURSOR_X="u-cursor-x",CURSOR_Y="u-cursor-y",CURSOR_PT="u-cursor-pt",LEGEND="u-legend",LEGEND_LIVE="\
+u-live",LEGEND_INLINE="u-inline",LEGEND_SERIES="u-series",LEGEND_MARKER="u-marker",LEGEND_LABEL="u-label",LEGEND_VALUE="\
+u-value",WIDTH="width",HEIGHT="height";var BOTTOM="bottom",LEFT="left",RIGHT="right",hexBlack="#000",transparent=hexBlack+"0",mousemove="mousemove",mousedown="\
+mousedown",mouseup="mouseup",mouseenter="mouseenter",mouseleave="mouseleave",dblclick="dblclick",resize="resize",scroll="\
+scroll",change2="change",dppxchange="dppxchange",LEGEND_DISP="--",domEnv=typeof window<"u",doc=domEnv?document:null,win=domEnv?
+window:null,nav2=domEnv?navigator:null,pxRatio,query;function setPxRatio(){let _pxRatio=devicePixelRatio;pxRatio!=_pxRatio&&
+(pxRatio=_pxRatio,query&&off(change2,query,setPxRatio),query=matchMedia(`(min-resolution: ${pxRatio-.001}dppx) and (max-\
+resolution: ${pxRatio+.001}dppx)`),on(change2,query,setPxRatio),win.dispatchEvent(new CustomEvent(dppxchange)))}function addClass(el,c){
+if(c!=null){let cl=el.classList;!cl.contains(c)&&cl.add(c)}}function remClass(el,c){let cl=el.classList;cl.contains(c)&&
+cl.remove(c)}function setStylePx(el,name,value){el.style[name]=value+"px"}function placeTag(tag,cls,targ,refEl){let el=doc.
+createElement(tag);return cls!=null&&addClass(el,cls),targ?.insertBefore(el,refEl),el}function placeDiv(cls,targ){return placeTag(
+"div",cls,targ)}var xformCache=new WeakMap;function elTrans(el,xPos,yPos,xMax,yMax){let xform="translate("+xPos+"px,"+yPos+
+"px)",xformOld=xformCache.get(el);xform!=xformOld&&(el.style.transform=xform,xformCache.set(el,xform),xPos<0||yPos<0||xPos>
+xMax||yPos>yMax?addClass(el,OFF):remClass(el,OFF))}var colorCache=new WeakMap;function elColor(el,background,borderColor){
+let newColor=background+borderColor,oldColor=colorCache.get(el);newColor!=oldColor&&(colorCache.set(el,newColor),el.style.
+background=background,el.style.borderColor=borderColor)}var sizeCache=new WeakMap;function elSize(el,newWid,newHgt,centered){
+let newSize=newWid+""+newHgt,oldSize=sizeCache.get(el);newSize!=oldSize&&(sizeCache.set(el,newSize),el.style.height=newHgt+
+"px",el.style.width=newWid+"px",el.style.marginLeft=centered?-newWid/2+"px":0,el.style.marginTop=centered?-newHgt/2+"px":
+0)}var evOpts={passive:!0},evOpts2={...evOpts,capture:!0};function on(ev,el,cb,capt){el.addEventListener(ev,cb,capt?evOpts2:
+evOpts)}function off(ev,el,cb,capt){el.removeEventListener(ev,cb,evOpts)}domEnv&&setPxRatio();function closestIdx(num,arr,lo,hi){
+let mid;lo=lo||0,hi=hi||arr.length-1;let bitwise=hi<=2147483647;for(;hi-lo>1;)mid=bitwise?lo+hi>>1:floor((lo+hi)/2),arr[mid]<
+num?lo=mid:hi=mid;return num-arr[lo]<=arr[hi]-num?lo:hi}function makeIndexOfs(predicate){return(data,_i0,_i1)=>{let i0=-1,
+i1=-1;for(let i=_i0;i<=_i1;i++)if(predicate(data[i])){i0=i;break}for(let i=_i1;i>=_i0;i--)if(predicate(data[i])){i1=i;break}
+return[i0,i1]}}var notNullish=v=>v!=null,isPositive=v=>v!=null&&v>0,nonNullIdxs=makeIndexOfs(notNullish),positiveIdxs=makeIndexOfs(
+isPositive);function getMinMax(data,_i0,_i1,sorted=0,log=!1){let getEdgeIdxs=log?positiveIdxs:nonNullIdxs,predicate=log?
+isPositive:notNullish;[_i0,_i1]=getEdgeIdxs(data,_i0,_i1);let _min=data[_i0],_max=data[_i0];if(_i0>-1)if(sorted==1)_min=
+data[_i0],_max=data[_i1];else if(sorted==-1)_min=data[_i1],_max=data[_i0];else for(let i=_i0;i<=_i1;i++){let v=data[i];predicate(
+v)&&(v<_min?_min=v:v>_max&&(_max=v))}return[_min??inf,_max??-inf]}function rangeLog(min2,max2,base,fullMags){let minSign=sign(
+min2),maxSign=sign(max2);min2==max2&&(minSign==-1?(min2*=base,max2/=base):(min2/=base,max2*=base));let logFn=base==10?log10:
+log2,growMinAbs=minSign==1?floor:ceil,growMaxAbs=maxSign==1?ceil:floor,minExp=growMinAbs(logFn(abs(min2))),maxExp=growMaxAbs(
+logFn(abs(max2))),minIncr=pow(base,minExp),maxIncr=pow(base,maxExp);return base==10&&(minExp<0&&(minIncr=roundDec(minIncr,
+-minExp)),maxExp<0&&(maxIncr=roundDec(maxIncr,-maxExp))),fullMags||base==2?(min2=minIncr*minSign,max2=maxIncr*maxSign):(min2=
+incrRoundDn(min2,minIncr),max2=incrRoundUp(max2,maxIncr)),[min2,max2]}function rangeAsinh(min2,max2,base,fullMags){let minMax=rangeLog(
+min2,max2,base,fullMags);return min2==0&&(minMax[0]=0),max2==0&&(minMax[1]=0),minMax}var rangePad=.1,autoRangePart={mode:3,
+pad:rangePad},_eqRangePart={pad:0,soft:null,mode:0},_eqRange={min:_eqRangePart,max:_eqRangePart};function rangeNum(_min,_max,mult,extra){
+return isObj(mult)?_rangeNum(_min,_max,mult):(_eqRangePart.pad=mult,_eqRangePart.soft=extra?0:null,_eqRangePart.mode=extra?
+3:0,_rangeNum(_min,_max,_eqRange))}function ifNull(lh,rh){return lh??rh}function hasData(data,idx0,idx1){for(idx0=ifNull(
+idx0,0),idx1=ifNull(idx1,data.length-1);idx0<=idx1;){if(data[idx0]!=null)return!0;idx0++}return!1}function _rangeNum(_min,_max,cfg){
+let cmin=cfg.min,cmax=cfg.max,padMin=ifNull(cmin.pad,0),padMax=ifNull(cmax.pad,0),hardMin=ifNull(cmin.hard,-inf),hardMax=ifNull(
+cmax.hard,inf),softMin=ifNull(cmin.soft,inf),softMax=ifNull(cmax.soft,-inf),softMinMode=ifNull(cmin.mode,0),softMaxMode=ifNull(
+cmax.mode,0),delta=_max-_min,deltaMag=log10(delta),scalarMax=max(abs(_min),abs(_max)),scalarMag=log10(scalarMax),scalarMagDelta=abs(
+scalarMag-deltaMag);(delta<1e-24||scalarMagDelta>10)&&(delta=0,(_min==0||_max==0)&&(delta=1e-24,softMinMode==2&&softMin!=
+inf&&(padMin=0),softMaxMode==2&&softMax!=-inf&&(padMax=0)));let nonZeroDelta=delta||scalarMax||1e3,mag=log10(nonZeroDelta),
+base=pow(10,floor(mag)),_padMin=nonZeroDelta*(delta==0?_min==0?.1:1:padMin),_newMin=roundDec(incrRoundDn(_min-_padMin,base/
+10),24),_softMin=_min>=softMin&&(softMinMode==1||softMinMode==3&&_newMin<=softMin||softMinMode==2&&_newMin>=softMin)?softMin:
+inf,minLim=max(hardMin,_newMin<_softMin&&_min>=_softMin?_softMin:min(_softMin,_newMin)),_padMax=nonZeroDelta*(delta==0?_max==
+0?.1:1:padMax),_newMax=roundDec(incrRoundUp(_max+_padMax,base/10),24),_softMax=_max<=softMax&&(softMaxMode==1||softMaxMode==
+3&&_newMax>=softMax||softMaxMode==2&&_newMax<=softMax)?softMax:-inf,maxLim=min(hardMax,_newMax>_softMax&&_max<=_softMax?
+_softMax:max(_softMax,_newMax));return minLim==maxLim&&minLim==0&&(maxLim=100),[minLim,maxLim]}var numFormatter=new Intl.
+NumberFormat(domEnv?nav2.language:"en-US"),fmtNum=val=>numFormatter.format(val),M=Math,PI=M.PI,abs=M.abs,floor=M.floor,round=M.
+round,ceil=M.ceil,min=M.min,max=M.max,pow=M.pow,sign=M.sign,log10=M.log10,log2=M.log2,sinh=(v,linthresh=1)=>M.sinh(v)*linthresh,
+asinh=(v,linthresh=1)=>M.asinh(v/linthresh),inf=1/0;function numIntDigits(x){return(log10((x^x>>31)-(x>>31))|0)+1}function clamp(num,_min,_max){
+return min(max(num,_min),_max)}function isFn(v){return typeof v=="function"}function fnOrSelf(v){return isFn(v)?v:()=>v}
+var noop=()=>{},retArg0=_0=>_0,retArg1=(_0,_1)=>_1,retNull=_2=>null,retTrue=_2=>!0,retEq=(a,b)=>a==b,regex6=/\.\d*?(?=9{6,}|0{6,})/gm,
+fixFloat=val=>{if(isInt(val)||fixedDec.has(val))return val;let str=`${val}`,match=str.match(regex6);if(match==null)return val;
+let len=match[0].length-1;if(str.indexOf("e-")!=-1){let[num,exp]=str.split("e");return+`${fixFloat(num)}e${exp}`}return roundDec(
+val,len)};function incrRound(num,incr){return fixFloat(roundDec(fixFloat(num/incr))*incr)}function incrRoundUp(num,incr){
+return fixFloat(ceil(fixFloat(num/incr))*incr)}function incrRoundDn(num,incr){return fixFloat(floor(fixFloat(num/incr))*
+incr)}function roundDec(val,dec=0){if(isInt(val))return val;let p=10**dec,n=val*p*(1+Number.EPSILON);return round(n)/p}var fixedDec=new Map;
+function guessDec(num){return((""+num).split(".")[1]||"").length}function genIncrs(base,minExp,maxExp,mults){let incrs=[],
+multDec=mults.map(guessDec);for(let exp=minExp;exp<maxExp;exp++){let expa=abs(exp),mag=roundDec(pow(base,exp),expa);for(let i=0;i<
+mults.length;i++){let _incr=base==10?+`${mults[i]}e${exp}`:mults[i]*mag,dec=(exp>=0?0:expa)+(exp>=multDec[i]?0:multDec[i]),
+incr=base==10?_incr:roundDec(_incr,dec);incrs.push(incr),fixedDec.set(incr,dec)}}return incrs}var EMPTY_OBJ={},EMPTY_ARR=[],
+nullNullTuple=[null,null],isArr=Array.isArray,isInt=Number.isInteger,isUndef=v=>v===void 0;function isStr(v){return typeof v==
+"string"}function isObj(v){let is=!1;if(v!=null){let c=v.constructor;is=c==null||c==Object}return is}function fastIsObj(v){
+return v!=null&&typeof v=="object"}var TypedArray=Object.getPrototypeOf(Uint8Array),__proto__="__proto__";function copy(o,_isObj=isObj){
+let out;if(isArr(o)){let val=o.find(v=>v!=null);if(isArr(val)||_isObj(val)){out=Array(o.length);for(let i=0;i<o.length;i++)
+out[i]=copy(o[i],_isObj)}else out=o.slice()}else if(o instanceof TypedArray)out=o.slice();else if(_isObj(o)){out={};for(let k in o)
+k!=__proto__&&(out[k]=copy(o[k],_isObj))}else out=o;return out}function assign(targ){let args=arguments;for(let i=1;i<args.
+length;i++){let src=args[i];for(let key in src)key!=__proto__&&(isObj(targ[key])?assign(targ[key],copy(src[key])):targ[key]=
+copy(src[key]))}return targ}var NULL_REMOVE=0,NULL_RETAIN=1,NULL_EXPAND=2;function nullExpand(yVals,nullIdxs,alignedLen){
+for(let i=0,xi,lastNullIdx=-1;i<nullIdxs.length;i++){let nullIdx=nullIdxs[i];if(nullIdx>lastNullIdx){for(xi=nullIdx-1;xi>=
+0&&yVals[xi]==null;)yVals[xi--]=null;for(xi=nullIdx+1;xi<alignedLen&&yVals[xi]==null;)yVals[lastNullIdx=xi++]=null}}}function join(tables,nullModes){
+if(allHeadersSame(tables)){let table2=tables[0].slice();for(let i=1;i<tables.length;i++)table2.push(...tables[i].slice(1));
+return isAsc(table2[0])||(table2=sortCols(table2)),table2}let xVals=new Set;for(let ti=0;ti<tables.length;ti++){let xs=tables[ti][0],
+len=xs.length;for(let i=0;i<len;i++)xVals.add(xs[i])}let data=[Array.from(xVals).sort((a,b)=>a-b)],alignedLen=data[0].length,
+xIdxs=new Map;for(let i=0;i<alignedLen;i++)xIdxs.set(data[0][i],i);for(let ti=0;ti<tables.length;ti++){let t3=tables[ti],
+xs=t3[0];for(let si=1;si<t3.length;si++){let ys=t3[si],yVals=Array(alignedLen).fill(void 0),nullMode=nullModes?nullModes[ti][si]:
+NULL_RETAIN,nullIdxs=[];for(let i=0;i<ys.length;i++){let yVal=ys[i],alignedIdx=xIdxs.get(xs[i]);yVal===null?nullMode!=NULL_REMOVE&&
+(yVals[alignedIdx]=yVal,nullMode==NULL_EXPAND&&nullIdxs.push(alignedIdx)):yVals[alignedIdx]=yVal}nullExpand(yVals,nullIdxs,
+alignedLen),data.push(yVals)}}return data}var microTask=typeof queueMicrotask>"u"?fn=>Promise.resolve().then(fn):queueMicrotask;
+function sortCols(table2){let head2=table2[0],rlen=head2.length,idxs=Array(rlen);for(let i=0;i<idxs.length;i++)idxs[i]=i;
+idxs.sort((i0,i1)=>head2[i0]-head2[i1]);let table22=[];for(let i=0;i<table2.length;i++){let row=table2[i],row2=Array(rlen);
+for(let j=0;j<rlen;j++)row2[j]=row[idxs[j]];table22.push(row2)}return table22}function allHeadersSame(tables){let vals0=tables[0][0],
+len0=vals0.length;for(let i=1;i<tables.length;i++){let vals1=tables[i][0];if(vals1.length!=len0)return!1;if(vals1!=vals0){
+for(let j=0;j<len0;j++)if(vals1[j]!=vals0[j])return!1}}return!0}function isAsc(vals,samples2=100){let len=vals.length;if(len<=
+1)return!0;let firstIdx=0,lastIdx=len-1;for(;firstIdx<=lastIdx&&vals[firstIdx]==null;)firstIdx++;for(;lastIdx>=firstIdx&&
+vals[lastIdx]==null;)lastIdx--;if(lastIdx<=firstIdx)return!0;let stride=max(1,floor((lastIdx-firstIdx+1)/samples2));for(let prevVal=vals[firstIdx],
+i=firstIdx+stride;i<=lastIdx;i+=stride){let v=vals[i];if(v!=null){if(v<=prevVal)return!1;prevVal=v}}return!0}var months=[
+"January","February","March","April","May","June","July","August","September","October","November","December"],days=["Su\
+nday","Monday","Tuesday","Wednesday","Thursday","Friday","Saturday"];function slice3(str){return str.slice(0,3)}var days3=days.
+map(slice3),months3=months.map(slice3),engNames={MMMM:months,MMM:months3,WWWW:days,WWW:days3};function zeroPad2(int){return(int<
+10?"0":"")+int}function zeroPad3(int){return(int<10?"00":int<100?"0":"")+int}var subs={YYYY:d=>d.getFullYear(),YY:d=>(d.
+getFullYear()+"").slice(2),MMMM:(d,names2)=>names2.MMMM[d.getMonth()],MMM:(d,names2)=>names2.MMM[d.getMonth()],MM:d=>zeroPad2(
+d.getMonth()+1),M:d=>d.getMonth()+1,DD:d=>zeroPad2(d.getDate()),D:d=>d.getDate(),WWWW:(d,names2)=>names2.WWWW[d.getDay()],
+WWW:(d,names2)=>names2.WWW[d.getDay()],HH:d=>zeroPad2(d.getHours()),H:d=>d.getHours(),h:d=>{let h2=d.getHours();return h2==
+0?12:h2>12?h2-12:h2},AA:d=>d.getHours()>=12?"PM":"AM",aa:d=>d.getHours()>=12?"pm":"am",a:d=>d.getHours()>=12?"p":"a",mm:d=>zeroPad2(
+d.getMinutes()),m:d=>d.getMinutes(),ss:d=>zeroPad2(d.getSeconds()),s:d=>d.getSeconds(),fff:d=>zeroPad3(d.getMilliseconds())};
+function fmtDate(tpl,names2){names2=names2||engNames;let parts=[],R=/\{([a-z]+)\}|[^{]+/gi,m;for(;m=R.exec(tpl);)parts.push(
+m[0][0]=="{"?subs[m[1]]:m[0]);return d=>{let out="";for(let i=0;i<parts.length;i++)out+=typeof parts[i]=="string"?parts[i]:
+parts[i](d,names2);return out}}var localTz=new Intl.DateTimeFormat().resolvedOptions().timeZone;function tzDate(date,tz){
+let date2;return tz=="UTC"||tz=="Etc/UTC"?date2=new Date(+date+date.getTimezoneOffset()*6e4):tz==localTz?date2=date:(date2=
+new Date(date.toLocaleString("en-US",{timeZone:tz})),date2.setMilliseconds(date.getMilliseconds())),date2}var onlyWhole=v=>v%
+1==0,allMults=[1,2,2.5,5],decIncrs=genIncrs(10,-32,0,allMults),oneIncrs=genIncrs(10,0,32,allMults),wholeIncrs=oneIncrs.filter(
+onlyWhole),numIncrs=decIncrs.concat(oneIncrs),NL=`
+`,yyyy="{YYYY}",NLyyyy=NL+yyyy,md="{M}/{D}",NLmd=NL+md,NLmdyy=NLmd+"/{YY}",aa="{aa}",hmm="{h}:{mm}",hmmaa=hmm+aa,NLhmmaa=NL+
+hmmaa,ss=":{ss}",_=null;function genTimeStuffs(ms){let s=ms*1e3,m=s*60,h2=m*60,d=h2*24,mo=d*30,y=d*365,timeIncrs=(ms==1?
+genIncrs(10,0,3,allMults).filter(onlyWhole):genIncrs(10,-3,0,allMults)).concat([s,s*5,s*10,s*15,s*30,m,m*5,m*10,m*15,m*30,
+h2,h2*2,h2*3,h2*4,h2*6,h2*8,h2*12,d,d*2,d*3,d*4,d*5,d*6,d*7,d*8,d*9,d*10,d*15,mo,mo*2,mo*3,mo*4,mo*6,y,y*2,y*5,y*10,y*25,
+y*50,y*100]),_timeAxisStamps=[[y,yyyy,_,_,_,_,_,_,1],[d*28,"{MMM}",NLyyyy,_,_,_,_,_,1],[d,md,NLyyyy,_,_,_,_,_,1],[h2,"{h\
+}"+aa,NLmdyy,_,NLmd,_,_,_,1],[m,hmmaa,NLmdyy,_,NLmd,_,_,_,1],[s,ss,NLmdyy+" "+hmmaa,_,NLmd+" "+hmmaa,_,NLhmmaa,_,1],[ms,
+ss+".{fff}",NLmdyy+" "+hmmaa,_,NLmd+" "+hmmaa,_,NLhmmaa,_,1]];function timeAxisSplits(tzDate2){return(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace)=>{
+let splits=[],isYr=foundIncr>=y,isMo=foundIncr>=mo&&foundIncr<y,minDate=tzDate2(scaleMin),minDateTs=roundDec(minDate*ms,
+3),minMin=mkDate(minDate.getFullYear(),isYr?0:minDate.getMonth(),isMo||isYr?1:minDate.getDate()),minMinTs=roundDec(minMin*
+ms,3);if(isMo||isYr){let moIncr=isMo?foundIncr/mo:0,yrIncr=isYr?foundIncr/y:0,split=minDateTs==minMinTs?minDateTs:roundDec(
+mkDate(minMin.getFullYear()+yrIncr,minMin.getMonth()+moIncr,1)*ms,3),splitDate=new Date(round(split/ms)),baseYear=splitDate.
+getFullYear(),baseMonth=splitDate.getMonth();for(let i=0;split<=scaleMax;i++){let next=mkDate(baseYear+yrIncr*i,baseMonth+
+moIncr*i,1),offs=next-tzDate2(roundDec(next*ms,3));split=roundDec((+next+offs)*ms,3),split<=scaleMax&&splits.push(split)}}else{
+let incr0=foundIncr>=d?d:foundIncr,tzOffset=floor(scaleMin)-floor(minDateTs),split=minMinTs+tzOffset+incrRoundUp(minDateTs-
+minMinTs,incr0);splits.push(split);let date0=tzDate2(split),prevHour=date0.getHours()+date0.getMinutes()/m+date0.getSeconds()/
+h2,incrHours=foundIncr/h2,minSpace=self.axes[axisIdx]._space,pctSpace=foundSpace/minSpace;for(;split=roundDec(split+foundIncr,
+ms==1?0:3),!(split>scaleMax);)if(incrHours>1){let expectedHour=floor(roundDec(prevHour+incrHours,6))%24,dstShift=tzDate2(
+split).getHours()-expectedHour;dstShift>1&&(dstShift=-1),split-=dstShift*h2,prevHour=(prevHour+incrHours)%24;let prevSplit=splits[splits.
+length-1];roundDec((split-prevSplit)/foundIncr,3)*pctSpace>=.7&&splits.push(split)}else splits.push(split)}return splits}}
+return[timeIncrs,_timeAxisStamps,timeAxisSplits]}var[timeIncrsMs,_timeAxisStampsMs,timeAxisSplitsMs]=genTimeStuffs(1),[timeIncrsS,
 _timeAxisStampsS,timeAxisSplitsS]=genTimeStuffs(.001);genIncrs(2,-53,53,[1]);function timeAxisStamps(stampCfg,fmtDate2){
 return stampCfg.map(s=>s.map((v,i)=>i==0||i==8||v==null?v:fmtDate2(i==1||s[8]==0?v:s[1]+v)))}function timeAxisVals(tzDate2,stamps){
-return(self,splits,axisIdx,foundSpace,foundIncr)=>{let s=stamps.find(s2=>foundIncr>=s2[0])||stamps[stamps.length-1];let prevYear;
-let prevMnth;let prevDate;let prevHour;let prevMins;let prevSecs;return splits.map(split=>{let date=tzDate2(split);let newYear=date.
-getFullYear();let newMnth=date.getMonth();let newDate=date.getDate();let newHour=date.getHours();let newMins=date.getMinutes();
-let newSecs=date.getSeconds();let stamp2=newYear!=prevYear&&s[2]||newMnth!=prevMnth&&s[3]||newDate!=prevDate&&s[4]||newHour!=
-prevHour&&s[5]||newMins!=prevMins&&s[6]||newSecs!=prevSecs&&s[7]||s[1];prevYear=newYear;prevMnth=newMnth;prevDate=newDate;
-prevHour=newHour;prevMins=newMins;prevSecs=newSecs;return stamp2(date)})}}function timeAxisVal(tzDate2,dateTpl){let stamp2=fmtDate(
-dateTpl);return(self,splits,axisIdx,foundSpace,foundIncr)=>splits.map(split=>stamp2(tzDate2(split)))}function mkDate(y,m,d){
-return new Date(y,m,d)}function timeSeriesStamp(stampCfg,fmtDate2){return fmtDate2(stampCfg)}var _timeSeriesStamp="{YYYY\
-}-{MM}-{DD} {h}:{mm}{aa}";function timeSeriesVal(tzDate2,stamp2){return(self,val,seriesIdx,dataIdx)=>dataIdx==null?LEGEND_DISP:
-stamp2(tzDate2(val))}function legendStroke(self,seriesIdx){let s=self.series[seriesIdx];return s.width?s.stroke(self,seriesIdx):
-s.points.width?s.points.stroke(self,seriesIdx):null}function legendFill(self,seriesIdx){return self.series[seriesIdx].fill(
-self,seriesIdx)}var legendOpts={show:true,live:true,isolate:false,mount:noop,markers:{show:true,width:2,stroke:legendStroke,
-fill:legendFill,dash:"solid"},idx:null,idxs:null,values:[]};function cursorPointShow(self,si){let o=self.cursor.points;let pt=placeDiv();
-let size=o.size(self,si);setStylePx(pt,WIDTH,size);setStylePx(pt,HEIGHT,size);let mar=size/-2;setStylePx(pt,"marginLeft",
-mar);setStylePx(pt,"marginTop",mar);let width=o.width(self,si,size);width&&setStylePx(pt,"borderWidth",width);return pt}
-function cursorPointFill(self,si){let sp=self.series[si].points;return sp._fill||sp._stroke}function cursorPointStroke(self,si){
-let sp=self.series[si].points;return sp._stroke||sp._fill}function cursorPointSize(self,si){let sp=self.series[si].points;
-return sp.size}var moveTuple=[0,0];function cursorMove(self,mouseLeft1,mouseTop1){moveTuple[0]=mouseLeft1;moveTuple[1]=mouseTop1;
-return moveTuple}function filtBtn0(self,targ,handle,onlyTarg=true){return e=>{e.button==0&&(!onlyTarg||e.target==targ)&&
-handle(e)}}function filtTarg(self,targ,handle,onlyTarg=true){return e=>{(!onlyTarg||e.target==targ)&&handle(e)}}var cursorOpts={
-show:true,x:true,y:true,lock:false,move:cursorMove,points:{one:false,show:cursorPointShow,size:cursorPointSize,width:0,stroke:cursorPointStroke,
-fill:cursorPointFill},bind:{mousedown:filtBtn0,mouseup:filtBtn0,click:filtBtn0,dblclick:filtBtn0,mousemove:filtTarg,mouseleave:filtTarg,
-mouseenter:filtTarg},drag:{setScale:true,x:true,y:false,dist:0,uni:null,click:(self,e)=>{e.stopPropagation();e.stopImmediatePropagation()},
-_x:false,_y:false},focus:{dist:(self,seriesIdx,dataIdx,valPos,curPos)=>valPos-curPos,prox:-1,bias:0},hover:{skip:[void 0],
-prox:null,bias:0},left:-10,top:-10,idx:null,dataIdx:null,idxs:null,event:null};var axisLines={show:true,stroke:"rgba(0,0\
-,0,0.07)",width:2};var grid=assign({},axisLines,{filter:retArg1});var ticks=assign({},grid,{size:10});var border=assign(
-{},axisLines,{show:false});var font='12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Noto S\
-ans", sans-serif, "Apple Color Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Noto Color Emoji"';var labelFont="bold "+font;
-var lineGap=1.5;var xAxisOpts={show:true,scale:"x",stroke:hexBlack,space:50,gap:5,alignTo:1,size:50,labelGap:0,labelSize:30,
-labelFont,side:2,grid,ticks,border,font,lineGap,rotate:0};var numSeriesLabel="Value";var timeSeriesLabel="Time";var xSeriesOpts={
-show:true,scale:"x",auto:false,sorted:1,min:inf,max:-inf,idxs:[]};function numAxisVals(self,splits,axisIdx,foundSpace,foundIncr){
-return splits.map(v=>v==null?"":fmtNum(v))}function numAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){
-let splits=[];let numDec=fixedDec.get(foundIncr)||0;scaleMin=forceMin?scaleMin:roundDec(incrRoundUp(scaleMin,foundIncr),
-numDec);for(let val=scaleMin;val<=scaleMax;val=roundDec(val+foundIncr,numDec))splits.push(Object.is(val,-0)?0:val);return splits}
-function logAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){const splits=[];const logBase=self.
-scales[self.axes[axisIdx].scale].log;const logFn=logBase==10?log10:log2;const exp=floor(logFn(scaleMin));foundIncr=pow(logBase,
-exp);if(logBase==10)foundIncr=numIncrs[closestIdx(foundIncr,numIncrs)];let split=scaleMin;let nextMagIncr=foundIncr*logBase;
-if(logBase==10)nextMagIncr=numIncrs[closestIdx(nextMagIncr,numIncrs)];do{splits.push(split);split=split+foundIncr;if(logBase==
-10&&!fixedDec.has(split))split=roundDec(split,fixedDec.get(foundIncr));if(split>=nextMagIncr){foundIncr=split;nextMagIncr=
-foundIncr*logBase;if(logBase==10)nextMagIncr=numIncrs[closestIdx(nextMagIncr,numIncrs)]}}while(split<=scaleMax);return splits}
-function asinhAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){let sc=self.scales[self.axes[axisIdx].
-scale];let linthresh=sc.asinh;let posSplits=scaleMax>linthresh?logAxisSplits(self,axisIdx,max(linthresh,scaleMin),scaleMax,
-foundIncr):[linthresh];let zero=scaleMax>=0&&scaleMin<=0?[0]:[];let negSplits=scaleMin<-linthresh?logAxisSplits(self,axisIdx,
-max(linthresh,-scaleMax),-scaleMin,foundIncr):[linthresh];return negSplits.reverse().map(v=>-v).concat(zero,posSplits)}var RE_ALL=/./;
-var RE_12357=/[12357]/;var RE_125=/[125]/;var RE_1=/1/;var _filt=(splits,distr,re,keepMod)=>splits.map((v,i)=>distr==4&&
-v==0||i%keepMod==0&&re.test(v.toExponential()[v<0?1:0])?v:null);function log10AxisValsFilt(self,splits,axisIdx,foundSpace,foundIncr){
-let axis=self.axes[axisIdx];let scaleKey=axis.scale;let sc=self.scales[scaleKey];let valToPos=self.valToPos;let minSpace=axis.
-_space;let _10=valToPos(10,scaleKey);let re=valToPos(9,scaleKey)-_10>=minSpace?RE_ALL:valToPos(7,scaleKey)-_10>=minSpace?
-RE_12357:valToPos(5,scaleKey)-_10>=minSpace?RE_125:RE_1;if(re==RE_1){let magSpace=abs(valToPos(1,scaleKey)-_10);if(magSpace<
-minSpace)return _filt(splits.slice().reverse(),sc.distr,re,ceil(minSpace/magSpace)).reverse()}return _filt(splits,sc.distr,
-re,1)}function log2AxisValsFilt(self,splits,axisIdx,foundSpace,foundIncr){let axis=self.axes[axisIdx];let scaleKey=axis.
-scale;let minSpace=axis._space;let valToPos=self.valToPos;let magSpace=abs(valToPos(1,scaleKey)-valToPos(2,scaleKey));if(magSpace<
-minSpace)return _filt(splits.slice().reverse(),3,RE_ALL,ceil(minSpace/magSpace)).reverse();return splits}function numSeriesVal(self,val,seriesIdx,dataIdx){
-return dataIdx==null?LEGEND_DISP:val==null?"":fmtNum(val)}var yAxisOpts={show:true,scale:"y",stroke:hexBlack,space:30,gap:5,
-alignTo:1,size:50,labelGap:0,labelSize:30,labelFont,side:3,grid,ticks,border,font,lineGap,rotate:0};function ptDia(width,mult){
-let dia=3+(width||1)*2;return roundDec(dia*mult,3)}function seriesPointsShow(self,si){let{scale,idxs}=self.series[0];let xData=self.
-_data[0];let p0=self.valToPos(xData[idxs[0]],scale,true);let p1=self.valToPos(xData[idxs[1]],scale,true);let dim=abs(p1-
-p0);let s=self.series[si];let maxPts=dim/(s.points.space*pxRatio);return idxs[1]-idxs[0]<=maxPts}var facet={scale:null,auto:true,
-sorted:0,min:inf,max:-inf};var gaps=(self,seriesIdx,idx0,idx1,nullGaps)=>nullGaps;var xySeriesOpts={show:true,auto:true,
-sorted:0,gaps,alpha:1,facets:[assign({},facet,{scale:"x"}),assign({},facet,{scale:"y"})]};var ySeriesOpts={scale:"y",auto:true,
-sorted:0,show:true,spanGaps:false,gaps,alpha:1,points:{show:seriesPointsShow,filter:null},values:null,min:inf,max:-inf,idxs:[],
-path:null,clip:null};function clampScale(self,val,scaleMin,scaleMax,scaleKey){return scaleMin/10}var xScaleOpts={time:FEAT_TIME,
-auto:true,distr:1,log:10,asinh:1,min:null,max:null,dir:1,ori:0};var yScaleOpts=assign({},xScaleOpts,{time:false,ori:1});
-var syncs={};function _sync(key,opts){let s=syncs[key];if(!s){s={key,plots:[],sub(plot2){s.plots.push(plot2)},unsub(plot2){
-s.plots=s.plots.filter(c=>c!=plot2)},pub(type,self,x,y,w,h2,i){for(let j=0;j<s.plots.length;j++)s.plots[j]!=self&&s.plots[j].
-pub(type,self,x,y,w,h2,i)}};if(key!=null)syncs[key]=s}return s}var BAND_CLIP_FILL=1<<0;var BAND_CLIP_STROKE=1<<1;function orient(u,seriesIdx,cb){
-const mode=u.mode;const series=u.series[seriesIdx];const data=mode==2?u._data[seriesIdx]:u._data;const scales=u.scales;const bbox=u.
-bbox;let dx=data[0],dy=mode==2?data[1]:data[seriesIdx],sx=mode==2?scales[series.facets[0].scale]:scales[u.series[0].scale],
-sy=mode==2?scales[series.facets[1].scale]:scales[series.scale],l=bbox.left,t3=bbox.top,w=bbox.width,h2=bbox.height,H=u.valToPosH,
-V=u.valToPosV;return sx.ori==0?cb(series,dx,dy,sx,sy,H,V,l,t3,w,h2,moveToH,lineToH,rectH,arcH,bezierCurveToH):cb(series,
-dx,dy,sx,sy,V,H,t3,l,h2,w,moveToV,lineToV,rectV,arcV,bezierCurveToV)}function bandFillClipDirs(self,seriesIdx){let fillDir=0;
-let clipDirs=0;let bands=ifNull(self.bands,EMPTY_ARR);for(let i=0;i<bands.length;i++){let b=bands[i];if(b.series[0]==seriesIdx)
-fillDir=b.dir;else if(b.series[1]==seriesIdx){if(b.dir==1)clipDirs|=1;else clipDirs|=2}}return[fillDir,clipDirs==1?-1:clipDirs==
-2?1:clipDirs==3?2:0]}function seriesFillTo(self,seriesIdx,dataMin,dataMax,bandFillDir){let mode=self.mode;let series=self.
-series[seriesIdx];let scaleKey=mode==2?series.facets[1].scale:series.scale;let scale=self.scales[scaleKey];return bandFillDir==
--1?scale.min:bandFillDir==1?scale.max:scale.distr==3?scale.dir==1?scale.min:scale.max:0}function clipBandLine(self,seriesIdx,idx0,idx1,strokePath,clipDir){
+return(self,splits,axisIdx,foundSpace,foundIncr)=>{let s=stamps.find(s2=>foundIncr>=s2[0])||stamps[stamps.length-1],prevYear,
+prevMnth,prevDate,prevHour,prevMins,prevSecs;return splits.map(split=>{let date=tzDate2(split),newYear=date.getFullYear(),
+newMnth=date.getMonth(),newDate=date.getDate(),newHour=date.getHours(),newMins=date.getMinutes(),newSecs=date.getSeconds(),
+stamp2=newYear!=prevYear&&s[2]||newMnth!=prevMnth&&s[3]||newDate!=prevDate&&s[4]||newHour!=prevHour&&s[5]||newMins!=prevMins&&
+s[6]||newSecs!=prevSecs&&s[7]||s[1];return prevYear=newYear,prevMnth=newMnth,prevDate=newDate,prevHour=newHour,prevMins=
+newMins,prevSecs=newSecs,stamp2(date)})}}function timeAxisVal(tzDate2,dateTpl){let stamp2=fmtDate(dateTpl);return(self,splits,axisIdx,foundSpace,foundIncr)=>splits.
+map(split=>stamp2(tzDate2(split)))}function mkDate(y,m,d){return new Date(y,m,d)}function timeSeriesStamp(stampCfg,fmtDate2){
+return fmtDate2(stampCfg)}var _timeSeriesStamp="{YYYY}-{MM}-{DD} {h}:{mm}{aa}";function timeSeriesVal(tzDate2,stamp2){return(self,val,seriesIdx,dataIdx)=>dataIdx==
+null?LEGEND_DISP:stamp2(tzDate2(val))}function legendStroke(self,seriesIdx){let s=self.series[seriesIdx];return s.width?
+s.stroke(self,seriesIdx):s.points.width?s.points.stroke(self,seriesIdx):null}function legendFill(self,seriesIdx){return self.
+series[seriesIdx].fill(self,seriesIdx)}var legendOpts={show:!0,live:!0,isolate:!1,mount:noop,markers:{show:!0,width:2,stroke:legendStroke,
+fill:legendFill,dash:"solid"},idx:null,idxs:null,values:[]};function cursorPointShow(self,si){let o=self.cursor.points,pt=placeDiv(),
+size=o.size(self,si);setStylePx(pt,WIDTH,size),setStylePx(pt,HEIGHT,size);let mar=size/-2;setStylePx(pt,"marginLeft",mar),
+setStylePx(pt,"marginTop",mar);let width=o.width(self,si,size);return width&&setStylePx(pt,"borderWidth",width),pt}function cursorPointFill(self,si){
+let sp=self.series[si].points;return sp._fill||sp._stroke}function cursorPointStroke(self,si){let sp=self.series[si].points;
+return sp._stroke||sp._fill}function cursorPointSize(self,si){return self.series[si].points.size}var moveTuple=[0,0];function cursorMove(self,mouseLeft1,mouseTop1){
+return moveTuple[0]=mouseLeft1,moveTuple[1]=mouseTop1,moveTuple}function filtBtn0(self,targ,handle,onlyTarg=!0){return e=>{
+e.button==0&&(!onlyTarg||e.target==targ)&&handle(e)}}function filtTarg(self,targ,handle,onlyTarg=!0){return e=>{(!onlyTarg||
+e.target==targ)&&handle(e)}}var cursorOpts={show:!0,x:!0,y:!0,lock:!1,move:cursorMove,points:{one:!1,show:cursorPointShow,
+size:cursorPointSize,width:0,stroke:cursorPointStroke,fill:cursorPointFill},bind:{mousedown:filtBtn0,mouseup:filtBtn0,click:filtBtn0,
+dblclick:filtBtn0,mousemove:filtTarg,mouseleave:filtTarg,mouseenter:filtTarg},drag:{setScale:!0,x:!0,y:!1,dist:0,uni:null,
+click:(self,e)=>{e.stopPropagation(),e.stopImmediatePropagation()},_x:!1,_y:!1},focus:{dist:(self,seriesIdx,dataIdx,valPos,curPos)=>valPos-
+curPos,prox:-1,bias:0},hover:{skip:[void 0],prox:null,bias:0},left:-10,top:-10,idx:null,dataIdx:null,idxs:null,event:null},
+axisLines={show:!0,stroke:"rgba(0,0,0,0.07)",width:2},grid=assign({},axisLines,{filter:retArg1}),ticks=assign({},grid,{size:10}),
+border=assign({},axisLines,{show:!1}),font='12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, \
+"Noto Sans", sans-serif, "Apple Color Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Noto Color Emoji"',labelFont="bold "+
+font,lineGap=1.5,xAxisOpts={show:!0,scale:"x",stroke:hexBlack,space:50,gap:5,alignTo:1,size:50,labelGap:0,labelSize:30,labelFont,
+side:2,grid,ticks,border,font,lineGap,rotate:0},numSeriesLabel="Value",timeSeriesLabel="Time",xSeriesOpts={show:!0,scale:"\
+x",auto:!1,sorted:1,min:inf,max:-inf,idxs:[]};function numAxisVals(self,splits,axisIdx,foundSpace,foundIncr){return splits.
+map(v=>v==null?"":fmtNum(v))}function numAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){let splits=[],
+numDec=fixedDec.get(foundIncr)||0;scaleMin=forceMin?scaleMin:roundDec(incrRoundUp(scaleMin,foundIncr),numDec);for(let val=scaleMin;val<=
+scaleMax;val=roundDec(val+foundIncr,numDec))splits.push(Object.is(val,-0)?0:val);return splits}function logAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){
+let splits=[],logBase=self.scales[self.axes[axisIdx].scale].log,logFn=logBase==10?log10:log2,exp=floor(logFn(scaleMin));
+foundIncr=pow(logBase,exp),logBase==10&&(foundIncr=numIncrs[closestIdx(foundIncr,numIncrs)]);let split=scaleMin,nextMagIncr=foundIncr*
+logBase;logBase==10&&(nextMagIncr=numIncrs[closestIdx(nextMagIncr,numIncrs)]);do splits.push(split),split=split+foundIncr,
+logBase==10&&!fixedDec.has(split)&&(split=roundDec(split,fixedDec.get(foundIncr))),split>=nextMagIncr&&(foundIncr=split,
+nextMagIncr=foundIncr*logBase,logBase==10&&(nextMagIncr=numIncrs[closestIdx(nextMagIncr,numIncrs)]));while(split<=scaleMax);
+return splits}function asinhAxisSplits(self,axisIdx,scaleMin,scaleMax,foundIncr,foundSpace,forceMin){let linthresh=self.
+scales[self.axes[axisIdx].scale].asinh,posSplits=scaleMax>linthresh?logAxisSplits(self,axisIdx,max(linthresh,scaleMin),scaleMax,
+foundIncr):[linthresh],zero=scaleMax>=0&&scaleMin<=0?[0]:[];return(scaleMin<-linthresh?logAxisSplits(self,axisIdx,max(linthresh,
+-scaleMax),-scaleMin,foundIncr):[linthresh]).reverse().map(v=>-v).concat(zero,posSplits)}var RE_ALL=/./,RE_12357=/[12357]/,
+RE_125=/[125]/,RE_1=/1/,_filt=(splits,distr,re,keepMod)=>splits.map((v,i)=>distr==4&&v==0||i%keepMod==0&&re.test(v.toExponential()[v<
+0?1:0])?v:null);function log10AxisValsFilt(self,splits,axisIdx,foundSpace,foundIncr){let axis=self.axes[axisIdx],scaleKey=axis.
+scale,sc=self.scales[scaleKey],valToPos=self.valToPos,minSpace=axis._space,_10=valToPos(10,scaleKey),re=valToPos(9,scaleKey)-
+_10>=minSpace?RE_ALL:valToPos(7,scaleKey)-_10>=minSpace?RE_12357:valToPos(5,scaleKey)-_10>=minSpace?RE_125:RE_1;if(re==RE_1){
+let magSpace=abs(valToPos(1,scaleKey)-_10);if(magSpace<minSpace)return _filt(splits.slice().reverse(),sc.distr,re,ceil(minSpace/
+magSpace)).reverse()}return _filt(splits,sc.distr,re,1)}function log2AxisValsFilt(self,splits,axisIdx,foundSpace,foundIncr){
+let axis=self.axes[axisIdx],scaleKey=axis.scale,minSpace=axis._space,valToPos=self.valToPos,magSpace=abs(valToPos(1,scaleKey)-
+valToPos(2,scaleKey));return magSpace<minSpace?_filt(splits.slice().reverse(),3,RE_ALL,ceil(minSpace/magSpace)).reverse():
+splits}function numSeriesVal(self,val,seriesIdx,dataIdx){return dataIdx==null?LEGEND_DISP:val==null?"":fmtNum(val)}var yAxisOpts={
+show:!0,scale:"y",stroke:hexBlack,space:30,gap:5,alignTo:1,size:50,labelGap:0,labelSize:30,labelFont,side:3,grid,ticks,border,
+font,lineGap,rotate:0};function ptDia(width,mult){let dia=3+(width||1)*2;return roundDec(dia*mult,3)}function seriesPointsShow(self,si){
+let{scale,idxs}=self.series[0],xData=self._data[0],p0=self.valToPos(xData[idxs[0]],scale,!0),p1=self.valToPos(xData[idxs[1]],
+scale,!0),dim=abs(p1-p0),s=self.series[si],maxPts=dim/(s.points.space*pxRatio);return idxs[1]-idxs[0]<=maxPts}var facet={
+scale:null,auto:!0,sorted:0,min:inf,max:-inf},gaps=(self,seriesIdx,idx0,idx1,nullGaps)=>nullGaps,xySeriesOpts={show:!0,auto:!0,
+sorted:0,gaps,alpha:1,facets:[assign({},facet,{scale:"x"}),assign({},facet,{scale:"y"})]},ySeriesOpts={scale:"y",auto:!0,
+sorted:0,show:!0,spanGaps:!1,gaps,alpha:1,points:{show:seriesPointsShow,filter:null},values:null,min:inf,max:-inf,idxs:[],
+path:null,clip:null};function clampScale(self,val,scaleMin,scaleMax,scaleKey){return scaleMin/10}var xScaleOpts={time:!0,
+auto:!0,distr:1,log:10,asinh:1,min:null,max:null,dir:1,ori:0},yScaleOpts=assign({},xScaleOpts,{time:!1,ori:1}),syncs={};
+function _sync(key,opts){let s=syncs[key];return s||(s={key,plots:[],sub(plot2){s.plots.push(plot2)},unsub(plot2){s.plots=
+s.plots.filter(c=>c!=plot2)},pub(type,self,x,y,w,h2,i){for(let j=0;j<s.plots.length;j++)s.plots[j]!=self&&s.plots[j].pub(
+type,self,x,y,w,h2,i)}},key!=null&&(syncs[key]=s)),s}var BAND_CLIP_FILL=1,BAND_CLIP_STROKE=2;function orient(u,seriesIdx,cb){
+let mode=u.mode,series=u.series[seriesIdx],data=mode==2?u._data[seriesIdx]:u._data,scales=u.scales,bbox=u.bbox,dx=data[0],
+dy=mode==2?data[1]:data[seriesIdx],sx=mode==2?scales[series.facets[0].scale]:scales[u.series[0].scale],sy=mode==2?scales[series.
+facets[1].scale]:scales[series.scale],l=bbox.left,t3=bbox.top,w=bbox.width,h2=bbox.height,H=u.valToPosH,V=u.valToPosV;return sx.
+ori==0?cb(series,dx,dy,sx,sy,H,V,l,t3,w,h2,moveToH,lineToH,rectH,arcH,bezierCurveToH):cb(series,dx,dy,sx,sy,V,H,t3,l,h2,
+w,moveToV,lineToV,rectV,arcV,bezierCurveToV)}function bandFillClipDirs(self,seriesIdx){let fillDir=0,clipDirs=0,bands=ifNull(
+self.bands,EMPTY_ARR);for(let i=0;i<bands.length;i++){let b=bands[i];b.series[0]==seriesIdx?fillDir=b.dir:b.series[1]==seriesIdx&&
+(b.dir==1?clipDirs|=1:clipDirs|=2)}return[fillDir,clipDirs==1?-1:clipDirs==2?1:clipDirs==3?2:0]}function seriesFillTo(self,seriesIdx,dataMin,dataMax,bandFillDir){
+let mode=self.mode,series=self.series[seriesIdx],scaleKey=mode==2?series.facets[1].scale:series.scale,scale=self.scales[scaleKey];
+return bandFillDir==-1?scale.min:bandFillDir==1?scale.max:scale.distr==3?scale.dir==1?scale.min:scale.max:0}function clipBandLine(self,seriesIdx,idx0,idx1,strokePath,clipDir){
 return orient(self,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{let pxRound=series.
-pxRound;const dir=scaleX.dir*(scaleX.ori==0?1:-1);const lineTo=scaleX.ori==0?lineToH:lineToV;let frIdx,toIdx;if(dir==1){
-frIdx=idx0;toIdx=idx1}else{frIdx=idx1;toIdx=idx0}let x0=pxRound(valToPosX(dataX[frIdx],scaleX,xDim,xOff));let y0=pxRound(
-valToPosY(dataY[frIdx],scaleY,yDim,yOff));let x1=pxRound(valToPosX(dataX[toIdx],scaleX,xDim,xOff));let yLimit=pxRound(valToPosY(
-clipDir==1?scaleY.max:scaleY.min,scaleY,yDim,yOff));let clip=new Path2D(strokePath);lineTo(clip,x1,yLimit);lineTo(clip,x0,
-yLimit);lineTo(clip,x0,y0);return clip})}function clipGaps(gaps2,ori,plotLft,plotTop,plotWid,plotHgt){let clip=null;if(gaps2.
-length>0){clip=new Path2D;const rect2=ori==0?rectH:rectV;let prevGapEnd=plotLft;for(let i=0;i<gaps2.length;i++){let g=gaps2[i];
-if(g[1]>g[0]){let w2=g[0]-prevGapEnd;w2>0&&rect2(clip,prevGapEnd,plotTop,w2,plotTop+plotHgt);prevGapEnd=g[1]}}let w=plotLft+
-plotWid-prevGapEnd;let maxStrokeWidth=10;w>0&&rect2(clip,prevGapEnd,plotTop-maxStrokeWidth/2,w,plotTop+plotHgt+maxStrokeWidth)}
-return clip}function addGap(gaps2,fromX,toX){let prevGap=gaps2[gaps2.length-1];if(prevGap&&prevGap[0]==fromX)prevGap[1]=
-toX;else gaps2.push([fromX,toX])}function findGaps(xs,ys,idx0,idx1,dir,pixelForX,align){let gaps2=[];let len=xs.length;for(let i=dir==
-1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let yVal=ys[i];if(yVal===null){let fr=i,to=i;if(dir==1){while(++i<=idx1&&ys[i]===null)
-to=i}else{while(--i>=idx0&&ys[i]===null)to=i}let frPx=pixelForX(xs[fr]);let toPx=to==fr?frPx:pixelForX(xs[to]);let fri2=fr-
-dir;let frPx2=align<=0&&fri2>=0&&fri2<len?pixelForX(xs[fri2]):frPx;frPx=frPx2;let toi2=to+dir;let toPx2=align>=0&&toi2>=
-0&&toi2<len?pixelForX(xs[toi2]):toPx;toPx=toPx2;if(toPx>=frPx)gaps2.push([frPx,toPx])}}return gaps2}function pxRoundGen(pxAlign){
-return pxAlign==0?retArg0:pxAlign==1?round:v=>incrRound(v,pxAlign)}function rect(ori){let moveTo=ori==0?moveToH:moveToV;
-let arcTo=ori==0?(p,x1,y1,x2,y2,r)=>{p.arcTo(x1,y1,x2,y2,r)}:(p,y1,x1,y2,x2,r)=>{p.arcTo(x1,y1,x2,y2,r)};let rect2=ori==
-0?(p,x,y,w,h2)=>{p.rect(x,y,w,h2)}:(p,y,x,h2,w)=>{p.rect(x,y,w,h2)};return(p,x,y,w,h2,endRad=0,baseRad=0)=>{if(endRad==0&&
-baseRad==0)rect2(p,x,y,w,h2);else{endRad=min(endRad,w/2,h2/2);baseRad=min(baseRad,w/2,h2/2);moveTo(p,x+endRad,y);arcTo(p,
-x+w,y,x+w,y+h2,endRad);arcTo(p,x+w,y+h2,x,y+h2,baseRad);arcTo(p,x,y+h2,x,y,baseRad);arcTo(p,x,y,x+w,y,endRad);p.closePath()}}}
-var moveToH=(p,x,y)=>{p.moveTo(x,y)};var moveToV=(p,y,x)=>{p.moveTo(x,y)};var lineToH=(p,x,y)=>{p.lineTo(x,y)};var lineToV=(p,y,x)=>{
-p.lineTo(x,y)};var rectH=rect(0);var rectV=rect(1);var arcH=(p,x,y,r,startAngle,endAngle)=>{p.arc(x,y,r,startAngle,endAngle)};
-var arcV=(p,y,x,r,startAngle,endAngle)=>{p.arc(x,y,r,startAngle,endAngle)};var bezierCurveToH=(p,bp1x,bp1y,bp2x,bp2y,p2x,p2y)=>{
-p.bezierCurveTo(bp1x,bp1y,bp2x,bp2y,p2x,p2y)};var bezierCurveToV=(p,bp1y,bp1x,bp2y,bp2x,p2y,p2x)=>{p.bezierCurveTo(bp1x,
-bp1y,bp2x,bp2y,p2x,p2y)};function points(opts){return(u,seriesIdx,idx0,idx1,filtIdxs)=>{return orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
-let{pxRound,points:points3}=series;let moveTo,arc;if(scaleX.ori==0){moveTo=moveToH;arc=arcH}else{moveTo=moveToV;arc=arcV}
-const width=roundDec(points3.width*pxRatio,3);let rad=(points3.size-points3.width)/2*pxRatio;let dia=roundDec(rad*2,3);let fill=new Path2D;
-let clip=new Path2D;let{left:lft,top,width:wid,height:hgt}=u.bbox;rectH(clip,lft-dia,top-dia,wid+dia*2,hgt+dia*2);const drawPoint=pi=>{
-if(dataY[pi]!=null){let x=pxRound(valToPosX(dataX[pi],scaleX,xDim,xOff));let y=pxRound(valToPosY(dataY[pi],scaleY,yDim,yOff));
-moveTo(fill,x+rad,y);arc(fill,x,y,rad,0,PI*2)}};if(filtIdxs)filtIdxs.forEach(drawPoint);else{for(let pi=idx0;pi<=idx1;pi++)
-drawPoint(pi)}return{stroke:width>0?fill:null,fill,clip,flags:BAND_CLIP_FILL|BAND_CLIP_STROKE}})}}function _drawAcc(lineTo){
-return(stroke,accX,minY,maxY,inY,outY)=>{if(minY!=maxY){if(inY!=minY&&outY!=minY)lineTo(stroke,accX,minY);if(inY!=maxY&&
-outY!=maxY)lineTo(stroke,accX,maxY);lineTo(stroke,accX,outY)}}}var drawAccH=_drawAcc(lineToH);var drawAccV=_drawAcc(lineToV);
-function linear(opts){const alignGaps=ifNull(opts?.alignGaps,0);return(u,seriesIdx,idx0,idx1)=>{return orient(u,seriesIdx,
-(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{[idx0,idx1]=nonNullIdxs(dataY,idx0,idx1);let pxRound=series.
-pxRound;let pixelForX=val=>pxRound(valToPosX(val,scaleX,xDim,xOff));let pixelForY=val=>pxRound(valToPosY(val,scaleY,yDim,
-yOff));let lineTo,drawAcc;if(scaleX.ori==0){lineTo=lineToH;drawAcc=drawAccH}else{lineTo=lineToV;drawAcc=drawAccV}const dir=scaleX.
-dir*(scaleX.ori==0?1:-1);const _paths={stroke:new Path2D,fill:null,clip:null,band:null,gaps:null,flags:BAND_CLIP_FILL};const stroke=_paths.
-stroke;let hasGap=false;const decimate=idx1-idx0>=xDim*4;if(decimate){let xForPixel=pos=>u.posToVal(pos,scaleX.key,true);
-let minY=null,maxY=null,inY,outY,drawnAtX;let accX=pixelForX(dataX[dir==1?idx0:idx1]);let idx0px=pixelForX(dataX[idx0]);
-let idx1px=pixelForX(dataX[idx1]);let nextAccXVal=xForPixel(dir==1?idx0px+1:idx1px-1);for(let i=dir==1?idx0:idx1;i>=idx0&&
-i<=idx1;i+=dir){let xVal=dataX[i];let reuseAccX=dir==1?xVal<nextAccXVal:xVal>nextAccXVal;let x=reuseAccX?accX:pixelForX(
-xVal);let yVal=dataY[i];if(x==accX){if(yVal!=null){outY=yVal;if(minY==null){lineTo(stroke,x,pixelForY(outY));inY=minY=maxY=
-outY}else{if(outY<minY)minY=outY;else if(outY>maxY)maxY=outY}}else{if(yVal===null)hasGap=true}}else{if(minY!=null)drawAcc(
-stroke,accX,pixelForY(minY),pixelForY(maxY),pixelForY(inY),pixelForY(outY));if(yVal!=null){outY=yVal;lineTo(stroke,x,pixelForY(
-outY));minY=maxY=inY=outY}else{minY=maxY=null;if(yVal===null)hasGap=true}accX=x;nextAccXVal=xForPixel(accX+dir)}}if(minY!=
-null&&minY!=maxY&&drawnAtX!=accX)drawAcc(stroke,accX,pixelForY(minY),pixelForY(maxY),pixelForY(inY),pixelForY(outY))}else{
-for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let yVal=dataY[i];if(yVal===null)hasGap=true;else if(yVal!=null)lineTo(
-stroke,pixelForX(dataX[i]),pixelForY(yVal))}}let[bandFillDir,bandClipDir]=bandFillClipDirs(u,seriesIdx);if(series.fill!=
-null||bandFillDir!=0){let fill=_paths.fill=new Path2D(stroke);let fillToVal=series.fillTo(u,seriesIdx,series.min,series.
-max,bandFillDir);let fillToY=pixelForY(fillToVal);let frX=pixelForX(dataX[idx0]);let toX=pixelForX(dataX[idx1]);if(dir==
--1)[toX,frX]=[frX,toX];lineTo(fill,toX,fillToY);lineTo(fill,frX,fillToY)}if(!series.spanGaps){let gaps2=[];hasGap&&gaps2.
-push(...findGaps(dataX,dataY,idx0,idx1,dir,pixelForX,alignGaps));_paths.gaps=gaps2=series.gaps(u,seriesIdx,idx0,idx1,gaps2);
-_paths.clip=clipGaps(gaps2,scaleX.ori,xOff,yOff,xDim,yDim)}if(bandClipDir!=0){_paths.band=bandClipDir==2?[clipBandLine(u,
-seriesIdx,idx0,idx1,stroke,-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(u,seriesIdx,idx0,idx1,stroke,bandClipDir)}
-return _paths})}}function stepped(opts){const align=ifNull(opts.align,1);const ascDesc=ifNull(opts.ascDesc,false);const alignGaps=ifNull(
-opts.alignGaps,0);const extend=ifNull(opts.extend,false);return(u,seriesIdx,idx0,idx1)=>{return orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
-[idx0,idx1]=nonNullIdxs(dataY,idx0,idx1);let pxRound=series.pxRound;let{left:left2,width}=u.bbox;let pixelForX=val=>pxRound(
-valToPosX(val,scaleX,xDim,xOff));let pixelForY=val=>pxRound(valToPosY(val,scaleY,yDim,yOff));let lineTo=scaleX.ori==0?lineToH:
-lineToV;const _paths={stroke:new Path2D,fill:null,clip:null,band:null,gaps:null,flags:BAND_CLIP_FILL};const stroke=_paths.
-stroke;const dir=scaleX.dir*(scaleX.ori==0?1:-1);let prevYPos=pixelForY(dataY[dir==1?idx0:idx1]);let firstXPos=pixelForX(
-dataX[dir==1?idx0:idx1]);let prevXPos=firstXPos;let firstXPosExt=firstXPos;if(extend&&align==-1){firstXPosExt=left2;lineTo(
-stroke,firstXPosExt,prevYPos)}lineTo(stroke,firstXPos,prevYPos);for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let yVal1=dataY[i];
-if(yVal1==null)continue;let x1=pixelForX(dataX[i]);let y1=pixelForY(yVal1);if(align==1)lineTo(stroke,x1,prevYPos);else lineTo(
-stroke,prevXPos,y1);lineTo(stroke,x1,y1);prevYPos=y1;prevXPos=x1}let prevXPosExt=prevXPos;if(extend&&align==1){prevXPosExt=
-left2+width;lineTo(stroke,prevXPosExt,prevYPos)}let[bandFillDir,bandClipDir]=bandFillClipDirs(u,seriesIdx);if(series.fill!=
-null||bandFillDir!=0){let fill=_paths.fill=new Path2D(stroke);let fillTo=series.fillTo(u,seriesIdx,series.min,series.max,
-bandFillDir);let fillToY=pixelForY(fillTo);lineTo(fill,prevXPosExt,fillToY);lineTo(fill,firstXPosExt,fillToY)}if(!series.
-spanGaps){let gaps2=[];gaps2.push(...findGaps(dataX,dataY,idx0,idx1,dir,pixelForX,alignGaps));let halfStroke=series.width*
-pxRatio/2;let startsOffset=ascDesc||align==1?halfStroke:-halfStroke;let endsOffset=ascDesc||align==-1?-halfStroke:halfStroke;
-gaps2.forEach(g=>{g[0]+=startsOffset;g[1]+=endsOffset});_paths.gaps=gaps2=series.gaps(u,seriesIdx,idx0,idx1,gaps2);_paths.
-clip=clipGaps(gaps2,scaleX.ori,xOff,yOff,xDim,yDim)}if(bandClipDir!=0){_paths.band=bandClipDir==2?[clipBandLine(u,seriesIdx,
-idx0,idx1,stroke,-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(u,seriesIdx,idx0,idx1,stroke,bandClipDir)}
-return _paths})}}function findColWidth(dataX,dataY,valToPosX,scaleX,xDim,xOff,colWid=inf){if(dataX.length>1){let prevIdx=null;
-for(let i=0,minDelta=Infinity;i<dataX.length;i++){if(dataY[i]!==void 0){if(prevIdx!=null){let delta=abs(dataX[i]-dataX[prevIdx]);
-if(delta<minDelta){minDelta=delta;colWid=abs(valToPosX(dataX[i],scaleX,xDim,xOff)-valToPosX(dataX[prevIdx],scaleX,xDim,xOff))}}
-prevIdx=i}}}return colWid}function bars(opts){opts=opts||EMPTY_OBJ;const size=ifNull(opts.size,[.6,inf,1]);const align=opts.
-align||0;const _extraGap=opts.gap||0;let ro=opts.radius;ro=ro==null?[0,0]:typeof ro=="number"?[ro,0]:ro;const radiusFn=fnOrSelf(
-ro);const gapFactor=1-size[0];const _maxWidth=ifNull(size[1],inf);const _minWidth=ifNull(size[2],1);const disp=ifNull(opts.
-disp,EMPTY_OBJ);const _each=ifNull(opts.each,_2=>{});const{fill:dispFills,stroke:dispStrokes}=disp;return(u,seriesIdx,idx0,idx1)=>{
-return orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{let pxRound=series.
-pxRound;let _align=align;let extraGap=_extraGap*pxRatio;let maxWidth=_maxWidth*pxRatio;let minWidth=_minWidth*pxRatio;let valRadius,
-baseRadius;if(scaleX.ori==0)[valRadius,baseRadius]=radiusFn(u,seriesIdx);else[baseRadius,valRadius]=radiusFn(u,seriesIdx);
-const _dirX=scaleX.dir*(scaleX.ori==0?1:-1);let rect2=scaleX.ori==0?rectH:rectV;let each=scaleX.ori==0?_each:(u2,seriesIdx2,i,top,lft,hgt,wid)=>{
-_each(u2,seriesIdx2,i,lft,top,wid,hgt)};let band=ifNull(u.bands,EMPTY_ARR).find(b=>b.series[0]==seriesIdx);let fillDir=band!=
-null?band.dir:0;let fillTo=series.fillTo(u,seriesIdx,series.min,series.max,fillDir);let fillToY=pxRound(valToPosY(fillTo,
-scaleY,yDim,yOff));let xShift,barWid,fullGap,colWid=xDim;let strokeWidth=pxRound(series.width*pxRatio);let multiPath=false;
-let fillColors=null;let fillPaths=null;let strokeColors=null;let strokePaths=null;if(dispFills!=null&&(strokeWidth==0||dispStrokes!=
-null)){multiPath=true;fillColors=dispFills.values(u,seriesIdx,idx0,idx1);fillPaths=new Map;new Set(fillColors).forEach(color2=>{
-if(color2!=null)fillPaths.set(color2,new Path2D)});if(strokeWidth>0){strokeColors=dispStrokes.values(u,seriesIdx,idx0,idx1);
-strokePaths=new Map;new Set(strokeColors).forEach(color2=>{if(color2!=null)strokePaths.set(color2,new Path2D)})}}let{x0,
-size:size2}=disp;if(x0!=null&&size2!=null){_align=1;dataX=x0.values(u,seriesIdx,idx0,idx1);if(x0.unit==2)dataX=dataX.map(
-pct=>u.posToVal(xOff+pct*xDim,scaleX.key,true));let sizes=size2.values(u,seriesIdx,idx0,idx1);if(size2.unit==2)barWid=sizes[0]*
-xDim;else barWid=valToPosX(sizes[0],scaleX,xDim,xOff)-valToPosX(0,scaleX,xDim,xOff);colWid=findColWidth(dataX,dataY,valToPosX,
-scaleX,xDim,xOff,colWid);let gapWid=colWid-barWid;fullGap=gapWid+extraGap}else{colWid=findColWidth(dataX,dataY,valToPosX,
-scaleX,xDim,xOff,colWid);let gapWid=colWid*gapFactor;fullGap=gapWid+extraGap;barWid=colWid-fullGap}if(fullGap<1)fullGap=
-0;if(strokeWidth>=barWid/2)strokeWidth=0;if(fullGap<5)pxRound=retArg0;let insetStroke=fullGap>0;let rawBarWid=colWid-fullGap-
-(insetStroke?strokeWidth:0);barWid=pxRound(clamp(rawBarWid,minWidth,maxWidth));xShift=(_align==0?barWid/2:_align==_dirX?
-0:barWid)-_align*_dirX*((_align==0?extraGap/2:0)+(insetStroke?strokeWidth/2:0));const _paths={stroke:null,fill:null,clip:null,
-band:null,gaps:null,flags:0};const stroke=multiPath?null:new Path2D;let dataY0=null;if(band!=null)dataY0=u.data[band.series[1]];else{
-let{y0,y1}=disp;if(y0!=null&&y1!=null){dataY=y1.values(u,seriesIdx,idx0,idx1);dataY0=y0.values(u,seriesIdx,idx0,idx1)}}let radVal=valRadius*
-barWid;let radBase=baseRadius*barWid;for(let i=_dirX==1?idx0:idx1;i>=idx0&&i<=idx1;i+=_dirX){let yVal=dataY[i];if(yVal==
-null)continue;if(dataY0!=null){let yVal0=dataY0[i]??0;if(yVal-yVal0==0)continue;fillToY=valToPosY(yVal0,scaleY,yDim,yOff)}
-let xVal=scaleX.distr!=2||disp!=null?dataX[i]:i;let xPos=valToPosX(xVal,scaleX,xDim,xOff);let yPos=valToPosY(ifNull(yVal,
-fillTo),scaleY,yDim,yOff);let lft=pxRound(xPos-xShift);let btm=pxRound(max(yPos,fillToY));let top=pxRound(min(yPos,fillToY));
-let barHgt=btm-top;if(yVal!=null){let rv=yVal<0?radBase:radVal;let rb=yVal<0?radVal:radBase;if(multiPath){if(strokeWidth>
-0&&strokeColors[i]!=null)rect2(strokePaths.get(strokeColors[i]),lft,top+floor(strokeWidth/2),barWid,max(0,barHgt-strokeWidth),
-rv,rb);if(fillColors[i]!=null)rect2(fillPaths.get(fillColors[i]),lft,top+floor(strokeWidth/2),barWid,max(0,barHgt-strokeWidth),
-rv,rb)}else rect2(stroke,lft,top+floor(strokeWidth/2),barWid,max(0,barHgt-strokeWidth),rv,rb);each(u,seriesIdx,i,lft-strokeWidth/
-2,top,barWid+strokeWidth,barHgt)}}if(strokeWidth>0)_paths.stroke=multiPath?strokePaths:stroke;else if(!multiPath){_paths.
-_fill=series.width==0?series._fill:series._stroke??series._fill;_paths.width=0}_paths.fill=multiPath?fillPaths:stroke;return _paths})}}
-function splineInterp(interp,opts){const alignGaps=ifNull(opts?.alignGaps,0);return(u,seriesIdx,idx0,idx1)=>{return orient(
-u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{[idx0,idx1]=nonNullIdxs(dataY,idx0,
-idx1);let pxRound=series.pxRound;let pixelForX=val=>pxRound(valToPosX(val,scaleX,xDim,xOff));let pixelForY=val=>pxRound(
-valToPosY(val,scaleY,yDim,yOff));let moveTo,bezierCurveTo,lineTo;if(scaleX.ori==0){moveTo=moveToH;lineTo=lineToH;bezierCurveTo=
-bezierCurveToH}else{moveTo=moveToV;lineTo=lineToV;bezierCurveTo=bezierCurveToV}const dir=scaleX.dir*(scaleX.ori==0?1:-1);
-let firstXPos=pixelForX(dataX[dir==1?idx0:idx1]);let prevXPos=firstXPos;let xCoords=[];let yCoords=[];for(let i=dir==1?idx0:
-idx1;i>=idx0&&i<=idx1;i+=dir){let yVal=dataY[i];if(yVal!=null){let xVal=dataX[i];let xPos=pixelForX(xVal);xCoords.push(prevXPos=
-xPos);yCoords.push(pixelForY(dataY[i]))}}const _paths={stroke:interp(xCoords,yCoords,moveTo,lineTo,bezierCurveTo,pxRound),
-fill:null,clip:null,band:null,gaps:null,flags:BAND_CLIP_FILL};const stroke=_paths.stroke;let[bandFillDir,bandClipDir]=bandFillClipDirs(
-u,seriesIdx);if(series.fill!=null||bandFillDir!=0){let fill=_paths.fill=new Path2D(stroke);let fillTo=series.fillTo(u,seriesIdx,
-series.min,series.max,bandFillDir);let fillToY=pixelForY(fillTo);lineTo(fill,prevXPos,fillToY);lineTo(fill,firstXPos,fillToY)}
-if(!series.spanGaps){let gaps2=[];gaps2.push(...findGaps(dataX,dataY,idx0,idx1,dir,pixelForX,alignGaps));_paths.gaps=gaps2=
-series.gaps(u,seriesIdx,idx0,idx1,gaps2);_paths.clip=clipGaps(gaps2,scaleX.ori,xOff,yOff,xDim,yDim)}if(bandClipDir!=0){_paths.
-band=bandClipDir==2?[clipBandLine(u,seriesIdx,idx0,idx1,stroke,-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(
-u,seriesIdx,idx0,idx1,stroke,bandClipDir)}return _paths})}}function monotoneCubic(opts){return splineInterp(_monotoneCubic,
-opts)}function _monotoneCubic(xs,ys,moveTo,lineTo,bezierCurveTo,pxRound){const n=xs.length;if(n<2)return null;const path=new Path2D;
-moveTo(path,xs[0],ys[0]);if(n==2)lineTo(path,xs[1],ys[1]);else{let ms=Array(n),ds=Array(n-1),dys=Array(n-1),dxs=Array(n-
-1);for(let i=0;i<n-1;i++){dys[i]=ys[i+1]-ys[i];dxs[i]=xs[i+1]-xs[i];ds[i]=dys[i]/dxs[i]}ms[0]=ds[0];for(let i=1;i<n-1;i++){
-if(ds[i]===0||ds[i-1]===0||ds[i-1]>0!==ds[i]>0)ms[i]=0;else{ms[i]=3*(dxs[i-1]+dxs[i])/((2*dxs[i]+dxs[i-1])/ds[i-1]+(dxs[i]+
-2*dxs[i-1])/ds[i]);if(!isFinite(ms[i]))ms[i]=0}}ms[n-1]=ds[n-2];for(let i=0;i<n-1;i++){bezierCurveTo(path,xs[i]+dxs[i]/3,
-ys[i]+ms[i]*dxs[i]/3,xs[i+1]-dxs[i]/3,ys[i+1]-ms[i+1]*dxs[i]/3,xs[i+1],ys[i+1])}}return path}var cursorPlots=new Set;function invalidateRects(){
-for(let u of cursorPlots)u.syncRect(true)}if(domEnv){on(resize,win,invalidateRects);on(scroll,win,invalidateRects,true);
-on(dppxchange,win,()=>{uPlot.pxRatio=pxRatio})}var linearPath=linear();var pointsPath=points();function setDefaults(d,xo,yo,initY){
-let d2=initY?[d[0],d[1]].concat(d.slice(2)):[d[0]].concat(d.slice(1));return d2.map((o,i)=>setDefault(o,i,xo,yo))}function setDefaults2(d,xyo){
+pxRound,dir=scaleX.dir*(scaleX.ori==0?1:-1),lineTo=scaleX.ori==0?lineToH:lineToV,frIdx,toIdx;dir==1?(frIdx=idx0,toIdx=idx1):
+(frIdx=idx1,toIdx=idx0);let x0=pxRound(valToPosX(dataX[frIdx],scaleX,xDim,xOff)),y0=pxRound(valToPosY(dataY[frIdx],scaleY,
+yDim,yOff)),x1=pxRound(valToPosX(dataX[toIdx],scaleX,xDim,xOff)),yLimit=pxRound(valToPosY(clipDir==1?scaleY.max:scaleY.min,
+scaleY,yDim,yOff)),clip=new Path2D(strokePath);return lineTo(clip,x1,yLimit),lineTo(clip,x0,yLimit),lineTo(clip,x0,y0),clip})}
+function clipGaps(gaps2,ori,plotLft,plotTop,plotWid,plotHgt){let clip=null;if(gaps2.length>0){clip=new Path2D;let rect2=ori==
+0?rectH:rectV,prevGapEnd=plotLft;for(let i=0;i<gaps2.length;i++){let g=gaps2[i];if(g[1]>g[0]){let w2=g[0]-prevGapEnd;w2>
+0&&rect2(clip,prevGapEnd,plotTop,w2,plotTop+plotHgt),prevGapEnd=g[1]}}let w=plotLft+plotWid-prevGapEnd,maxStrokeWidth=10;
+w>0&&rect2(clip,prevGapEnd,plotTop-maxStrokeWidth/2,w,plotTop+plotHgt+maxStrokeWidth)}return clip}function addGap(gaps2,fromX,toX){
+let prevGap=gaps2[gaps2.length-1];prevGap&&prevGap[0]==fromX?prevGap[1]=toX:gaps2.push([fromX,toX])}function findGaps(xs,ys,idx0,idx1,dir,pixelForX,align){
+let gaps2=[],len=xs.length;for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir)if(ys[i]===null){let fr=i,to=i;if(dir==1)for(;++i<=
+idx1&&ys[i]===null;)to=i;else for(;--i>=idx0&&ys[i]===null;)to=i;let frPx=pixelForX(xs[fr]),toPx=to==fr?frPx:pixelForX(xs[to]),
+fri2=fr-dir;frPx=align<=0&&fri2>=0&&fri2<len?pixelForX(xs[fri2]):frPx;let toi2=to+dir;toPx=align>=0&&toi2>=0&&toi2<len?pixelForX(
+xs[toi2]):toPx,toPx>=frPx&&gaps2.push([frPx,toPx])}return gaps2}function pxRoundGen(pxAlign){return pxAlign==0?retArg0:pxAlign==
+1?round:v=>incrRound(v,pxAlign)}function rect(ori){let moveTo=ori==0?moveToH:moveToV,arcTo=ori==0?(p,x1,y1,x2,y2,r)=>{p.
+arcTo(x1,y1,x2,y2,r)}:(p,y1,x1,y2,x2,r)=>{p.arcTo(x1,y1,x2,y2,r)},rect2=ori==0?(p,x,y,w,h2)=>{p.rect(x,y,w,h2)}:(p,y,x,h2,w)=>{
+p.rect(x,y,w,h2)};return(p,x,y,w,h2,endRad=0,baseRad=0)=>{endRad==0&&baseRad==0?rect2(p,x,y,w,h2):(endRad=min(endRad,w/2,
+h2/2),baseRad=min(baseRad,w/2,h2/2),moveTo(p,x+endRad,y),arcTo(p,x+w,y,x+w,y+h2,endRad),arcTo(p,x+w,y+h2,x,y+h2,baseRad),
+arcTo(p,x,y+h2,x,y,baseRad),arcTo(p,x,y,x+w,y,endRad),p.closePath())}}var moveToH=(p,x,y)=>{p.moveTo(x,y)},moveToV=(p,y,x)=>{
+p.moveTo(x,y)},lineToH=(p,x,y)=>{p.lineTo(x,y)},lineToV=(p,y,x)=>{p.lineTo(x,y)},rectH=rect(0),rectV=rect(1),arcH=(p,x,y,r,startAngle,endAngle)=>{
+p.arc(x,y,r,startAngle,endAngle)},arcV=(p,y,x,r,startAngle,endAngle)=>{p.arc(x,y,r,startAngle,endAngle)},bezierCurveToH=(p,bp1x,bp1y,bp2x,bp2y,p2x,p2y)=>{
+p.bezierCurveTo(bp1x,bp1y,bp2x,bp2y,p2x,p2y)},bezierCurveToV=(p,bp1y,bp1x,bp2y,bp2x,p2y,p2x)=>{p.bezierCurveTo(bp1x,bp1y,
+bp2x,bp2y,p2x,p2y)};function points(opts){return(u,seriesIdx,idx0,idx1,filtIdxs)=>orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
+let{pxRound,points:points3}=series,moveTo,arc;scaleX.ori==0?(moveTo=moveToH,arc=arcH):(moveTo=moveToV,arc=arcV);let width=roundDec(
+points3.width*pxRatio,3),rad=(points3.size-points3.width)/2*pxRatio,dia=roundDec(rad*2,3),fill=new Path2D,clip=new Path2D,
+{left:lft,top,width:wid,height:hgt}=u.bbox;rectH(clip,lft-dia,top-dia,wid+dia*2,hgt+dia*2);let drawPoint=pi=>{if(dataY[pi]!=
+null){let x=pxRound(valToPosX(dataX[pi],scaleX,xDim,xOff)),y=pxRound(valToPosY(dataY[pi],scaleY,yDim,yOff));moveTo(fill,
+x+rad,y),arc(fill,x,y,rad,0,PI*2)}};if(filtIdxs)filtIdxs.forEach(drawPoint);else for(let pi=idx0;pi<=idx1;pi++)drawPoint(
+pi);return{stroke:width>0?fill:null,fill,clip,flags:BAND_CLIP_FILL|BAND_CLIP_STROKE}})}function _drawAcc(lineTo){return(stroke,accX,minY,maxY,inY,outY)=>{
+minY!=maxY&&(inY!=minY&&outY!=minY&&lineTo(stroke,accX,minY),inY!=maxY&&outY!=maxY&&lineTo(stroke,accX,maxY),lineTo(stroke,
+accX,outY))}}var drawAccH=_drawAcc(lineToH),drawAccV=_drawAcc(lineToV);function linear(opts){let alignGaps=ifNull(opts?.
+alignGaps,0);return(u,seriesIdx,idx0,idx1)=>orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
+[idx0,idx1]=nonNullIdxs(dataY,idx0,idx1);let pxRound=series.pxRound,pixelForX=val=>pxRound(valToPosX(val,scaleX,xDim,xOff)),
+pixelForY=val=>pxRound(valToPosY(val,scaleY,yDim,yOff)),lineTo,drawAcc;scaleX.ori==0?(lineTo=lineToH,drawAcc=drawAccH):(lineTo=
+lineToV,drawAcc=drawAccV);let dir=scaleX.dir*(scaleX.ori==0?1:-1),_paths={stroke:new Path2D,fill:null,clip:null,band:null,
+gaps:null,flags:BAND_CLIP_FILL},stroke=_paths.stroke,hasGap=!1;if(idx1-idx0>=xDim*4){let xForPixel=pos=>u.posToVal(pos,scaleX.
+key,!0),minY=null,maxY=null,inY,outY,drawnAtX,accX=pixelForX(dataX[dir==1?idx0:idx1]),idx0px=pixelForX(dataX[idx0]),idx1px=pixelForX(
+dataX[idx1]),nextAccXVal=xForPixel(dir==1?idx0px+1:idx1px-1);for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let xVal=dataX[i],
+x=(dir==1?xVal<nextAccXVal:xVal>nextAccXVal)?accX:pixelForX(xVal),yVal=dataY[i];x==accX?yVal!=null?(outY=yVal,minY==null?
+(lineTo(stroke,x,pixelForY(outY)),inY=minY=maxY=outY):outY<minY?minY=outY:outY>maxY&&(maxY=outY)):yVal===null&&(hasGap=!0):
+(minY!=null&&drawAcc(stroke,accX,pixelForY(minY),pixelForY(maxY),pixelForY(inY),pixelForY(outY)),yVal!=null?(outY=yVal,lineTo(
+stroke,x,pixelForY(outY)),minY=maxY=inY=outY):(minY=maxY=null,yVal===null&&(hasGap=!0)),accX=x,nextAccXVal=xForPixel(accX+
+dir))}minY!=null&&minY!=maxY&&drawnAtX!=accX&&drawAcc(stroke,accX,pixelForY(minY),pixelForY(maxY),pixelForY(inY),pixelForY(
+outY))}else for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let yVal=dataY[i];yVal===null?hasGap=!0:yVal!=null&&lineTo(
+stroke,pixelForX(dataX[i]),pixelForY(yVal))}let[bandFillDir,bandClipDir]=bandFillClipDirs(u,seriesIdx);if(series.fill!=null||
+bandFillDir!=0){let fill=_paths.fill=new Path2D(stroke),fillToVal=series.fillTo(u,seriesIdx,series.min,series.max,bandFillDir),
+fillToY=pixelForY(fillToVal),frX=pixelForX(dataX[idx0]),toX=pixelForX(dataX[idx1]);dir==-1&&([toX,frX]=[frX,toX]),lineTo(
+fill,toX,fillToY),lineTo(fill,frX,fillToY)}if(!series.spanGaps){let gaps2=[];hasGap&&gaps2.push(...findGaps(dataX,dataY,
+idx0,idx1,dir,pixelForX,alignGaps)),_paths.gaps=gaps2=series.gaps(u,seriesIdx,idx0,idx1,gaps2),_paths.clip=clipGaps(gaps2,
+scaleX.ori,xOff,yOff,xDim,yDim)}return bandClipDir!=0&&(_paths.band=bandClipDir==2?[clipBandLine(u,seriesIdx,idx0,idx1,stroke,
+-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(u,seriesIdx,idx0,idx1,stroke,bandClipDir)),_paths})}function stepped(opts){
+let align=ifNull(opts.align,1),ascDesc=ifNull(opts.ascDesc,!1),alignGaps=ifNull(opts.alignGaps,0),extend=ifNull(opts.extend,
+!1);return(u,seriesIdx,idx0,idx1)=>orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
+[idx0,idx1]=nonNullIdxs(dataY,idx0,idx1);let pxRound=series.pxRound,{left:left2,width}=u.bbox,pixelForX=val=>pxRound(valToPosX(
+val,scaleX,xDim,xOff)),pixelForY=val=>pxRound(valToPosY(val,scaleY,yDim,yOff)),lineTo=scaleX.ori==0?lineToH:lineToV,_paths={
+stroke:new Path2D,fill:null,clip:null,band:null,gaps:null,flags:BAND_CLIP_FILL},stroke=_paths.stroke,dir=scaleX.dir*(scaleX.
+ori==0?1:-1),prevYPos=pixelForY(dataY[dir==1?idx0:idx1]),firstXPos=pixelForX(dataX[dir==1?idx0:idx1]),prevXPos=firstXPos,
+firstXPosExt=firstXPos;extend&&align==-1&&(firstXPosExt=left2,lineTo(stroke,firstXPosExt,prevYPos)),lineTo(stroke,firstXPos,
+prevYPos);for(let i=dir==1?idx0:idx1;i>=idx0&&i<=idx1;i+=dir){let yVal1=dataY[i];if(yVal1==null)continue;let x1=pixelForX(
+dataX[i]),y1=pixelForY(yVal1);align==1?lineTo(stroke,x1,prevYPos):lineTo(stroke,prevXPos,y1),lineTo(stroke,x1,y1),prevYPos=
+y1,prevXPos=x1}let prevXPosExt=prevXPos;extend&&align==1&&(prevXPosExt=left2+width,lineTo(stroke,prevXPosExt,prevYPos));
+let[bandFillDir,bandClipDir]=bandFillClipDirs(u,seriesIdx);if(series.fill!=null||bandFillDir!=0){let fill=_paths.fill=new Path2D(
+stroke),fillTo=series.fillTo(u,seriesIdx,series.min,series.max,bandFillDir),fillToY=pixelForY(fillTo);lineTo(fill,prevXPosExt,
+fillToY),lineTo(fill,firstXPosExt,fillToY)}if(!series.spanGaps){let gaps2=[];gaps2.push(...findGaps(dataX,dataY,idx0,idx1,
+dir,pixelForX,alignGaps));let halfStroke=series.width*pxRatio/2,startsOffset=ascDesc||align==1?halfStroke:-halfStroke,endsOffset=ascDesc||
+align==-1?-halfStroke:halfStroke;gaps2.forEach(g=>{g[0]+=startsOffset,g[1]+=endsOffset}),_paths.gaps=gaps2=series.gaps(u,
+seriesIdx,idx0,idx1,gaps2),_paths.clip=clipGaps(gaps2,scaleX.ori,xOff,yOff,xDim,yDim)}return bandClipDir!=0&&(_paths.band=
+bandClipDir==2?[clipBandLine(u,seriesIdx,idx0,idx1,stroke,-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(
+u,seriesIdx,idx0,idx1,stroke,bandClipDir)),_paths})}function findColWidth(dataX,dataY,valToPosX,scaleX,xDim,xOff,colWid=inf){
+if(dataX.length>1){let prevIdx=null;for(let i=0,minDelta=1/0;i<dataX.length;i++)if(dataY[i]!==void 0){if(prevIdx!=null){
+let delta=abs(dataX[i]-dataX[prevIdx]);delta<minDelta&&(minDelta=delta,colWid=abs(valToPosX(dataX[i],scaleX,xDim,xOff)-valToPosX(
+dataX[prevIdx],scaleX,xDim,xOff)))}prevIdx=i}}return colWid}function bars(opts){opts=opts||EMPTY_OBJ;let size=ifNull(opts.
+size,[.6,inf,1]),align=opts.align||0,_extraGap=opts.gap||0,ro=opts.radius;ro=ro==null?[0,0]:typeof ro=="number"?[ro,0]:ro;
+let radiusFn=fnOrSelf(ro),gapFactor=1-size[0],_maxWidth=ifNull(size[1],inf),_minWidth=ifNull(size[2],1),disp=ifNull(opts.
+disp,EMPTY_OBJ),_each=ifNull(opts.each,_2=>{}),{fill:dispFills,stroke:dispStrokes}=disp;return(u,seriesIdx,idx0,idx1)=>orient(
+u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{let pxRound=series.pxRound,_align=align,
+extraGap=_extraGap*pxRatio,maxWidth=_maxWidth*pxRatio,minWidth=_minWidth*pxRatio,valRadius,baseRadius;scaleX.ori==0?[valRadius,
+baseRadius]=radiusFn(u,seriesIdx):[baseRadius,valRadius]=radiusFn(u,seriesIdx);let _dirX=scaleX.dir*(scaleX.ori==0?1:-1),
+rect2=scaleX.ori==0?rectH:rectV,each=scaleX.ori==0?_each:(u2,seriesIdx2,i,top,lft,hgt,wid)=>{_each(u2,seriesIdx2,i,lft,top,
+wid,hgt)},band=ifNull(u.bands,EMPTY_ARR).find(b=>b.series[0]==seriesIdx),fillDir=band!=null?band.dir:0,fillTo=series.fillTo(
+u,seriesIdx,series.min,series.max,fillDir),fillToY=pxRound(valToPosY(fillTo,scaleY,yDim,yOff)),xShift,barWid,fullGap,colWid=xDim,
+strokeWidth=pxRound(series.width*pxRatio),multiPath=!1,fillColors=null,fillPaths=null,strokeColors=null,strokePaths=null;
+dispFills!=null&&(strokeWidth==0||dispStrokes!=null)&&(multiPath=!0,fillColors=dispFills.values(u,seriesIdx,idx0,idx1),fillPaths=
+new Map,new Set(fillColors).forEach(color2=>{color2!=null&&fillPaths.set(color2,new Path2D)}),strokeWidth>0&&(strokeColors=
+dispStrokes.values(u,seriesIdx,idx0,idx1),strokePaths=new Map,new Set(strokeColors).forEach(color2=>{color2!=null&&strokePaths.
+set(color2,new Path2D)})));let{x0,size:size2}=disp;if(x0!=null&&size2!=null){_align=1,dataX=x0.values(u,seriesIdx,idx0,idx1),
+x0.unit==2&&(dataX=dataX.map(pct=>u.posToVal(xOff+pct*xDim,scaleX.key,!0)));let sizes=size2.values(u,seriesIdx,idx0,idx1);
+size2.unit==2?barWid=sizes[0]*xDim:barWid=valToPosX(sizes[0],scaleX,xDim,xOff)-valToPosX(0,scaleX,xDim,xOff),colWid=findColWidth(
+dataX,dataY,valToPosX,scaleX,xDim,xOff,colWid),fullGap=colWid-barWid+extraGap}else colWid=findColWidth(dataX,dataY,valToPosX,
+scaleX,xDim,xOff,colWid),fullGap=colWid*gapFactor+extraGap,barWid=colWid-fullGap;fullGap<1&&(fullGap=0),strokeWidth>=barWid/
+2&&(strokeWidth=0),fullGap<5&&(pxRound=retArg0);let insetStroke=fullGap>0,rawBarWid=colWid-fullGap-(insetStroke?strokeWidth:
+0);barWid=pxRound(clamp(rawBarWid,minWidth,maxWidth)),xShift=(_align==0?barWid/2:_align==_dirX?0:barWid)-_align*_dirX*((_align==
+0?extraGap/2:0)+(insetStroke?strokeWidth/2:0));let _paths={stroke:null,fill:null,clip:null,band:null,gaps:null,flags:0},
+stroke=multiPath?null:new Path2D,dataY0=null;if(band!=null)dataY0=u.data[band.series[1]];else{let{y0,y1}=disp;y0!=null&&
+y1!=null&&(dataY=y1.values(u,seriesIdx,idx0,idx1),dataY0=y0.values(u,seriesIdx,idx0,idx1))}let radVal=valRadius*barWid,radBase=baseRadius*
+barWid;for(let i=_dirX==1?idx0:idx1;i>=idx0&&i<=idx1;i+=_dirX){let yVal=dataY[i];if(yVal==null)continue;if(dataY0!=null){
+let yVal0=dataY0[i]??0;if(yVal-yVal0==0)continue;fillToY=valToPosY(yVal0,scaleY,yDim,yOff)}let xVal=scaleX.distr!=2||disp!=
+null?dataX[i]:i,xPos=valToPosX(xVal,scaleX,xDim,xOff),yPos=valToPosY(ifNull(yVal,fillTo),scaleY,yDim,yOff),lft=pxRound(xPos-
+xShift),btm=pxRound(max(yPos,fillToY)),top=pxRound(min(yPos,fillToY)),barHgt=btm-top;if(yVal!=null){let rv=yVal<0?radBase:
+radVal,rb=yVal<0?radVal:radBase;multiPath?(strokeWidth>0&&strokeColors[i]!=null&&rect2(strokePaths.get(strokeColors[i]),
+lft,top+floor(strokeWidth/2),barWid,max(0,barHgt-strokeWidth),rv,rb),fillColors[i]!=null&&rect2(fillPaths.get(fillColors[i]),
+lft,top+floor(strokeWidth/2),barWid,max(0,barHgt-strokeWidth),rv,rb)):rect2(stroke,lft,top+floor(strokeWidth/2),barWid,max(
+0,barHgt-strokeWidth),rv,rb),each(u,seriesIdx,i,lft-strokeWidth/2,top,barWid+strokeWidth,barHgt)}}return strokeWidth>0?_paths.
+stroke=multiPath?strokePaths:stroke:multiPath||(_paths._fill=series.width==0?series._fill:series._stroke??series._fill,_paths.
+width=0),_paths.fill=multiPath?fillPaths:stroke,_paths})}function splineInterp(interp,opts){let alignGaps=ifNull(opts?.alignGaps,
+0);return(u,seriesIdx,idx0,idx1)=>orient(u,seriesIdx,(series,dataX,dataY,scaleX,scaleY,valToPosX,valToPosY,xOff,yOff,xDim,yDim)=>{
+[idx0,idx1]=nonNullIdxs(dataY,idx0,idx1);let pxRound=series.pxRound,pixelForX=val=>pxRound(valToPosX(val,scaleX,xDim,xOff)),
+pixelForY=val=>pxRound(valToPosY(val,scaleY,yDim,yOff)),moveTo,bezierCurveTo,lineTo;scaleX.ori==0?(moveTo=moveToH,lineTo=
+lineToH,bezierCurveTo=bezierCurveToH):(moveTo=moveToV,lineTo=lineToV,bezierCurveTo=bezierCurveToV);let dir=scaleX.dir*(scaleX.
+ori==0?1:-1),firstXPos=pixelForX(dataX[dir==1?idx0:idx1]),prevXPos=firstXPos,xCoords=[],yCoords=[];for(let i=dir==1?idx0:
+idx1;i>=idx0&&i<=idx1;i+=dir)if(dataY[i]!=null){let xVal=dataX[i],xPos=pixelForX(xVal);xCoords.push(prevXPos=xPos),yCoords.
+push(pixelForY(dataY[i]))}let _paths={stroke:interp(xCoords,yCoords,moveTo,lineTo,bezierCurveTo,pxRound),fill:null,clip:null,
+band:null,gaps:null,flags:BAND_CLIP_FILL},stroke=_paths.stroke,[bandFillDir,bandClipDir]=bandFillClipDirs(u,seriesIdx);if(series.
+fill!=null||bandFillDir!=0){let fill=_paths.fill=new Path2D(stroke),fillTo=series.fillTo(u,seriesIdx,series.min,series.max,
+bandFillDir),fillToY=pixelForY(fillTo);lineTo(fill,prevXPos,fillToY),lineTo(fill,firstXPos,fillToY)}if(!series.spanGaps){
+let gaps2=[];gaps2.push(...findGaps(dataX,dataY,idx0,idx1,dir,pixelForX,alignGaps)),_paths.gaps=gaps2=series.gaps(u,seriesIdx,
+idx0,idx1,gaps2),_paths.clip=clipGaps(gaps2,scaleX.ori,xOff,yOff,xDim,yDim)}return bandClipDir!=0&&(_paths.band=bandClipDir==
+2?[clipBandLine(u,seriesIdx,idx0,idx1,stroke,-1),clipBandLine(u,seriesIdx,idx0,idx1,stroke,1)]:clipBandLine(u,seriesIdx,
+idx0,idx1,stroke,bandClipDir)),_paths})}function monotoneCubic(opts){return splineInterp(_monotoneCubic,opts)}function _monotoneCubic(xs,ys,moveTo,lineTo,bezierCurveTo,pxRound){
+let n=xs.length;if(n<2)return null;let path=new Path2D;if(moveTo(path,xs[0],ys[0]),n==2)lineTo(path,xs[1],ys[1]);else{let ms=Array(
+n),ds=Array(n-1),dys=Array(n-1),dxs=Array(n-1);for(let i=0;i<n-1;i++)dys[i]=ys[i+1]-ys[i],dxs[i]=xs[i+1]-xs[i],ds[i]=dys[i]/
+dxs[i];ms[0]=ds[0];for(let i=1;i<n-1;i++)ds[i]===0||ds[i-1]===0||ds[i-1]>0!=ds[i]>0?ms[i]=0:(ms[i]=3*(dxs[i-1]+dxs[i])/((2*
+dxs[i]+dxs[i-1])/ds[i-1]+(dxs[i]+2*dxs[i-1])/ds[i]),isFinite(ms[i])||(ms[i]=0));ms[n-1]=ds[n-2];for(let i=0;i<n-1;i++)bezierCurveTo(
+path,xs[i]+dxs[i]/3,ys[i]+ms[i]*dxs[i]/3,xs[i+1]-dxs[i]/3,ys[i+1]-ms[i+1]*dxs[i]/3,xs[i+1],ys[i+1])}return path}var cursorPlots=new Set;
+function invalidateRects(){for(let u of cursorPlots)u.syncRect(!0)}domEnv&&(on(resize,win,invalidateRects),on(scroll,win,
+invalidateRects,!0),on(dppxchange,win,()=>{uPlot.pxRatio=pxRatio}));var linearPath=linear(),pointsPath=points();function setDefaults(d,xo,yo,initY){
+return(initY?[d[0],d[1]].concat(d.slice(2)):[d[0]].concat(d.slice(1))).map((o,i)=>setDefault(o,i,xo,yo))}function setDefaults2(d,xyo){
 return d.map((o,i)=>i==0?{}:assign({},xyo,o))}function setDefault(o,i,xo,yo){return assign({},i==0?xo:yo,o)}function snapNumX(self,dataMin,dataMax){
 return dataMin==null?nullNullTuple:[dataMin,dataMax]}var snapTimeX=snapNumX;function snapNumY(self,dataMin,dataMax){return dataMin==
-null?nullNullTuple:rangeNum(dataMin,dataMax,rangePad,true)}function snapLogY(self,dataMin,dataMax,scale){return dataMin==
-null?nullNullTuple:rangeLog(dataMin,dataMax,self.scales[scale].log,false)}var snapLogX=snapLogY;function snapAsinhY(self,dataMin,dataMax,scale){
-return dataMin==null?nullNullTuple:rangeAsinh(dataMin,dataMax,self.scales[scale].log,false)}var snapAsinhX=snapAsinhY;function findIncr(minVal,maxVal,incrs,dim,minSpace){
-let intDigits=max(numIntDigits(minVal),numIntDigits(maxVal));let delta=maxVal-minVal;let incrIdx=closestIdx(minSpace/dim*
-delta,incrs);do{let foundIncr=incrs[incrIdx];let foundSpace=dim*foundIncr/delta;if(foundSpace>=minSpace&&intDigits+(foundIncr<
-5?fixedDec.get(foundIncr):0)<=17)return[foundIncr,foundSpace]}while(++incrIdx<incrs.length);return[0,0]}function pxRatioFont(font2){
-let fontSize,fontSizeCss;font2=font2.replace(/(\d+)px/,(m,p1)=>(fontSize=round((fontSizeCss=+p1)*pxRatio))+"px");return[
-font2,fontSize,fontSizeCss]}function syncFontSize(axis){if(axis.show){[axis.font,axis.labelFont].forEach(f=>{let size=roundDec(
-f[2]*pxRatio,1);f[0]=f[0].replace(/[0-9.]+px/,size+"px");f[1]=size})}}function uPlot(opts,data,then){const self={mode:ifNull(
-opts.mode,1)};const mode=self.mode;function getHPos(val,scale,dim,off2){let pct=scale.valToPct(val);return off2+dim*(scale.
-dir==-1?1-pct:pct)}function getVPos(val,scale,dim,off2){let pct=scale.valToPct(val);return off2+dim*(scale.dir==-1?pct:1-
-pct)}function getPos(val,scale,dim,off2){return scale.ori==0?getHPos(val,scale,dim,off2):getVPos(val,scale,dim,off2)}self.
-valToPosH=getHPos;self.valToPosV=getVPos;let ready=false;self.status=0;const root2=self.root=placeDiv(UPLOT);if(opts.id!=
-null)root2.id=opts.id;addClass(root2,opts.class);if(opts.title){let title=placeDiv(TITLE,root2);title.textContent=opts.title}
-const can=placeTag("canvas");const ctx=self.ctx=can.getContext("2d");const wrap=placeDiv(WRAP,root2);on("click",wrap,e=>{
-if(e.target===over){let didDrag=mouseLeft1!=mouseLeft0||mouseTop1!=mouseTop0;didDrag&&drag.click(self,e)}},true);const under=self.
-under=placeDiv(UNDER,wrap);wrap.appendChild(can);const over=self.over=placeDiv(OVER,wrap);opts=copy(opts);const pxAlign=+ifNull(
-opts.pxAlign,1);const pxRound=pxRoundGen(pxAlign);(opts.plugins||[]).forEach(p=>{if(p.opts)opts=p.opts(self,opts)||opts});
-const ms=opts.ms||.001;const series=self.series=mode==1?setDefaults(opts.series||[],xSeriesOpts,ySeriesOpts,false):setDefaults2(
-opts.series||[null],xySeriesOpts);const axes=self.axes=setDefaults(opts.axes||[],xAxisOpts,yAxisOpts,true);const scales=self.
-scales={};const bands=self.bands=opts.bands||[];bands.forEach(b=>{b.fill=fnOrSelf(b.fill||null);b.dir=ifNull(b.dir,-1)});
-const xScaleKey=mode==2?series[1].facets[0].scale:series[0].scale;const drawOrderMap={axes:drawAxesGrid,series:drawSeries};
-const drawOrder=(opts.drawOrder||["axes","series"]).map(key2=>drawOrderMap[key2]);function initValToPct(sc){const getVal=sc.
-distr==3?val=>log10(val>0?val:sc.clamp(self,val,sc.min,sc.max,sc.key)):sc.distr==4?val=>asinh(val,sc.asinh):sc.distr==100?
-val=>sc.fwd(val):val=>val;return val=>{let _val=getVal(val);let{_min,_max}=sc;let delta=_max-_min;return(_val-_min)/delta}}
-function initScale(scaleKey){let sc=scales[scaleKey];if(sc==null){let scaleOpts=(opts.scales||EMPTY_OBJ)[scaleKey]||EMPTY_OBJ;
-if(scaleOpts.from!=null){initScale(scaleOpts.from);let sc2=assign({},scales[scaleOpts.from],scaleOpts,{key:scaleKey});sc2.
-valToPct=initValToPct(sc2);scales[scaleKey]=sc2}else{sc=scales[scaleKey]=assign({},scaleKey==xScaleKey?xScaleOpts:yScaleOpts,
-scaleOpts);sc.key=scaleKey;let isTime=sc.time;let rn=sc.range;let rangeIsArr=isArr(rn);if(scaleKey!=xScaleKey||mode==2&&
-!isTime){if(rangeIsArr&&(rn[0]==null||rn[1]==null)){rn={min:rn[0]==null?autoRangePart:{mode:1,hard:rn[0],soft:rn[0]},max:rn[1]==
-null?autoRangePart:{mode:1,hard:rn[1],soft:rn[1]}};rangeIsArr=false}if(!rangeIsArr&&isObj(rn)){let cfg=rn;rn=(self2,dataMin,dataMax)=>dataMin==
-null?nullNullTuple:rangeNum(dataMin,dataMax,cfg)}}sc.range=fnOrSelf(rn||(isTime?snapTimeX:scaleKey==xScaleKey?sc.distr==
-3?snapLogX:sc.distr==4?snapAsinhX:snapNumX:sc.distr==3?snapLogY:sc.distr==4?snapAsinhY:snapNumY));sc.auto=fnOrSelf(rangeIsArr?
-false:sc.auto);sc.clamp=fnOrSelf(sc.clamp||clampScale);sc._min=sc._max=null;sc.valToPct=initValToPct(sc)}}}initScale("x");
-initScale("y");if(mode==1){series.forEach(s=>{initScale(s.scale)})}axes.forEach(a=>{initScale(a.scale)});for(let k in opts.
-scales)initScale(k);const scaleX=scales[xScaleKey];const xScaleDistr=scaleX.distr;let valToPosX,valToPosY;if(scaleX.ori==
-0){addClass(root2,ORI_HZ);valToPosX=getHPos;valToPosY=getVPos}else{addClass(root2,ORI_VT);valToPosX=getVPos;valToPosY=getHPos}
-const pendScales={};for(let k in scales){let sc=scales[k];if(sc.min!=null||sc.max!=null){pendScales[k]={min:sc.min,max:sc.
-max};sc.min=sc.max=null}}const _tzDate=opts.tzDate||(ts=>new Date(round(ts/ms)));const _fmtDate=opts.fmtDate||fmtDate;const _timeAxisSplits=ms==
-1?timeAxisSplitsMs(_tzDate):timeAxisSplitsS(_tzDate);const _timeAxisVals=timeAxisVals(_tzDate,timeAxisStamps(ms==1?_timeAxisStampsMs:
-_timeAxisStampsS,_fmtDate));const _timeSeriesVal=timeSeriesVal(_tzDate,timeSeriesStamp(_timeSeriesStamp,_fmtDate));const activeIdxs=[];
-const legend=self.legend=assign({},legendOpts,opts.legend);const cursor=self.cursor=assign({},cursorOpts,{drag:{y:mode==
-2}},opts.cursor);const showLegend=legend.show;const showCursor=cursor.show;const markers=legend.markers;{legend.idxs=activeIdxs;
-markers.width=fnOrSelf(markers.width);markers.dash=fnOrSelf(markers.dash);markers.stroke=fnOrSelf(markers.stroke);markers.
-fill=fnOrSelf(markers.fill)}let legendTable;let legendHead;let legendBody;let legendRows=[];let legendCells=[];let legendCols;
-let multiValLegend=false;let NULL_LEGEND_VALUES={};if(legend.live){const getMultiVals=series[1]?series[1].values:null;multiValLegend=
-getMultiVals!=null;legendCols=multiValLegend?getMultiVals(self,1,0):{_:0};for(let k in legendCols)NULL_LEGEND_VALUES[k]=
-LEGEND_DISP}if(showLegend){legendTable=placeTag("table",LEGEND,root2);legendBody=placeTag("tbody",null,legendTable);legend.
-mount(self,legendTable);if(multiValLegend){legendHead=placeTag("thead",null,legendTable,legendBody);let head2=placeTag("\
-tr",null,legendHead);placeTag("th",null,head2);for(var key in legendCols)placeTag("th",LEGEND_LABEL,head2).textContent=key}else{
-addClass(legendTable,LEGEND_INLINE);legend.live&&addClass(legendTable,LEGEND_LIVE)}}const son={show:true};const soff={show:false};
-function initLegendRow(s,i){if(i==0&&(multiValLegend||!legend.live||mode==2))return nullNullTuple;let cells=[];let row=placeTag(
-"tr",LEGEND_SERIES,legendBody,legendBody.childNodes[i]);addClass(row,s.class);if(!s.show)addClass(row,OFF);let label=placeTag(
-"th",null,row);if(markers.show){let indic=placeDiv(LEGEND_MARKER,label);if(i>0){let width=markers.width(self,i);if(width)
-indic.style.border=width+"px "+markers.dash(self,i)+" "+markers.stroke(self,i);indic.style.background=markers.fill(self,
-i)}}let text2=placeDiv(LEGEND_LABEL,label);if(s.label instanceof HTMLElement)text2.appendChild(s.label);else text2.textContent=
-s.label;if(i>0){if(!markers.show)text2.style.color=s.width>0?markers.stroke(self,i):markers.fill(self,i);onMouse("click",
-label,e=>{if(cursor._lock)return;setCursorEvent(e);let seriesIdx=series.indexOf(s);if((e.ctrlKey||e.metaKey)!=legend.isolate){
-let isolate=series.some((s2,i2)=>i2>0&&i2!=seriesIdx&&s2.show);series.forEach((s2,i2)=>{i2>0&&setSeries(i2,isolate?i2==seriesIdx?
-son:soff:son,true,syncOpts.setSeries)})}else setSeries(seriesIdx,{show:!s.show},true,syncOpts.setSeries)},false);if(cursorFocus){
-onMouse(mouseenter,label,e=>{if(cursor._lock)return;setCursorEvent(e);setSeries(series.indexOf(s),FOCUS_TRUE,true,syncOpts.
-setSeries)},false)}}for(var key2 in legendCols){let v=placeTag("td",LEGEND_VALUE,row);v.textContent="--";cells.push(v)}return[
-row,cells]}const mouseListeners=new Map;function onMouse(ev,targ,fn,onlyTarg=true){const targListeners=mouseListeners.get(
-targ)||{};const listener=cursor.bind[ev](self,targ,fn,onlyTarg);if(listener){on(ev,targ,targListeners[ev]=listener);mouseListeners.
-set(targ,targListeners)}}function offMouse(ev,targ,fn){const targListeners=mouseListeners.get(targ)||{};for(let k in targListeners){
-if(ev==null||k==ev){off(k,targ,targListeners[k]);delete targListeners[k]}}if(ev==null)mouseListeners.delete(targ)}let fullWidCss=0;
-let fullHgtCss=0;let plotWidCss=0;let plotHgtCss=0;let plotLftCss=0;let plotTopCss=0;let _plotLftCss=plotLftCss;let _plotTopCss=plotTopCss;
-let _plotWidCss=plotWidCss;let _plotHgtCss=plotHgtCss;let plotLft=0;let plotTop=0;let plotWid=0;let plotHgt=0;self.bbox=
-{};let shouldSetScales=false;let shouldSetSize=false;let shouldConvergeSize=false;let shouldSetCursor=false;let shouldSetSelect=false;
-let shouldSetLegend=false;function _setSize(width,height,force){if(force||(width!=self.width||height!=self.height))calcSize(
-width,height);resetYSeries(false);shouldConvergeSize=true;shouldSetSize=true;commit()}function calcSize(width,height){self.
-width=fullWidCss=plotWidCss=width;self.height=fullHgtCss=plotHgtCss=height;plotLftCss=plotTopCss=0;calcPlotRect();calcAxesRects();
-let bb=self.bbox;plotLft=bb.left=incrRound(plotLftCss*pxRatio,.5);plotTop=bb.top=incrRound(plotTopCss*pxRatio,.5);plotWid=
-bb.width=incrRound(plotWidCss*pxRatio,.5);plotHgt=bb.height=incrRound(plotHgtCss*pxRatio,.5)}const CYCLE_LIMIT=3;function convergeSize(){
-let converged=false;let cycleNum=0;while(!converged){cycleNum++;let axesConverged=axesCalc(cycleNum);let paddingConverged=paddingCalc(
-cycleNum);converged=cycleNum==CYCLE_LIMIT||axesConverged&&paddingConverged;if(!converged){calcSize(self.width,self.height);
-shouldSetSize=true}}}function setSize({width,height}){_setSize(width,height)}self.setSize=setSize;function calcPlotRect(){
-let hasTopAxis=false;let hasBtmAxis=false;let hasRgtAxis=false;let hasLftAxis=false;axes.forEach((axis,i)=>{if(axis.show&&
-axis._show){let{side,_size}=axis;let isVt=side%2;let labelSize=axis.label!=null?axis.labelSize:0;let fullSize=_size+labelSize;
-if(fullSize>0){if(isVt){plotWidCss-=fullSize;if(side==3){plotLftCss+=fullSize;hasLftAxis=true}else hasRgtAxis=true}else{
-plotHgtCss-=fullSize;if(side==0){plotTopCss+=fullSize;hasTopAxis=true}else hasBtmAxis=true}}}});sidesWithAxes[0]=hasTopAxis;
-sidesWithAxes[1]=hasRgtAxis;sidesWithAxes[2]=hasBtmAxis;sidesWithAxes[3]=hasLftAxis;plotWidCss-=_padding[1]+_padding[3];
-plotLftCss+=_padding[3];plotHgtCss-=_padding[2]+_padding[0];plotTopCss+=_padding[0]}function calcAxesRects(){let off1=plotLftCss+
-plotWidCss;let off2=plotTopCss+plotHgtCss;let off3=plotLftCss;let off0=plotTopCss;function incrOffset(side,size){switch(side){case 1:
-off1+=size;return off1-size;case 2:off2+=size;return off2-size;case 3:off3-=size;return off3+size;case 0:off0-=size;return off0+
-size}}axes.forEach((axis,i)=>{if(axis.show&&axis._show){let side=axis.side;axis._pos=incrOffset(side,axis._size);if(axis.
-label!=null)axis._lpos=incrOffset(side,axis.labelSize)}})}if(cursor.dataIdx==null){let hov=cursor.hover;let skip=hov.skip=
-new Set(hov.skip??[]);skip.add(void 0);let prox=hov.prox=fnOrSelf(hov.prox);let bias=hov.bias??=0;cursor.dataIdx=(self2,seriesIdx,cursorIdx,valAtPosX)=>{
-if(seriesIdx==0)return cursorIdx;let idx2=cursorIdx;let _prox=prox(self2,seriesIdx,cursorIdx,valAtPosX)??inf;let withProx=_prox>=
-0&&_prox<inf;let xDim=scaleX.ori==0?plotWidCss:plotHgtCss;let cursorLft=cursor.left;let xValues=data[0];let yValues=data[seriesIdx];
-if(skip.has(yValues[cursorIdx])){idx2=null;let nonNullLft=null,nonNullRgt=null,j;if(bias==0||bias==-1){j=cursorIdx;while(nonNullLft==
-null&&j-- >0){if(!skip.has(yValues[j]))nonNullLft=j}}if(bias==0||bias==1){j=cursorIdx;while(nonNullRgt==null&&j++<yValues.
-length){if(!skip.has(yValues[j]))nonNullRgt=j}}if(nonNullLft!=null||nonNullRgt!=null){if(withProx){let lftPos=nonNullLft==
-null?-Infinity:valToPosX(xValues[nonNullLft],scaleX,xDim,0);let rgtPos=nonNullRgt==null?Infinity:valToPosX(xValues[nonNullRgt],
-scaleX,xDim,0);let lftDelta=cursorLft-lftPos;let rgtDelta=rgtPos-cursorLft;if(lftDelta<=rgtDelta){if(lftDelta<=_prox)idx2=
-nonNullLft}else{if(rgtDelta<=_prox)idx2=nonNullRgt}}else{idx2=nonNullRgt==null?nonNullLft:nonNullLft==null?nonNullRgt:cursorIdx-
-nonNullLft<=nonNullRgt-cursorIdx?nonNullLft:nonNullRgt}}}else if(withProx){let dist=abs(cursorLft-valToPosX(xValues[cursorIdx],
-scaleX,xDim,0));if(dist>_prox)idx2=null}return idx2}}const setCursorEvent=e=>{cursor.event=e};cursor.idxs=activeIdxs;cursor.
-_lock=false;let points3=cursor.points;points3.show=fnOrSelf(points3.show);points3.size=fnOrSelf(points3.size);points3.stroke=
-fnOrSelf(points3.stroke);points3.width=fnOrSelf(points3.width);points3.fill=fnOrSelf(points3.fill);const focus=self.focus=
-assign({},opts.focus||{alpha:.3},cursor.focus);const cursorFocus=focus.prox>=0;const cursorOnePt=cursorFocus&&points3.one;
-let cursorPts=[];let cursorPtsLft=[];let cursorPtsTop=[];function initCursorPt(s,si){let pt=points3.show(self,si);if(pt instanceof
-HTMLElement){addClass(pt,CURSOR_PT);addClass(pt,s.class);elTrans(pt,-10,-10,plotWidCss,plotHgtCss);over.insertBefore(pt,
-cursorPts[si]);return pt}}function initSeries(s,i){if(mode==1||i>0){let isTime=mode==1&&scales[s.scale].time;let sv=s.value;
-s.value=isTime?isStr(sv)?timeSeriesVal(_tzDate,timeSeriesStamp(sv,_fmtDate)):sv||_timeSeriesVal:sv||numSeriesVal;s.label=
-s.label||(isTime?timeSeriesLabel:numSeriesLabel)}if(cursorOnePt||i>0){s.width=s.width==null?1:s.width;s.paths=s.paths||linearPath||
-retNull;s.fillTo=fnOrSelf(s.fillTo||seriesFillTo);s.pxAlign=+ifNull(s.pxAlign,pxAlign);s.pxRound=pxRoundGen(s.pxAlign);s.
-stroke=fnOrSelf(s.stroke||null);s.fill=fnOrSelf(s.fill||null);s._stroke=s._fill=s._paths=s._focus=null;let _ptDia=ptDia(
-max(1,s.width),1);let points4=s.points=assign({},{size:_ptDia,width:max(1,_ptDia*.2),stroke:s.stroke,space:_ptDia*2,paths:pointsPath,
-_stroke:null,_fill:null},s.points);points4.show=fnOrSelf(points4.show);points4.filter=fnOrSelf(points4.filter);points4.fill=
-fnOrSelf(points4.fill);points4.stroke=fnOrSelf(points4.stroke);points4.paths=fnOrSelf(points4.paths);points4.pxAlign=s.pxAlign}
-if(showLegend){let rowCells=initLegendRow(s,i);legendRows.splice(i,0,rowCells[0]);legendCells.splice(i,0,rowCells[1]);legend.
-values.push(null)}if(showCursor){activeIdxs.splice(i,0,null);let pt=null;if(cursorOnePt){if(i==0)pt=initCursorPt(s,i)}else if(i>
-0)pt=initCursorPt(s,i);cursorPts.splice(i,0,pt);cursorPtsLft.splice(i,0,0);cursorPtsTop.splice(i,0,0)}fire("addSeries",i)}
-function addSeries(opts2,si){si=si==null?series.length:si;opts2=mode==1?setDefault(opts2,si,xSeriesOpts,ySeriesOpts):setDefault(
-opts2,si,{},xySeriesOpts);series.splice(si,0,opts2);initSeries(series[si],si)}self.addSeries=addSeries;function delSeries(i){
-series.splice(i,1);if(showLegend){legend.values.splice(i,1);legendCells.splice(i,1);let tr=legendRows.splice(i,1)[0];offMouse(
-null,tr.firstChild);tr.remove()}if(showCursor){activeIdxs.splice(i,1);cursorPts.splice(i,1)[0].remove();cursorPtsLft.splice(
-i,1);cursorPtsTop.splice(i,1)}fire("delSeries",i)}self.delSeries=delSeries;const sidesWithAxes=[false,false,false,false];
-function initAxis(axis,i){axis._show=axis.show;if(axis.show){let isVt=axis.side%2;let sc=scales[axis.scale];if(sc==null){
-axis.scale=isVt?series[1].scale:xScaleKey;sc=scales[axis.scale]}let isTime=sc.time;axis.size=fnOrSelf(axis.size);axis.space=
-fnOrSelf(axis.space);axis.rotate=fnOrSelf(axis.rotate);if(isArr(axis.incrs)){axis.incrs.forEach(incr=>{!fixedDec.has(incr)&&
-fixedDec.set(incr,guessDec(incr))})}axis.incrs=fnOrSelf(axis.incrs||(sc.distr==2?wholeIncrs:isTime?ms==1?timeIncrsMs:timeIncrsS:
-numIncrs));axis.splits=fnOrSelf(axis.splits||(isTime&&sc.distr==1?_timeAxisSplits:sc.distr==3?logAxisSplits:sc.distr==4?
-asinhAxisSplits:numAxisSplits));axis.stroke=fnOrSelf(axis.stroke);axis.grid.stroke=fnOrSelf(axis.grid.stroke);axis.ticks.
-stroke=fnOrSelf(axis.ticks.stroke);axis.border.stroke=fnOrSelf(axis.border.stroke);let av=axis.values;axis.values=isArr(
-av)&&!isArr(av[0])?fnOrSelf(av):isTime?isArr(av)?timeAxisVals(_tzDate,timeAxisStamps(av,_fmtDate)):isStr(av)?timeAxisVal(
-_tzDate,av):av||_timeAxisVals:av||numAxisVals;axis.filter=fnOrSelf(axis.filter||(sc.distr>=3&&sc.log==10?log10AxisValsFilt:
-sc.distr==3&&sc.log==2?log2AxisValsFilt:retArg1));axis.font=pxRatioFont(axis.font);axis.labelFont=pxRatioFont(axis.labelFont);
-axis._size=axis.size(self,null,i,0);axis._space=axis._rotate=axis._incrs=axis._found=axis._splits=axis._values=null;if(axis.
-_size>0){sidesWithAxes[i]=true;axis._el=placeDiv(AXIS,wrap)}}}function autoPadSide(self2,side,sidesWithAxes2,cycleNum){let[
-hasTopAxis,hasRgtAxis,hasBtmAxis,hasLftAxis]=sidesWithAxes2;let ori=side%2;let size=0;if(ori==0&&(hasLftAxis||hasRgtAxis))
-size=side==0&&!hasTopAxis||side==2&&!hasBtmAxis?round(xAxisOpts.size/3):0;if(ori==1&&(hasTopAxis||hasBtmAxis))size=side==
-1&&!hasRgtAxis||side==3&&!hasLftAxis?round(yAxisOpts.size/2):0;return size}const padding=self.padding=(opts.padding||[autoPadSide,
-autoPadSide,autoPadSide,autoPadSide]).map(p=>fnOrSelf(ifNull(p,autoPadSide)));const _padding=self._padding=padding.map((p,i)=>p(
-self,i,sidesWithAxes,0));let dataLen;let i0=null;let i1=null;const idxs=mode==1?series[0].idxs:null;let data0=null;let viaAutoScaleX=false;
-function setData(_data,_resetScales){data=_data==null?[]:_data;self.data=self._data=data;if(mode==2){dataLen=0;for(let i=1;i<
-series.length;i++)dataLen+=data[i][0].length}else{if(data.length==0)self.data=self._data=data=[[]];data0=data[0];dataLen=
-data0.length;let scaleData=data;if(xScaleDistr==2){scaleData=data.slice();let _data0=scaleData[0]=Array(dataLen);for(let i=0;i<
-dataLen;i++)_data0[i]=i}self._data=data=scaleData}resetYSeries(true);fire("setData");if(xScaleDistr==2){shouldConvergeSize=
-true}if(_resetScales!==false){let xsc=scaleX;if(xsc.auto(self,viaAutoScaleX))autoScaleX();else _setScale(xScaleKey,xsc.min,
-xsc.max);shouldSetCursor=shouldSetCursor||cursor.left>=0;shouldSetLegend=true;commit()}}self.setData=setData;function autoScaleX(){
-viaAutoScaleX=true;let _min,_max;if(mode==1){if(dataLen>0){i0=idxs[0]=0;i1=idxs[1]=dataLen-1;_min=data[0][i0];_max=data[0][i1];
-if(xScaleDistr==2){_min=i0;_max=i1}else if(_min==_max){if(xScaleDistr==3)[_min,_max]=rangeLog(_min,_min,scaleX.log,false);else if(xScaleDistr==
-4)[_min,_max]=rangeAsinh(_min,_min,scaleX.log,false);else if(scaleX.time)_max=_min+round(86400/ms);else[_min,_max]=rangeNum(
-_min,_max,rangePad,true)}}else{i0=idxs[0]=_min=null;i1=idxs[1]=_max=null}}_setScale(xScaleKey,_min,_max)}let ctxStroke,ctxFill,
-ctxWidth,ctxDash,ctxJoin,ctxCap,ctxFont,ctxAlign,ctxBaseline;let ctxAlpha;function setCtxStyle(stroke,width,dash,cap,fill,join2){
-stroke??=transparent;dash??=EMPTY_ARR;cap??="butt";fill??=transparent;join2??="round";if(stroke!=ctxStroke)ctx.strokeStyle=
-ctxStroke=stroke;if(fill!=ctxFill)ctx.fillStyle=ctxFill=fill;if(width!=ctxWidth)ctx.lineWidth=ctxWidth=width;if(join2!=ctxJoin)
-ctx.lineJoin=ctxJoin=join2;if(cap!=ctxCap)ctx.lineCap=ctxCap=cap;if(dash!=ctxDash)ctx.setLineDash(ctxDash=dash)}function setFontStyle(font2,fill,align,baseline){
-if(fill!=ctxFill)ctx.fillStyle=ctxFill=fill;if(font2!=ctxFont)ctx.font=ctxFont=font2;if(align!=ctxAlign)ctx.textAlign=ctxAlign=
-align;if(baseline!=ctxBaseline)ctx.textBaseline=ctxBaseline=baseline}function accScale(wsc,psc,facet2,data2,sorted=0){if(data2.
-length>0&&wsc.auto(self,viaAutoScaleX)&&(psc==null||psc.min==null)){let _i0=ifNull(i0,0);let _i1=ifNull(i1,data2.length-
-1);let minMax=facet2.min==null?getMinMax(data2,_i0,_i1,sorted,wsc.distr==3):[facet2.min,facet2.max];wsc.min=min(wsc.min,
-facet2.min=minMax[0]);wsc.max=max(wsc.max,facet2.max=minMax[1])}}const AUTOSCALE={min:null,max:null};function setScales(){
-for(let k in scales){let sc=scales[k];if(pendScales[k]==null&&(sc.min==null||pendScales[xScaleKey]!=null&&sc.auto(self,viaAutoScaleX))){
-pendScales[k]=AUTOSCALE}}for(let k in scales){let sc=scales[k];if(pendScales[k]==null&&sc.from!=null&&pendScales[sc.from]!=
-null)pendScales[k]=AUTOSCALE}if(pendScales[xScaleKey]!=null)resetYSeries(true);let wipScales={};for(let k in pendScales){
-let psc=pendScales[k];if(psc!=null){let wsc=wipScales[k]=copy(scales[k],fastIsObj);if(psc.min!=null)assign(wsc,psc);else if(k!=
-xScaleKey||mode==2){if(dataLen==0&&wsc.from==null){let minMax=wsc.range(self,null,null,k);wsc.min=minMax[0];wsc.max=minMax[1]}else{
-wsc.min=inf;wsc.max=-inf}}}}if(dataLen>0){series.forEach((s,i)=>{if(mode==1){let k=s.scale;let psc=pendScales[k];if(psc==
-null)return;let wsc=wipScales[k];if(i==0){let minMax=wsc.range(self,wsc.min,wsc.max,k);wsc.min=minMax[0];wsc.max=minMax[1];
-i0=closestIdx(wsc.min,data[0]);i1=closestIdx(wsc.max,data[0]);if(i1-i0>1){if(data[0][i0]<wsc.min)i0++;if(data[0][i1]>wsc.
-max)i1--}s.min=data0[i0];s.max=data0[i1]}else if(s.show&&s.auto)accScale(wsc,psc,s,data[i],s.sorted);s.idxs[0]=i0;s.idxs[1]=
-i1}else{if(i>0){if(s.show&&s.auto){let[xFacet,yFacet]=s.facets;let xScaleKey2=xFacet.scale;let yScaleKey=yFacet.scale;let[
-xData,yData]=data[i];let wscx=wipScales[xScaleKey2];let wscy=wipScales[yScaleKey];wscx!=null&&accScale(wscx,pendScales[xScaleKey2],
-xFacet,xData,xFacet.sorted);wscy!=null&&accScale(wscy,pendScales[yScaleKey],yFacet,yData,yFacet.sorted);s.min=yFacet.min;
-s.max=yFacet.max}}}});for(let k in wipScales){let wsc=wipScales[k];let psc=pendScales[k];if(wsc.from==null&&(psc==null||
-psc.min==null)){let minMax=wsc.range(self,wsc.min==inf?null:wsc.min,wsc.max==-inf?null:wsc.max,k);wsc.min=minMax[0];wsc.
-max=minMax[1]}}}for(let k in wipScales){let wsc=wipScales[k];if(wsc.from!=null){let base=wipScales[wsc.from];if(base.min==
-null)wsc.min=wsc.max=null;else{let minMax=wsc.range(self,base.min,base.max,k);wsc.min=minMax[0];wsc.max=minMax[1]}}}let changed={};
-let anyChanged=false;for(let k in wipScales){let wsc=wipScales[k];let sc=scales[k];if(sc.min!=wsc.min||sc.max!=wsc.max){
-sc.min=wsc.min;sc.max=wsc.max;let distr=sc.distr;sc._min=distr==3?log10(sc.min):distr==4?asinh(sc.min,sc.asinh):distr==100?
-sc.fwd(sc.min):sc.min;sc._max=distr==3?log10(sc.max):distr==4?asinh(sc.max,sc.asinh):distr==100?sc.fwd(sc.max):sc.max;changed[k]=
-anyChanged=true}}if(anyChanged){series.forEach((s,i)=>{if(mode==2){if(i>0&&changed.y)s._paths=null}else{if(changed[s.scale])
-s._paths=null}});for(let k in changed){shouldConvergeSize=true;fire("setScale",k)}if(showCursor&&cursor.left>=0)shouldSetCursor=
-shouldSetLegend=true}for(let k in pendScales)pendScales[k]=null}function getOuterIdxs(ydata){let _i0=clamp(i0-1,0,dataLen-
-1);let _i1=clamp(i1+1,0,dataLen-1);while(ydata[_i0]==null&&_i0>0)_i0--;while(ydata[_i1]==null&&_i1<dataLen-1)_i1++;return[
-_i0,_i1]}function drawSeries(){if(dataLen>0){let shouldAlpha=series.some(s=>s._focus)&&ctxAlpha!=focus.alpha;if(shouldAlpha)
-ctx.globalAlpha=ctxAlpha=focus.alpha;series.forEach((s,i)=>{if(i>0&&s.show){cacheStrokeFill(i,false);cacheStrokeFill(i,true);
-if(s._paths==null){let _ctxAlpha=ctxAlpha;if(ctxAlpha!=s.alpha)ctx.globalAlpha=ctxAlpha=s.alpha;let _idxs=mode==2?[0,data[i][0].
-length-1]:getOuterIdxs(data[i]);s._paths=s.paths(self,i,_idxs[0],_idxs[1]);if(ctxAlpha!=_ctxAlpha)ctx.globalAlpha=ctxAlpha=
-_ctxAlpha}}});series.forEach((s,i)=>{if(i>0&&s.show){let _ctxAlpha=ctxAlpha;if(ctxAlpha!=s.alpha)ctx.globalAlpha=ctxAlpha=
-s.alpha;s._paths!=null&&drawPath(i,false);{let _gaps=s._paths!=null?s._paths.gaps:null;let show2=s.points.show(self,i,i0,
-i1,_gaps);let idxs2=s.points.filter(self,i,show2,_gaps);if(show2||idxs2){s.points._paths=s.points.paths(self,i,i0,i1,idxs2);
-drawPath(i,true)}}if(ctxAlpha!=_ctxAlpha)ctx.globalAlpha=ctxAlpha=_ctxAlpha;fire("drawSeries",i)}});if(shouldAlpha)ctx.globalAlpha=
-ctxAlpha=1}}function cacheStrokeFill(si,_points){let s=_points?series[si].points:series[si];s._stroke=s.stroke(self,si);
-s._fill=s.fill(self,si)}function drawPath(si,_points){let s=_points?series[si].points:series[si];let{stroke,fill,clip:gapsClip,
-flags,_stroke:strokeStyle=s._stroke,_fill:fillStyle=s._fill,_width:width=s.width}=s._paths;width=roundDec(width*pxRatio,
-3);let boundsClip=null;let offset=width%2/2;if(_points&&fillStyle==null)fillStyle=width>0?"#fff":strokeStyle;let _pxAlign=s.
-pxAlign==1&&offset>0;_pxAlign&&ctx.translate(offset,offset);if(!_points){let lft=plotLft-width/2,top=plotTop-width/2,wid=plotWid+
-width,hgt=plotHgt+width;boundsClip=new Path2D;boundsClip.rect(lft,top,wid,hgt)}if(_points)strokeFill(strokeStyle,width,s.
-dash,s.cap,fillStyle,stroke,fill,flags,gapsClip);else fillStroke(si,strokeStyle,width,s.dash,s.cap,fillStyle,stroke,fill,
-flags,boundsClip,gapsClip);_pxAlign&&ctx.translate(-offset,-offset)}function fillStroke(si,strokeStyle,lineWidth,lineDash,lineCap,fillStyle,strokePath,fillPath,flags,boundsClip,gapsClip){
-let didStrokeFill=false;flags!=0&&bands.forEach((b,bi)=>{if(b.series[0]==si){let lowerEdge=series[b.series[1]];let lowerData=data[b.
-series[1]];let bandClip=(lowerEdge._paths||EMPTY_OBJ).band;if(isArr(bandClip))bandClip=b.dir==1?bandClip[0]:bandClip[1];
-let gapsClip2;let _fillStyle=null;if(lowerEdge.show&&bandClip&&hasData(lowerData,i0,i1)){_fillStyle=b.fill(self,bi)||fillStyle;
-gapsClip2=lowerEdge._paths.clip}else bandClip=null;strokeFill(strokeStyle,lineWidth,lineDash,lineCap,_fillStyle,strokePath,
-fillPath,flags,boundsClip,gapsClip,gapsClip2,bandClip);didStrokeFill=true}});if(!didStrokeFill)strokeFill(strokeStyle,lineWidth,
-lineDash,lineCap,fillStyle,strokePath,fillPath,flags,boundsClip,gapsClip)}const CLIP_FILL_STROKE=BAND_CLIP_FILL|BAND_CLIP_STROKE;
-function strokeFill(strokeStyle,lineWidth,lineDash,lineCap,fillStyle,strokePath,fillPath,flags,boundsClip,gapsClip,gapsClip2,bandClip){
-setCtxStyle(strokeStyle,lineWidth,lineDash,lineCap,fillStyle);if(boundsClip||gapsClip||bandClip){ctx.save();boundsClip&&
-ctx.clip(boundsClip);gapsClip&&ctx.clip(gapsClip)}if(bandClip){if((flags&CLIP_FILL_STROKE)==CLIP_FILL_STROKE){ctx.clip(bandClip);
-gapsClip2&&ctx.clip(gapsClip2);doFill(fillStyle,fillPath);doStroke(strokeStyle,strokePath,lineWidth)}else if(flags&BAND_CLIP_STROKE){
-doFill(fillStyle,fillPath);ctx.clip(bandClip);doStroke(strokeStyle,strokePath,lineWidth)}else if(flags&BAND_CLIP_FILL){ctx.
-save();ctx.clip(bandClip);gapsClip2&&ctx.clip(gapsClip2);doFill(fillStyle,fillPath);ctx.restore();doStroke(strokeStyle,strokePath,
-lineWidth)}}else{doFill(fillStyle,fillPath);doStroke(strokeStyle,strokePath,lineWidth)}if(boundsClip||gapsClip||bandClip)
-ctx.restore()}function doStroke(strokeStyle,strokePath,lineWidth){if(lineWidth>0){if(strokePath instanceof Map){strokePath.
-forEach((strokePath2,strokeStyle2)=>{ctx.strokeStyle=ctxStroke=strokeStyle2;ctx.stroke(strokePath2)})}else strokePath!=null&&
-strokeStyle&&ctx.stroke(strokePath)}}function doFill(fillStyle,fillPath){if(fillPath instanceof Map){fillPath.forEach((fillPath2,fillStyle2)=>{
-ctx.fillStyle=ctxFill=fillStyle2;ctx.fill(fillPath2)})}else fillPath!=null&&fillStyle&&ctx.fill(fillPath)}function getIncrSpace(axisIdx,min2,max2,fullDim){
-let axis=axes[axisIdx];let incrSpace;if(fullDim<=0)incrSpace=[0,0];else{let minSpace=axis._space=axis.space(self,axisIdx,
-min2,max2,fullDim);let incrs=axis._incrs=axis.incrs(self,axisIdx,min2,max2,fullDim,minSpace);incrSpace=findIncr(min2,max2,
-incrs,fullDim,minSpace)}return axis._found=incrSpace}function drawOrthoLines(offs,filts,ori,side,pos0,len,width,stroke,dash,cap){
-let offset=width%2/2;pxAlign==1&&ctx.translate(offset,offset);setCtxStyle(stroke,width,dash,cap,stroke);ctx.beginPath();
-let x0,y0,x1,y1,pos1=pos0+(side==0||side==3?-len:len);if(ori==0){y0=pos0;y1=pos1}else{x0=pos0;x1=pos1}for(let i=0;i<offs.
-length;i++){if(filts[i]!=null){if(ori==0)x0=x1=offs[i];else y0=y1=offs[i];ctx.moveTo(x0,y0);ctx.lineTo(x1,y1)}}ctx.stroke();
-pxAlign==1&&ctx.translate(-offset,-offset)}function axesCalc(cycleNum){let converged=true;axes.forEach((axis,i)=>{if(!axis.
-show)return;let scale=scales[axis.scale];if(scale.min==null){if(axis._show){converged=false;axis._show=false;resetYSeries(
-false)}return}else{if(!axis._show){converged=false;axis._show=true;resetYSeries(false)}}let side=axis.side;let ori=side%
-2;let{min:min2,max:max2}=scale;let[_incr,_space]=getIncrSpace(i,min2,max2,ori==0?plotWidCss:plotHgtCss);if(_space==0)return;
-let forceMin=scale.distr==2;let _splits=axis._splits=axis.splits(self,i,min2,max2,_incr,_space,forceMin);let splits=scale.
-distr==2?_splits.map(i2=>data0[i2]):_splits;let incr=scale.distr==2?data0[_splits[1]]-data0[_splits[0]]:_incr;let values=axis.
-_values=axis.values(self,axis.filter(self,splits,i,_space,incr),i,_space,incr);axis._rotate=side==2?axis.rotate(self,values,
-i,_space):0;let oldSize=axis._size;axis._size=ceil(axis.size(self,values,i,cycleNum));if(oldSize!=null&&axis._size!=oldSize)
-converged=false});return converged}function paddingCalc(cycleNum){let converged=true;padding.forEach((p,i)=>{let _p=p(self,
-i,sidesWithAxes,cycleNum);if(_p!=_padding[i])converged=false;_padding[i]=_p});return converged}function drawAxesGrid(){for(let i=0;i<
-axes.length;i++){let axis=axes[i];if(!axis.show||!axis._show)continue;let side=axis.side;let ori=side%2;let x,y;let fillStyle=axis.
-stroke(self,i);let shiftDir=side==0||side==3?-1:1;let[_incr,_space]=axis._found;if(axis.label!=null){let shiftAmt2=axis.
-labelGap*shiftDir;let baseLpos=round((axis._lpos+shiftAmt2)*pxRatio);setFontStyle(axis.labelFont[0],fillStyle,"center",side==
-2?TOP:BOTTOM);ctx.save();if(ori==1){x=y=0;ctx.translate(baseLpos,round(plotTop+plotHgt/2));ctx.rotate((side==3?-PI:PI)/2)}else{
-x=round(plotLft+plotWid/2);y=baseLpos}let _label=isFn(axis.label)?axis.label(self,i,_incr,_space):axis.label;ctx.fillText(
-_label,x,y);ctx.restore()}if(_space==0)continue;let scale=scales[axis.scale];let plotDim=ori==0?plotWid:plotHgt;let plotOff=ori==
-0?plotLft:plotTop;let _splits=axis._splits;let splits=scale.distr==2?_splits.map(i2=>data0[i2]):_splits;let incr=scale.distr==
-2?data0[_splits[1]]-data0[_splits[0]]:_incr;let ticks2=axis.ticks;let border2=axis.border;let _tickSize=ticks2.show?ticks2.
-size:0;let tickSize=round(_tickSize*pxRatio);let axisGap=round((axis.alignTo==2?axis._size-_tickSize-axis.gap:axis.gap)*
-pxRatio);let angle=axis._rotate*-PI/180;let basePos=pxRound(axis._pos*pxRatio);let shiftAmt=(tickSize+axisGap)*shiftDir;
-let finalPos=basePos+shiftAmt;y=ori==0?finalPos:0;x=ori==1?finalPos:0;let font2=axis.font[0];let textAlign=axis.align==1?
-LEFT:axis.align==2?RIGHT:angle>0?LEFT:angle<0?RIGHT:ori==0?"center":side==3?RIGHT:LEFT;let textBaseline=angle||ori==1?"m\
-iddle":side==2?TOP:BOTTOM;setFontStyle(font2,fillStyle,textAlign,textBaseline);let lineHeight=axis.font[1]*axis.lineGap;
-let canOffs=_splits.map(val=>pxRound(getPos(val,scale,plotDim,plotOff)));let _values=axis._values;for(let i2=0;i2<_values.
-length;i2++){let val=_values[i2];if(val!=null){if(ori==0)x=canOffs[i2];else y=canOffs[i2];val=""+val;let _parts=val.indexOf(
-"\n")==-1?[val]:val.split(/\n/gm);for(let j=0;j<_parts.length;j++){let text2=_parts[j];if(angle){ctx.save();ctx.translate(
-x,y+j*lineHeight);ctx.rotate(angle);ctx.fillText(text2,0,0);ctx.restore()}else ctx.fillText(text2,x,y+j*lineHeight)}}}if(ticks2.
-show){drawOrthoLines(canOffs,ticks2.filter(self,splits,i,_space,incr),ori,side,basePos,tickSize,roundDec(ticks2.width*pxRatio,
-3),ticks2.stroke(self,i),ticks2.dash,ticks2.cap)}let grid2=axis.grid;if(grid2.show){drawOrthoLines(canOffs,grid2.filter(
-self,splits,i,_space,incr),ori,ori==0?2:1,ori==0?plotTop:plotLft,ori==0?plotHgt:plotWid,roundDec(grid2.width*pxRatio,3),
-grid2.stroke(self,i),grid2.dash,grid2.cap)}if(border2.show){drawOrthoLines([basePos],[1],ori==0?1:0,ori==0?1:2,ori==1?plotTop:
-plotLft,ori==1?plotHgt:plotWid,roundDec(border2.width*pxRatio,3),border2.stroke(self,i),border2.dash,border2.cap)}}fire(
-"drawAxes")}function resetYSeries(minMax){series.forEach((s,i)=>{if(i>0){s._paths=null;if(minMax){if(mode==1){s.min=null;
-s.max=null}else{s.facets.forEach(f=>{f.min=null;f.max=null})}}}})}let queuedCommit=false;let deferHooks=false;let hooksQueue=[];
-function flushHooks(){deferHooks=false;for(let i=0;i<hooksQueue.length;i++)fire(...hooksQueue[i]);hooksQueue.length=0}function commit(){
-if(!queuedCommit){microTask(_commit);queuedCommit=true}}function batch2(fn,_deferHooks=false){queuedCommit=true;deferHooks=
-_deferHooks;fn(self);_commit();if(_deferHooks&&hooksQueue.length>0)queueMicrotask(flushHooks)}self.batch=batch2;function _commit(){
-if(shouldSetScales){setScales();shouldSetScales=false}if(shouldConvergeSize){convergeSize();shouldConvergeSize=false}if(shouldSetSize){
-setStylePx(under,LEFT,plotLftCss);setStylePx(under,TOP,plotTopCss);setStylePx(under,WIDTH,plotWidCss);setStylePx(under,HEIGHT,
-plotHgtCss);setStylePx(over,LEFT,plotLftCss);setStylePx(over,TOP,plotTopCss);setStylePx(over,WIDTH,plotWidCss);setStylePx(
-over,HEIGHT,plotHgtCss);setStylePx(wrap,WIDTH,fullWidCss);setStylePx(wrap,HEIGHT,fullHgtCss);can.width=round(fullWidCss*
-pxRatio);can.height=round(fullHgtCss*pxRatio);axes.forEach(({_el,_show,_size,_pos,side})=>{if(_el!=null){if(_show){let posOffset=side===
-3||side===0?_size:0;let isVt=side%2==1;setStylePx(_el,isVt?"left":"top",_pos-posOffset);setStylePx(_el,isVt?"width":"hei\
-ght",_size);setStylePx(_el,isVt?"top":"left",isVt?plotTopCss:plotLftCss);setStylePx(_el,isVt?"height":"width",isVt?plotHgtCss:
-plotWidCss);remClass(_el,OFF)}else addClass(_el,OFF)}});ctxStroke=ctxFill=ctxWidth=ctxJoin=ctxCap=ctxFont=ctxAlign=ctxBaseline=
-ctxDash=null;ctxAlpha=1;syncRect(true);if(plotLftCss!=_plotLftCss||plotTopCss!=_plotTopCss||plotWidCss!=_plotWidCss||plotHgtCss!=
-_plotHgtCss){resetYSeries(false);let pctWid=plotWidCss/_plotWidCss;let pctHgt=plotHgtCss/_plotHgtCss;if(showCursor&&!shouldSetCursor&&
-cursor.left>=0){cursor.left*=pctWid;cursor.top*=pctHgt;vCursor&&elTrans(vCursor,round(cursor.left),0,plotWidCss,plotHgtCss);
-hCursor&&elTrans(hCursor,0,round(cursor.top),plotWidCss,plotHgtCss);for(let i=0;i<cursorPts.length;i++){let pt=cursorPts[i];
-if(pt!=null){cursorPtsLft[i]*=pctWid;cursorPtsTop[i]*=pctHgt;elTrans(pt,ceil(cursorPtsLft[i]),ceil(cursorPtsTop[i]),plotWidCss,
-plotHgtCss)}}}if(select2.show&&!shouldSetSelect&&select2.left>=0&&select2.width>0){select2.left*=pctWid;select2.width*=pctWid;
-select2.top*=pctHgt;select2.height*=pctHgt;for(let prop in _hideProps)setStylePx(selectDiv,prop,select2[prop])}_plotLftCss=
-plotLftCss;_plotTopCss=plotTopCss;_plotWidCss=plotWidCss;_plotHgtCss=plotHgtCss}fire("setSize");shouldSetSize=false}if(fullWidCss>
-0&&fullHgtCss>0){ctx.clearRect(0,0,can.width,can.height);fire("drawClear");drawOrder.forEach(fn=>fn());fire("draw")}if(select2.
-show&&shouldSetSelect){setSelect(select2);shouldSetSelect=false}if(showCursor&&shouldSetCursor){updateCursor(null,true,false);
-shouldSetCursor=false}if(legend.show&&legend.live&&shouldSetLegend){setLegend();shouldSetLegend=false}if(!ready){ready=true;
-self.status=1;fire("ready")}viaAutoScaleX=false;queuedCommit=false}self.redraw=(rebuildPaths,recalcAxes)=>{shouldConvergeSize=
-recalcAxes||false;if(rebuildPaths!==false)_setScale(xScaleKey,scaleX.min,scaleX.max);else commit()};function setScale(key2,opts2){
-let sc=scales[key2];if(sc.from==null){if(dataLen==0){let minMax=sc.range(self,opts2.min,opts2.max,key2);opts2.min=minMax[0];
-opts2.max=minMax[1]}if(opts2.min>opts2.max){let _min=opts2.min;opts2.min=opts2.max;opts2.max=_min}if(dataLen>1&&opts2.min!=
-null&&opts2.max!=null&&opts2.max-opts2.min<1e-16)return;if(key2==xScaleKey){if(sc.distr==2&&dataLen>0){opts2.min=closestIdx(
-opts2.min,data[0]);opts2.max=closestIdx(opts2.max,data[0]);if(opts2.min==opts2.max)opts2.max++}}pendScales[key2]=opts2;shouldSetScales=
-true;commit()}}self.setScale=setScale;let xCursor;let yCursor;let vCursor;let hCursor;let rawMouseLeft0;let rawMouseTop0;
-let mouseLeft0;let mouseTop0;let rawMouseLeft1;let rawMouseTop1;let mouseLeft1;let mouseTop1;let dragging=false;const drag=cursor.
-drag;let dragX=drag.x;let dragY=drag.y;if(showCursor){if(cursor.x)xCursor=placeDiv(CURSOR_X,over);if(cursor.y)yCursor=placeDiv(
-CURSOR_Y,over);if(scaleX.ori==0){vCursor=xCursor;hCursor=yCursor}else{vCursor=yCursor;hCursor=xCursor}mouseLeft1=cursor.
-left;mouseTop1=cursor.top}const select2=self.select=assign({show:true,over:true,left:0,width:0,top:0,height:0},opts.select);
-const selectDiv=select2.show?placeDiv(SELECT,select2.over?over:under):null;function setSelect(opts2,_fire){if(select2.show){
-for(let prop in opts2){select2[prop]=opts2[prop];if(prop in _hideProps)setStylePx(selectDiv,prop,opts2[prop])}_fire!==false&&
-fire("setSelect")}}self.setSelect=setSelect;function toggleDOM(i){let s=series[i];if(s.show)showLegend&&remClass(legendRows[i],
-OFF);else{showLegend&&addClass(legendRows[i],OFF);if(showCursor){let pt=cursorOnePt?cursorPts[0]:cursorPts[i];pt!=null&&
-elTrans(pt,-10,-10,plotWidCss,plotHgtCss)}}}function _setScale(key2,min2,max2){setScale(key2,{min:min2,max:max2})}function setSeries(i,opts2,_fire,_pub){
-if(opts2.focus!=null)setFocus(i);if(opts2.show!=null){series.forEach((s,si)=>{if(si>0&&(i==si||i==null)){s.show=opts2.show;
-toggleDOM(si);if(mode==2){_setScale(s.facets[0].scale,null,null);_setScale(s.facets[1].scale,null,null)}else _setScale(s.
-scale,null,null);commit()}})}_fire!==false&&fire("setSeries",i,opts2);_pub&&pubSync("setSeries",self,i,opts2)}self.setSeries=
-setSeries;function setBand(bi,opts2){assign(bands[bi],opts2)}function addBand(opts2,bi){opts2.fill=fnOrSelf(opts2.fill||
-null);opts2.dir=ifNull(opts2.dir,-1);bi=bi==null?bands.length:bi;bands.splice(bi,0,opts2)}function delBand(bi){if(bi==null)
-bands.length=0;else bands.splice(bi,1)}self.addBand=addBand;self.setBand=setBand;self.delBand=delBand;function setAlpha(i,value){
-series[i].alpha=value;if(showCursor&&cursorPts[i]!=null)cursorPts[i].style.opacity=value;if(showLegend&&legendRows[i])legendRows[i].
-style.opacity=value}let closestDist;let closestSeries;let focusedSeries;const FOCUS_TRUE={focus:true};function setFocus(i){
-if(i!=focusedSeries){let allFocused=i==null;let _setAlpha=focus.alpha!=1;series.forEach((s,i2)=>{if(mode==1||i2>0){let isFocused=allFocused||
-i2==0||i2==i;s._focus=allFocused?null:isFocused;_setAlpha&&setAlpha(i2,isFocused?1:focus.alpha)}});focusedSeries=i;_setAlpha&&
-commit()}}if(showLegend&&cursorFocus){onMouse(mouseleave,legendTable,e=>{if(cursor._lock)return;setCursorEvent(e);if(focusedSeries!=
-null)setSeries(null,FOCUS_TRUE,true,syncOpts.setSeries)})}function posToVal(pos,scale,can2){let sc=scales[scale];if(can2)
-pos=pos/pxRatio-(sc.ori==1?plotTopCss:plotLftCss);let dim=plotWidCss;if(sc.ori==1){dim=plotHgtCss;pos=dim-pos}if(sc.dir==
--1)pos=dim-pos;let _min=sc._min,_max=sc._max,pct=pos/dim;let sv=_min+(_max-_min)*pct;let distr=sc.distr;return distr==3?
-pow(10,sv):distr==4?sinh(sv,sc.asinh):distr==100?sc.bwd(sv):sv}function closestIdxFromXpos(pos,can2){let v=posToVal(pos,
-xScaleKey,can2);return closestIdx(v,data[0],i0,i1)}self.valToIdx=val=>closestIdx(val,data[0]);self.posToIdx=closestIdxFromXpos;
-self.posToVal=posToVal;self.valToPos=(val,scale,can2)=>scales[scale].ori==0?getHPos(val,scales[scale],can2?plotWid:plotWidCss,
-can2?plotLft:0):getVPos(val,scales[scale],can2?plotHgt:plotHgtCss,can2?plotTop:0);self.setCursor=(opts2,_fire,_pub)=>{mouseLeft1=
-opts2.left;mouseTop1=opts2.top;updateCursor(null,_fire,_pub)};function setSelH(off2,dim){setStylePx(selectDiv,LEFT,select2.
-left=off2);setStylePx(selectDiv,WIDTH,select2.width=dim)}function setSelV(off2,dim){setStylePx(selectDiv,TOP,select2.top=
-off2);setStylePx(selectDiv,HEIGHT,select2.height=dim)}let setSelX=scaleX.ori==0?setSelH:setSelV;let setSelY=scaleX.ori==
-1?setSelH:setSelV;function syncLegend(){if(showLegend&&legend.live){for(let i=mode==2?1:0;i<series.length;i++){if(i==0&&
-multiValLegend)continue;let vals=legend.values[i];let j=0;for(let k in vals)legendCells[i][j++].firstChild.nodeValue=vals[k]}}}
-function setLegend(opts2,_fire){if(opts2!=null){if(opts2.idxs){opts2.idxs.forEach((didx,sidx)=>{activeIdxs[sidx]=didx})}else if(!isUndef(
-opts2.idx))activeIdxs.fill(opts2.idx);legend.idx=activeIdxs[0]}if(showLegend&&legend.live){for(let sidx=0;sidx<series.length;sidx++){
-if(sidx>0||mode==1&&!multiValLegend)setLegendValues(sidx,activeIdxs[sidx])}syncLegend()}shouldSetLegend=false;_fire!==false&&
-fire("setLegend")}self.setLegend=setLegend;function setLegendValues(sidx,idx){let s=series[sidx];let src=sidx==0&&xScaleDistr==
-2?data0:data[sidx];let val;if(multiValLegend)val=s.values(self,sidx,idx)??NULL_LEGEND_VALUES;else{val=s.value(self,idx==
-null?null:src[idx],sidx,idx);val=val==null?NULL_LEGEND_VALUES:{_:val}}legend.values[sidx]=val}function updateCursor(src,_fire,_pub){
-rawMouseLeft1=mouseLeft1;rawMouseTop1=mouseTop1;[mouseLeft1,mouseTop1]=cursor.move(self,mouseLeft1,mouseTop1);cursor.left=
-mouseLeft1;cursor.top=mouseTop1;if(showCursor){vCursor&&elTrans(vCursor,round(mouseLeft1),0,plotWidCss,plotHgtCss);hCursor&&
-elTrans(hCursor,0,round(mouseTop1),plotWidCss,plotHgtCss)}let idx;let noDataInRange=i0>i1;closestDist=inf;closestSeries=
-null;let xDim=scaleX.ori==0?plotWidCss:plotHgtCss;let yDim=scaleX.ori==1?plotWidCss:plotHgtCss;if(mouseLeft1<0||dataLen==
-0||noDataInRange){idx=cursor.idx=null;for(let i=0;i<series.length;i++){let pt=cursorPts[i];pt!=null&&elTrans(pt,-10,-10,
-plotWidCss,plotHgtCss)}if(cursorFocus)setSeries(null,FOCUS_TRUE,true,src==null&&syncOpts.setSeries);if(legend.live){activeIdxs.
-fill(idx);shouldSetLegend=true}}else{let mouseXPos,valAtPosX,xPos;if(mode==1){mouseXPos=scaleX.ori==0?mouseLeft1:mouseTop1;
-valAtPosX=posToVal(mouseXPos,xScaleKey);idx=cursor.idx=closestIdx(valAtPosX,data[0],i0,i1);xPos=valToPosX(data[0][idx],scaleX,
-xDim,0)}let _ptLft=-10;let _ptTop=-10;let _ptWid=0;let _ptHgt=0;let _centered=true;let _ptFill="";let _ptStroke="";for(let i=mode==
-2?1:0;i<series.length;i++){let s=series[i];let idx1=activeIdxs[i];let yVal1=idx1==null?null:mode==1?data[i][idx1]:data[i][1][idx1];
-let idx2=cursor.dataIdx(self,i,idx,valAtPosX);let yVal2=idx2==null?null:mode==1?data[i][idx2]:data[i][1][idx2];shouldSetLegend=
-shouldSetLegend||yVal2!=yVal1||idx2!=idx1;activeIdxs[i]=idx2;if(i>0&&s.show){let xPos2=idx2==null?-10:idx2==idx?xPos:valToPosX(
-mode==1?data[0][idx2]:data[i][0][idx2],scaleX,xDim,0);let yPos=yVal2==null?-10:valToPosY(yVal2,mode==1?scales[s.scale]:scales[s.
-facets[1].scale],yDim,0);if(cursorFocus&&yVal2!=null){let mouseYPos=scaleX.ori==1?mouseLeft1:mouseTop1;let dist=abs(focus.
-dist(self,i,idx2,yPos,mouseYPos));if(dist<closestDist){let bias=focus.bias;if(bias!=0){let mouseYVal=posToVal(mouseYPos,
-s.scale);let seriesYValSign=yVal2>=0?1:-1;let mouseYValSign=mouseYVal>=0?1:-1;if(mouseYValSign==seriesYValSign&&(mouseYValSign==
-1?bias==1?yVal2>=mouseYVal:yVal2<=mouseYVal:bias==1?yVal2<=mouseYVal:yVal2>=mouseYVal)){closestDist=dist;closestSeries=i}}else{
-closestDist=dist;closestSeries=i}}}if(shouldSetLegend||cursorOnePt){let hPos,vPos;if(scaleX.ori==0){hPos=xPos2;vPos=yPos}else{
-hPos=yPos;vPos=xPos2}let ptWid,ptHgt,ptLft,ptTop,ptStroke,ptFill,centered=true,getBBox=points3.bbox;if(getBBox!=null){centered=
-false;let bbox=getBBox(self,i);ptLft=bbox.left;ptTop=bbox.top;ptWid=bbox.width;ptHgt=bbox.height}else{ptLft=hPos;ptTop=vPos;
-ptWid=ptHgt=points3.size(self,i)}ptFill=points3.fill(self,i);ptStroke=points3.stroke(self,i);if(cursorOnePt){if(i==closestSeries&&
-closestDist<=focus.prox){_ptLft=ptLft;_ptTop=ptTop;_ptWid=ptWid;_ptHgt=ptHgt;_centered=centered;_ptFill=ptFill;_ptStroke=
-ptStroke}}else{let pt=cursorPts[i];if(pt!=null){cursorPtsLft[i]=ptLft;cursorPtsTop[i]=ptTop;elSize(pt,ptWid,ptHgt,centered);
-elColor(pt,ptFill,ptStroke);elTrans(pt,ceil(ptLft),ceil(ptTop),plotWidCss,plotHgtCss)}}}}}if(cursorOnePt){let p=focus.prox;
-let focusChanged=focusedSeries==null?closestDist<=p:closestDist>p||closestSeries!=focusedSeries;if(shouldSetLegend||focusChanged){
-let pt=cursorPts[0];if(pt!=null){cursorPtsLft[0]=_ptLft;cursorPtsTop[0]=_ptTop;elSize(pt,_ptWid,_ptHgt,_centered);elColor(
-pt,_ptFill,_ptStroke);elTrans(pt,ceil(_ptLft),ceil(_ptTop),plotWidCss,plotHgtCss)}}}}if(select2.show&&dragging){if(src!=
-null){let[xKey,yKey]=syncOpts.scales;let[matchXKeys,matchYKeys]=syncOpts.match;let[xKeySrc,yKeySrc]=src.cursor.sync.scales;
-let sdrag=src.cursor.drag;dragX=sdrag._x;dragY=sdrag._y;if(dragX||dragY){let{left:left2,top,width,height}=src.select;let sori=src.
-scales[xKeySrc].ori;let sPosToVal=src.posToVal;let sOff,sDim,sc,a,b;let matchingX=xKey!=null&&matchXKeys(xKey,xKeySrc);let matchingY=yKey!=
-null&&matchYKeys(yKey,yKeySrc);if(matchingX&&dragX){if(sori==0){sOff=left2;sDim=width}else{sOff=top;sDim=height}sc=scales[xKey];
-a=valToPosX(sPosToVal(sOff,xKeySrc),sc,xDim,0);b=valToPosX(sPosToVal(sOff+sDim,xKeySrc),sc,xDim,0);setSelX(min(a,b),abs(
-b-a))}else setSelX(0,xDim);if(matchingY&&dragY){if(sori==1){sOff=left2;sDim=width}else{sOff=top;sDim=height}sc=scales[yKey];
-a=valToPosY(sPosToVal(sOff,yKeySrc),sc,yDim,0);b=valToPosY(sPosToVal(sOff+sDim,yKeySrc),sc,yDim,0);setSelY(min(a,b),abs(
-b-a))}else setSelY(0,yDim)}else hideSelect()}else{let rawDX=abs(rawMouseLeft1-rawMouseLeft0);let rawDY=abs(rawMouseTop1-
-rawMouseTop0);if(scaleX.ori==1){let _rawDX=rawDX;rawDX=rawDY;rawDY=_rawDX}dragX=drag.x&&rawDX>=drag.dist;dragY=drag.y&&rawDY>=
-drag.dist;let uni=drag.uni;if(uni!=null){if(dragX&&dragY){dragX=rawDX>=uni;dragY=rawDY>=uni;if(!dragX&&!dragY){if(rawDY>
-rawDX)dragY=true;else dragX=true}}}else if(drag.x&&drag.y&&(dragX||dragY))dragX=dragY=true;let p0,p1;if(dragX){if(scaleX.
-ori==0){p0=mouseLeft0;p1=mouseLeft1}else{p0=mouseTop0;p1=mouseTop1}setSelX(min(p0,p1),abs(p1-p0));if(!dragY)setSelY(0,yDim)}
-if(dragY){if(scaleX.ori==1){p0=mouseLeft0;p1=mouseLeft1}else{p0=mouseTop0;p1=mouseTop1}setSelY(min(p0,p1),abs(p1-p0));if(!dragX)
-setSelX(0,xDim)}if(!dragX&&!dragY){setSelX(0,0);setSelY(0,0)}}}drag._x=dragX;drag._y=dragY;if(src==null){if(_pub){if(syncKey!=
-null){let[xSyncKey,ySyncKey]=syncOpts.scales;syncOpts.values[0]=xSyncKey!=null?posToVal(scaleX.ori==0?mouseLeft1:mouseTop1,
-xSyncKey):null;syncOpts.values[1]=ySyncKey!=null?posToVal(scaleX.ori==1?mouseLeft1:mouseTop1,ySyncKey):null}pubSync(mousemove,
-self,mouseLeft1,mouseTop1,plotWidCss,plotHgtCss,idx)}if(cursorFocus){let shouldPub=_pub&&syncOpts.setSeries;let p=focus.
-prox;if(focusedSeries==null){if(closestDist<=p)setSeries(closestSeries,FOCUS_TRUE,true,shouldPub)}else{if(closestDist>p)
-setSeries(null,FOCUS_TRUE,true,shouldPub);else if(closestSeries!=focusedSeries)setSeries(closestSeries,FOCUS_TRUE,true,shouldPub)}}}
-if(shouldSetLegend){legend.idx=idx;setLegend()}_fire!==false&&fire("setCursor")}let rect2=null;Object.defineProperty(self,
-"rect",{get(){if(rect2==null)syncRect(false);return rect2}});function syncRect(defer=false){if(defer)rect2=null;else{rect2=
-over.getBoundingClientRect();fire("syncRect",rect2)}}function mouseMove(e,src,_l,_t,_w,_h,_i){if(cursor._lock)return;if(dragging&&
-e!=null&&e.movementX==0&&e.movementY==0)return;cacheMouse(e,src,_l,_t,_w,_h,_i,false,e!=null);if(e!=null)updateCursor(null,
-true,true);else updateCursor(src,true,false)}function cacheMouse(e,src,_l,_t,_w,_h,_i,initial,snap){if(rect2==null)syncRect(
-false);setCursorEvent(e);if(e!=null){_l=e.clientX-rect2.left;_t=e.clientY-rect2.top}else{if(_l<0||_t<0){mouseLeft1=-10;mouseTop1=
--10;return}let[xKey,yKey]=syncOpts.scales;let syncOptsSrc=src.cursor.sync;let[xValSrc,yValSrc]=syncOptsSrc.values;let[xKeySrc,
-yKeySrc]=syncOptsSrc.scales;let[matchXKeys,matchYKeys]=syncOpts.match;let rotSrc=src.axes[0].side%2==1;let xDim=scaleX.ori==
-0?plotWidCss:plotHgtCss,yDim=scaleX.ori==1?plotWidCss:plotHgtCss,_xDim=rotSrc?_h:_w,_yDim=rotSrc?_w:_h,_xPos=rotSrc?_t:_l,
-_yPos=rotSrc?_l:_t;if(xKeySrc!=null)_l=matchXKeys(xKey,xKeySrc)?getPos(xValSrc,scales[xKey],xDim,0):-10;else _l=xDim*(_xPos/
-_xDim);if(yKeySrc!=null)_t=matchYKeys(yKey,yKeySrc)?getPos(yValSrc,scales[yKey],yDim,0):-10;else _t=yDim*(_yPos/_yDim);if(scaleX.
-ori==1){let __l=_l;_l=_t;_t=__l}}if(snap&&(src==null||src.cursor.event.type==mousemove)){if(_l<=1||_l>=plotWidCss-1)_l=incrRound(
-_l,plotWidCss);if(_t<=1||_t>=plotHgtCss-1)_t=incrRound(_t,plotHgtCss)}if(initial){rawMouseLeft0=_l;rawMouseTop0=_t;[mouseLeft0,
-mouseTop0]=cursor.move(self,_l,_t)}else{mouseLeft1=_l;mouseTop1=_t}}const _hideProps={width:0,height:0,left:0,top:0};function hideSelect(){
-setSelect(_hideProps,false)}let downSelectLeft;let downSelectTop;let downSelectWidth;let downSelectHeight;function mouseDown(e,src,_l,_t,_w,_h,_i){
-dragging=true;dragX=dragY=drag._x=drag._y=false;cacheMouse(e,src,_l,_t,_w,_h,_i,true,false);if(e!=null){onMouse(mouseup,
-doc,mouseUp,false);pubSync(mousedown,self,mouseLeft0,mouseTop0,plotWidCss,plotHgtCss,null)}let{left:left2,top,width,height}=select2;
-downSelectLeft=left2;downSelectTop=top;downSelectWidth=width;downSelectHeight=height}function mouseUp(e,src,_l,_t,_w,_h,_i){
-dragging=drag._x=drag._y=false;cacheMouse(e,src,_l,_t,_w,_h,_i,false,true);let{left:left2,top,width,height}=select2;let hasSelect=width>
-0||height>0;let chgSelect=downSelectLeft!=left2||downSelectTop!=top||downSelectWidth!=width||downSelectHeight!=height;hasSelect&&
-chgSelect&&setSelect(select2);if(drag.setScale&&hasSelect&&chgSelect){let xOff=left2,xDim=width,yOff=top,yDim=height;if(scaleX.
-ori==1){xOff=top,xDim=height,yOff=left2,yDim=width}if(dragX){_setScale(xScaleKey,posToVal(xOff,xScaleKey),posToVal(xOff+
-xDim,xScaleKey))}if(dragY){for(let k in scales){let sc=scales[k];if(k!=xScaleKey&&sc.from==null&&sc.min!=inf){_setScale(
-k,posToVal(yOff+yDim,k),posToVal(yOff,k))}}}hideSelect()}else if(cursor.lock){cursor._lock=!cursor._lock;updateCursor(src,
-true,e!=null)}if(e!=null){offMouse(mouseup,doc);pubSync(mouseup,self,mouseLeft1,mouseTop1,plotWidCss,plotHgtCss,null)}}function mouseLeave(e,src,_l,_t,_w,_h,_i){
-if(cursor._lock)return;setCursorEvent(e);let _dragging=dragging;if(dragging){let snapH=true;let snapV=true;let snapProx=10;
-let dragH,dragV;if(scaleX.ori==0){dragH=dragX;dragV=dragY}else{dragH=dragY;dragV=dragX}if(dragH&&dragV){snapH=mouseLeft1<=
-snapProx||mouseLeft1>=plotWidCss-snapProx;snapV=mouseTop1<=snapProx||mouseTop1>=plotHgtCss-snapProx}if(dragH&&snapH)mouseLeft1=
-mouseLeft1<mouseLeft0?0:plotWidCss;if(dragV&&snapV)mouseTop1=mouseTop1<mouseTop0?0:plotHgtCss;updateCursor(null,true,true);
-dragging=false}mouseLeft1=-10;mouseTop1=-10;activeIdxs.fill(null);updateCursor(null,true,true);if(_dragging)dragging=_dragging}
-function dblClick(e,src,_l,_t,_w,_h,_i){if(cursor._lock)return;setCursorEvent(e);autoScaleX();hideSelect();if(e!=null)pubSync(
-dblclick,self,mouseLeft1,mouseTop1,plotWidCss,plotHgtCss,null)}function syncPxRatio(){axes.forEach(syncFontSize);_setSize(
-self.width,self.height,true)}on(dppxchange,win,syncPxRatio);const events2={};events2.mousedown=mouseDown;events2.mousemove=
-mouseMove;events2.mouseup=mouseUp;events2.dblclick=dblClick;events2["setSeries"]=(e,src,idx,opts2)=>{let seriesIdxMatcher2=syncOpts.
-match[2];idx=seriesIdxMatcher2(self,src,idx);idx!=-1&&setSeries(idx,opts2,true,false)};if(showCursor){onMouse(mousedown,
-over,mouseDown);onMouse(mousemove,over,mouseMove);onMouse(mouseenter,over,e=>{setCursorEvent(e);syncRect(false)});onMouse(
-mouseleave,over,mouseLeave);onMouse(dblclick,over,dblClick);cursorPlots.add(self);self.syncRect=syncRect}const hooks=self.
-hooks=opts.hooks||{};function fire(evName,a1,a2){if(deferHooks)hooksQueue.push([evName,a1,a2]);else{if(evName in hooks){
-hooks[evName].forEach(fn=>{fn.call(null,self,a1,a2)})}}}(opts.plugins||[]).forEach(p=>{for(let evName in p.hooks)hooks[evName]=
-(hooks[evName]||[]).concat(p.hooks[evName])});const seriesIdxMatcher=(self2,src,srcSeriesIdx)=>srcSeriesIdx;const syncOpts=assign(
-{key:null,setSeries:false,filters:{pub:retTrue,sub:retTrue},scales:[xScaleKey,series[1]?series[1].scale:null],match:[retEq,
-retEq,seriesIdxMatcher],values:[null,null]},cursor.sync);if(syncOpts.match.length==2)syncOpts.match.push(seriesIdxMatcher);
-cursor.sync=syncOpts;const syncKey=syncOpts.key;const sync=_sync(syncKey);function pubSync(type,src,x,y,w,h2,i){if(syncOpts.
-filters.pub(type,src,x,y,w,h2,i))sync.pub(type,src,x,y,w,h2,i)}sync.sub(self);function pub(type,src,x,y,w,h2,i){if(syncOpts.
-filters.sub(type,src,x,y,w,h2,i))events2[type](null,src,x,y,w,h2,i)}self.pub=pub;function destroy(){sync.unsub(self);cursorPlots.
-delete(self);mouseListeners.clear();off(dppxchange,win,syncPxRatio);root2.remove();legendTable?.remove();fire("destroy")}
-self.destroy=destroy;function _init(){fire("init",opts,data);setData(data||opts.data,false);if(pendScales[xScaleKey])setScale(
-xScaleKey,pendScales[xScaleKey]);else autoScaleX();shouldSetSelect=select2.show&&(select2.width>0||select2.height>0);shouldSetCursor=
-shouldSetLegend=true;_setSize(opts.width,opts.height)}series.forEach(initSeries);axes.forEach(initAxis);if(then){if(then instanceof
-HTMLElement){then.appendChild(root2);_init()}else then(self,_init)}else _init();return self}uPlot.assign=assign;uPlot.fmtNum=
-fmtNum;uPlot.rangeNum=rangeNum;uPlot.rangeLog=rangeLog;uPlot.rangeAsinh=rangeAsinh;uPlot.orient=orient;uPlot.pxRatio=pxRatio;
-{uPlot.join=join}{uPlot.fmtDate=fmtDate;uPlot.tzDate=tzDate}uPlot.sync=_sync;{uPlot.addGap=addGap;uPlot.clipGaps=clipGaps;
-let paths2=uPlot.paths={points};paths2.linear=linear;paths2.stepped=stepped;paths2.bars=bars;paths2.spline=monotoneCubic}var HEIGHT2=190;var MIN_SPAN=60;var dark=matchMedia("(prefers-color-scheme: dark)");var color=name=>getComputedStyle(document.
-documentElement).getPropertyValue(name).trim();var round2=n=>n==null?"–":number(Math.round(n*10)/10);function plot({name,
-series,counts,stacked,dots,stepped:stepped2}){const canvas=h("div",{class:"canvas",role:"img","aria-label":t(`plot.${name}`)});
-const values=series.map(()=>h("b",{}));const element=h("figure",{class:"plot","data-plot":name},h("figcaption",{},h("h3",
-{},t(`plot.${name}`)),h("ul",{class:"legend"},series.map((s,i)=>h("li",{},h("span",{class:`swatch s${i+1}`,"aria-hidden":"\
-true"}),` ${t(`series.${s.name}`)} `,values[i])))),canvas);let chart=null;let seconds=[];let frame=0;function legend(){const at=seconds[chart?.
-cursor.idx??seconds.length-1];series.forEach((s,i)=>text(values[i],at?round2(s.value(at)):"–"))}function describe(){const each=series.
-map(s=>[s,counts?seconds.reduce((sum,second2)=>sum+s.value(second2),0):s.value(seconds.at(-1))]);if(stacked)each.forEach(
-([,n],i)=>show(values[i].parentElement,n>0));const figures2=each.filter(([,n])=>!counts||n>0).map(([s,n])=>`${t(`series.${s.
-name}`)} ${round2(n)}`).join(", ");attr(canvas,"aria-label",t(counts?"plot.sums":"plot.last",{title:t(`plot.${name}`),figures:figures2||
-"0"}))}function data(){const columns3=series.map(s=>seconds.map(s.value));if(stacked){for(let i=1;i<columns3.length;i++)
-columns3[i]=columns3[i].map((n,at)=>n===null?null:n+columns3[i-1][at]);columns3.reverse()}return[seconds.map(s=>Date.parse(
-s.at)/1e3),...columns3]}function options(){const axis={stroke:color("--soft"),grid:{stroke:color("--line"),width:1},ticks:{
-show:false},font:"11px system-ui, sans-serif"};const lines=series.map((_2,i)=>{const stroke=color(`--s${i+1}`);if(stacked)
-return{stroke,fill:stroke,width:1,points:{show:false}};const first=i===0;return{stroke,width:2,paths:stepped2&&uPlot.paths.
-stepped({align:1}),spanGaps:dots==="sparse",fill:first&&series.length>1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{
-...dots!=="sparse"&&{show:dots},size:4}}});return{width:Math.max(200,canvas.clientWidth),height:HEIGHT2,legend:{show:false},
-series:[{},...stacked?lines.reverse():lines],scales:{x:{range:(_2,min2,max2)=>[Math.min(min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[
-0,Math.max(1,max2??0)*1.08]}},axes:[{...axis,space:80,values:(_2,splits)=>splits.map(at=>clockTime(at*1e3))},{...axis,size:56,
-values:(_2,splits)=>splits.map(n=>Number.isInteger(n)?number(n):"")}],cursor:{y:false,drag:{x:false,y:false},sync:{key:"\
-sale"},points:{show:!stacked}},hooks:{setCursor:[legend]}}}function draw(){frame=0;if(seconds.length===0||canvas.clientWidth===
-0)return;if(chart)chart.setData(data());else chart=new uPlot(options(),data(),canvas);legend();describe()}const schedule=()=>{
-if(!frame)frame=requestAnimationFrame(draw)};const redraw=()=>{chart?.destroy();chart=null;schedule()};const size=new ResizeObserver(
-()=>{if(chart&&canvas.clientWidth>0)chart.setSize({width:canvas.clientWidth,height:HEIGHT2});else schedule()});size.observe(
-canvas);dark.addEventListener("change",redraw);return{element,show(all2){seconds=all2;schedule()},end(){cancelAnimationFrame(
-frame);size.disconnect();dark.removeEventListener("change",redraw);chart?.destroy()}}}var tabs=["running","upcoming","drafts","ended","all"];function stateOf(v){if(v.status!=="on")return[t(`voucher.${v.status}`),
-"ended"];return v.type==="seckill"?[t(`state.${v.state}`),v.state]:[t("voucher.plain"),"ended"]}function units(v){const all2=v.
-initial_stock+(v.added_stock??0);return{sold:all2-v.stock,all:all2}}function soldBar(v){if(v.stock===void 0)return null;
-const{sold,all:all2}=units(v);if(all2===0)return null;const words2=t("sales.soldOf",{n:number(sold),all:number(all2)});return h(
-"span",{class:"sold"},h("progress",{value:sold,max:Math.max(all2,1),"aria-label":words2}),h("span",{},words2))}var thumbnail=v=>v.
-image_url?h("img",{src:v.image_url,alt:"",class:"thumb",loading:"lazy"}):h("span",{class:"thumb blank","aria-hidden":"tr\
-ue"},[...v.title][0]);function list2(root2){const query2=new URLSearchParams(location.search);const search=query2.get("s\
-earch")??"";let chosen=tabs.includes(query2.get("tab"))?query2.get("tab"):"";const path=tab2=>`/console/sales?${new URLSearchParams(
-{tab:tab2,...search&&{search}})}`;const counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})]));const links2=new Map(
-tabs.map(tab2=>[tab2,h("a",{href:path(tab2),"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))]));const bar=h("nav",
-{class:"tabs","aria-label":t("sales.tabs")},[...links2.values()]);const id2=newID("search");const input=h("input",{id:id2,
-type:"search",name:"search",value:search,autocomplete:"off",maxlength:255});const find2=h("form",{role:"search","data-fo\
-rm":"sales",onsubmit:event=>{event.preventDefault();const words2=input.value.trim();go(`/console/sales?${new URLSearchParams(
-{tab:words2?"all":chosen||"all",...words2&&{search:words2}})}`)}},h("label",{for:id2,class:"sr"},t("sales.search")),input,
-h("button",{type:"submit",class:"quiet"},t("sales.find")));attr(input,"placeholder",t("sales.search"));const all2=listing(
-{caption:t("sales.title"),empty:t("sales.none"),columns:[{label:t("voucher.title"),cell:v=>h("span",{class:"titled"},thumbnail(
-v),named(h("a",{href:`/console/sales/${v.id}`},v.title),v.id))},{label:t("voucher.state"),cell:v=>h("span",{},chip(...stateOf(
-v)),violated(v.id)?[" ",chip(t("alerts.badge"),"bad")]:null)},{label:t("sales.sold"),cell:v=>soldBar(v)??"–"},{label:t(
-"voucher.pay_value"),number:true,cell:v=>v.status==="draft"&&v.pay_value===0?"–":money(v.pay_value,v.currency)},...["b\
-egin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(v[at]):"–"}))],read});async function read(cursor){
-const page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,tab:tab2,...search&&{search},...cursor&&{cursor}})}`);
-let answer=await page2(chosen||tabs[0]);if(!chosen){chosen=tabs.find(tab2=>answer.counts[tab2]>0)??tabs[0];if(chosen!==tabs[0])
-answer=await page2(chosen)}for(const[tab2,link3]of links2){text(counts.get(tab2),number(answer.counts[tab2])+(answer.complete?
-"":"+")+(tab2==="all"?plain2(answer.counts):""));attr(link3,"aria-current",tab2===chosen?"page":null)}return answer}function plain2({
-all:all3,...others}){const n=all3-Object.values(others).reduce((sum,count)=>sum+count,0);return n>0?` ${t("tab.plain",{n:number(
-n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("operate")?h("a",{href:"/console/new",class:"button pr\
-imary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element);all2.load();const onVisible=()=>document.hidden||
-all2.load();document.addEventListener("visibilitychange",onVisible);const unsubscribe=onChange(all2.refresh);return()=>{
-unsubscribe();document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){const post=intents({lasting:true});
-const from=new URLSearchParams(location.search).get("from");const out=errorBox();const place=h("div",{},h("p",{class:"em\
-pty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",
-class:"link"},t("sales.back"))),out.element,place);let unmounted=false;Promise.all([all(),from&&getMine(`/vouchers/${from}`)]).
-then(([shops,copied])=>{if(unmounted)return;const values=copied?copyOf(copied):{};const f=form({name:"make",label:t("sal\
-es.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({...field2,
-value:values[field2.name]??field2.value})),work:async values2=>{const voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(
-post,"/admin/vouchers",voucher,open3=>open3.title))return;const created=await post("/admin/vouchers",voucher);f.clear();
-goFrom("/console/new",`/console/sales/${created.id}`)}});const card=preview(f,shops,{currency:()=>f.value("currency"),stock:()=>Number(
-f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))},problem=>{if(!problem.
-code)throw problem;place.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var signs={holds:"✓",broken:"✕",unknown:"?"};var empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h(
-"div",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){
-const element=h("ul",{class:"invariants"});const announced=new Map;return{element,set(all2){if(element.children.length!==
-all2.length)element.replaceChildren(...all2.map(empty));all2.forEach((v,i)=>{const li=element.children[i];const word=v.ok===
-null?"unknown":v.ok?"holds":"broken";const name=has(`invariant.${v.id}`)?t(`invariant.${v.id}`):v.title;attr(li,"data-in\
-variant",v.id);attr(li,"data-ok",word);text(li.querySelector(".sign"),signs[word]);text(li.querySelector("strong"),`${v.
-id} ${name}`);text(li.querySelector(".word"),t(`invariant.${word}`));text(li.querySelector(".note"),has(`invariant.${v.id}\
-.means`)?t(`invariant.${v.id}.means`):"");const[detail2,lang]=detailOf(v.detail??"");text(li.querySelector(".detail"),detail2);
-attr(li.querySelector(".detail"),"lang",lang);if(announced.has(v.id)&&announced.get(v.id)!==word)announce(`${name}: ${t(
-`invariant.${word}`)}`);announced.set(v.id,word)})}}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled"];var ROWS=10;var CURVE=1e4;var round3=n=>n==
-null?"–":number(Math.round(n*10)/10);var outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function takings(){const revenue=h(
-"strong",{"data-fact":"revenue"});const bar=h("dd",{});const list4=factList();const element=h("div",{class:"takings"},h(
-"dl",{},h("div",{class:"revenue"},h("dt",{},t("money.revenue")),h("dd",{},revenue)),h("div",{},h("dt",{},t("sales.sold")),
-bar)),list4.element);let shown2="";return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):
-"–");const key=[v.initial_stock,v.added_stock,v.stock].join();if(key!==shown2)bar.replaceChildren(soldBar(v)??"");shown2=
-key;const refunded=figures2?.refunded>0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";
-list4.set([["paid",figures2&&number(figures2.paid),refunded&&"paidAndRefunded"],["conversion",figures2?.orders>0?`${round3(
-figures2.conversion*100)}%`:figures2&&"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,
-value,name])=>({id:`money.${id2}`,name:t(`money.${name||id2}`),value})))}}}function panel(id2,onStats){const stale=h("p",
-{class:"banner","data-stale":true});const staleStatus=h("p",{class:"sr",role:"status"});const repair=h("p",{class:"banne\
-r","data-repair":true});const out=errorBox();const takes=takings();const sold=plot(soldPlot);const hourly=hourPlots.map(
-plot);const figures2=factList();const invariants=verdicts();const checked=h("p",{class:"note"});const grid2=h("div",{class:"\
-plots"});const lastPlace=h("div",{});let pictures=[];let last=null;const technical=h("details",{class:"panel fold","data\
--technical":true},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,h("h3",
-{},t("live.table")),lastPlace));const element=h("div",{class:"live","data-live":id2},stale,staleStatus,repair,out.element,
-section(t("money.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),
-section(t("live.invariants"),invariants.element,checked),technical);let shown2=null;let counted=-1;let curveAt=-CURVE;show(
-stale,false);show(repair,false);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){const sentence=!old?
-"":stats?t("live.stale",{at:clockTime(receivedAt)}):t("live.waiting");text(stale,sentence);text(staleStatus,sentence);show(
-stale,old&&!problem);if(problem)out.show(problem);else out.clear();attr(element,"data-state",!stats?"waiting":old?"stale":
-"live");if(stats)invariants.set(old?stats.invariants.map(outdated):stats.invariants);if(!stats||stats===shown2)return;shown2=
-stats;if(!last)draw(stats.lane);attr(element,"data-seconds",seconds.length);attr(element,"data-holes",seconds.filter(s=>!s.
-outcomes).length);takes.show(stats.voucher,stats.figures);showRepair(stats.invariants.some(v=>v.ok===false));showFigures(
-stats);text(checked,stats.checked_at?t("live.checked",{at:stamp(stats.checked_at)}):"");if(!document.hidden){for(const p of pictures)
-p.show(seconds);for(const p of hourly)p.show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse());onStats?.(
-stats)}function showRepair(broken){if(broken&&repair.hidden)repair.replaceChildren(t("live.repair")," ",h("a",{href:"/co\
-nsole/reconcile"},t("reconcile.nav")));show(repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!figures3||
-figures3.orders===counted||performance.now()-curveAt<CURVE)return;curveAt=performance.now();counted=figures3.orders;try{
-const{figures:all2}=await getMine(`/admin/vouchers/${id2}/stats?hour=false`);const points3=course(all2?.curve??[],voucher,
-at);show(sold.element,points3.length>1);sold.show(points3)}catch(problem){if(!problem.code)throw problem;counted=-1}}function draw(lane){
-pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(lane,p.series)}));grid2.replaceChildren(...pictures.map(p=>p.
-element));last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).
-map(({name,value})=>({label:t(`series.${name}`),number:true,cell:s=>round3(value(s))}))]);lastPlace.replaceChildren(last.
-element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){const entries2=[["database",stock2.database],
-["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],
-["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({
-id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)}));const byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,
-name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}
-const stop=watch(id2,render3);return{element,end(){stop();for(const p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4;var LISTED=5;var tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`);var link2=v=>h(
-"a",{href:`/console/sales/${v.id}`},v.title);var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
-function mount5(root2){const out=errorBox();const waiting=h("p",{class:"empty"},t("loading"));const running=h("div",{class:"\
-running"});const todo=h("ul",{class:"todo"});const next=h("ul",{class:"briefly"});const past=h("ul",{class:"briefly"});const upcoming=section(
-t("home.upcoming"),next);const ended=section(t("home.ended"),past);const page2=h("div",{"data-home":true},section(t("hom\
-e.todo"),todo),running,h("div",{class:"forms"},upcoming,ended));let drafts=[];let timer2=0;let unmounted=false;show(page2,
-false);async function sale(v){const takes=takings();const stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour\
-=false`));takes.show(v,stats?.figures??null);const panel2=section(v.title,takes.element);panel2.dataset.voucher=v.id;panel2.
-querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v)));panel2.querySelector("h2").after(h("p",{class:"sub"},
-t("home.until",{at:stamp(v.end_at)})));return h("div",{class:"pictured"},thumbnail(v),panel2)}const brief=(v,words2)=>h(
-"li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){const list4=await orNull(
-getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;const lacks=[...new Set(list4.problems.map(p=>t(`hom\
-e.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.re\
-ady"))}function showTodo(){const all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.length>
-0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){const[now2,soon2,saved,over]=await Promise.
-all(["running","upcoming","drafts","ended"].map(tab));const panels=await Promise.all(now2.items.map(sale));const unfinished=await Promise.
-all(saved.items.map(draft));if(unmounted)return;if(now2.next_cursor)panels.push(h("a",{href:"/console/sales"},t("home.al\
-lRunning")));const none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/ne\
-w"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none]));keepFocus(next,
-()=>next.replaceChildren(...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)})))));show(upcoming,soon2.items.
-length>0);keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0]))));
-show(ended,past.children.length>0);drafts=unfinished.filter(Boolean);showTodo();show(waiting,false);show(page2,true);out.
-clear()}async function poll(){clearTimeout(timer2);try{if(!document.hidden)await load2()}catch(problem){if(!problem.code)
-throw problem;if(!unmounted)out.show(problem)}if(!unmounted)timer2=setTimeout(poll,EVERY)}root2.replaceChildren(head(t("\
-home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.element,
-waiting,page2);poll();const unsubscribe=onChange(showTodo);return()=>{unmounted=true;clearTimeout(timer2);unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){const links2=[...nav3.querySelectorAll(
-"a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":true},h("sum\
-mary",{},t("system.nav")),h("div",{},links2));if(links2.length>0)nav3.append(menu)}function close(event){const inside=menu.
-contains(event.target);if(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))menu.open=false;
-if(event.key==="Escape"&&inside)menu.querySelector("summary").focus()}group();session.on(group);onLanguage(group);document.
-addEventListener("click",close);document.addEventListener("keydown",close)}function mount6(root2){const post=intents();const out=errorBox();const status=statusLine();const all2=listing({caption:t(
-"notices.title"),empty:t("notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t(
-"notices.reason"),cell:n=>h("span",{lang:detailOf(n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.
-provider}, ${t(`notices.source.${n.source}`)}`},{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices\
-.order_id"),cell:n=>n.order_id?h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),
-number:true,cell:n=>n.times},{label:t("notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},
-n.body))},...session.may("operate")?[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-noti\
-ces?${new URLSearchParams({state:"open",limit:50,...cursor&&{cursor}})}`)});function closing(notice){const f=form({name:`\
-close-${notice.id}`,kind:"quiet",label:t("notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:true,
-max:255}],work:async values=>{status.clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values);status.show(
-t("notices.closed"))}finally{await all2.load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notice\
-s.close")),f.element)}root2.replaceChildren(head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button(
-{name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element);all2.load();return()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"];var kindOf=status=>({
-paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status];var statusChip=o=>h("span",
-{},chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null);var pathOf=o=>`\
-/console/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`;var names=["phone_end","id",
-"title","from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){const[year,month2,date]=day3.
-split("-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{
-...filter,...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){const query2=new URLSearchParams(
-location.search);const phone=session.may("phones")&&history.state?.phone||"";const filter=Object.fromEntries(names.filter(
-name=>query2.get(name)).map(name=>[name,query2.get(name)]));const search=form({name:"search",label:t("orders.search"),fields:[
-{name:"phone",kind:"pasted",max:128,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",
-max:255},{name:"from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"pasted",max:255},{name:"status",kind:"\
-choice",options:[["",t("orders.any")],...statuses2.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"u\
-ser_id",kind:"id"}].map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,
-from,to})=>({...phone2&&!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<
-from&&{to:t("orders.days")}}),work:({phone:phone2="",...values})=>{const end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};
-go(`/console/orders?${new URLSearchParams({...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}});const fields3={
-phone_end:"phone",created_from:"from",created_to:"to"};const found=listing({caption:t("orders.title"),empty:t("orders.no\
-ne"),columns:[{label:t("orders.id"),cell:o=>h("a",{href:pathOf(o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},
-{label:t("orders.created_at"),cell:o=>stamp(o.created_at)},{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.
-title)},{label:t("voucher.shop_id"),cell:o=>o.shop_name||"–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",
-o.user_id)},{label:t("orders.amount"),number:true,cell:amount2}],read:cursor=>{const query3=new URLSearchParams({limit:50,
-...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/admin/orders/search?${query3}`,{body:{phone}}):getMine(
-`/admin/orders?${query3}`)},refused:problem=>{if(problem.errors.length>0)find2.open=true;const wrong=field2=>has(`orders\
-.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(Object.fromEntries(problem.errors.
-map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}});const find2=finder(t("orders.find"),search.element);const out=errorBox();
-const file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.voucher_id}:{},file:name,
-out});root2.replaceChildren(...[head(t("orders.title")),find2,found.element,h("div",{class:"bar"},h("div",{class:"action\
-s"},file("orders"),file("payments"))),out.element]);found.load();return()=>{}}var amount2=o=>o.currency?money(o.amount,o.
-currency):"–";var UNDO_TIME=36e5;var canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
-const f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.\
-undoReason"),required:true,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":true},h("summary",
-{},t("redeem.undo")),f.element)}function one2(root2,id2){const post=intents();const out=errorBox();const status=statusLine();
-const about=h("div",{},h("p",{class:"empty"},t("loading")));const user2=new URLSearchParams(location.search).get("user_i\
-d");const log=entries({order_id:id2});const refresh=button({name:"refresh",out},load2);let unmounted=false;async function load2(){
-const[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);if(!unmounted)render3(
-o)}const redeemNote=h("p",{class:"note"},t("redeem.note"));const move=o=>name=>button({name,out,kind:name==="redeem"?"pr\
-imary":"quiet",label:t(`move.${name}`)},async()=>{status.clear();if(!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.
-phone}),t(`move.yes.${name}`)))return;try{await post(`/admin/orders/${id2}/${name}`);status.show(t(`move.done.${name}`))}finally{
-await load2()}});function phoneOf(o){const shown2=h("span",{"data-phone":true},o.phone);if(!o.phone||!session.may("phone\
-s"))return shown2;const reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{const{phone}=await getMine(
-`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown2,phone);reveal.remove();status.show(t("orders.re\
-vealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){status.clear();try{await post(`/admin/\
-orders/${id2}/undo-redeem`,{reason});status.show(t("redeem.undone",{id:id2}))}finally{await load2()}}function outside(o){
-const open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may("operate"))return null;const f=form(
-{name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"provider_ref",kind:"choice",label:t("p\
-ayments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(p)}`]),value:open3[0].provider_ref},
-{name:"reason",kind:"text",label:t("payments.outside.reason"),required:true,max:255}],work:async values=>{status.clear();
-const paid=open3.find(p=>p.provider_ref===values.provider_ref);if(!await confirm(t("payments.outside.sure",{amount:amount2(
-paid)}),t("payments.outside.do")))return;try{await post(`/admin/orders/${id2}/return-outside`,values);status.show(t("pay\
-ments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.ou\
-tside.lead")),f.element)}function render3(o){const payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.
-provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment\
-.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t(
-"payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),number:true,cell:amount2},
-{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],
-{cards:true});payments.set(o.payments);about.replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},
-h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],
-[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],
-[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","e\
-xpires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("or\
-ders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.
-length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":
-"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(
-t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.
-replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",
-{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element));load2().catch(problem=>{if(!problem.
-code)throw problem;about.replaceChildren();out.show(problem)});return()=>{unmounted=true}}var LISTED2=5;function mount7(root2){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"\
-status"},t("loading"));const reports=h("div",{class:"reports"});const refresh=button({name:"refresh",label:t("reconcile.\
-refresh"),out},async()=>render3(await getMine("/admin/reconcile"),false));const repair=button({name:"apply",kind:"primar\
-y",label:t("reconcile.apply"),out},async()=>{if(await confirm(t("reconcile.sure"),t("reconcile.apply")))render3(await post(
-"/admin/reconcile",{}),true)});function render3(answer,applied){const found=answer.reports.flatMap(r=>r.findings);const repaired=found.
-filter(f=>f.repaired).length;const left2=found.length-repaired;text(summary,[applied?t("reconcile.repaired",{n:number(repaired)}):
-"",left2===0?t("reconcile.clean",{n:number(answer.reports.length)}):t("reconcile.found",{n:number(left2)}),answer.left_out>
-0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].filter(Boolean).join(" "));show(repair,session.may("administer")&&
-found.some(f=>f.repairable&&!f.repaired));reports.replaceChildren(...answer.reports.filter(r=>r.findings.length>0).map(report))}
-function report(r){const rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("cod\
-e",{},f.kind)},{label:t("reconcile.what"),cell:f=>{const[detail2,lang]=findingOf(f);return h("span",{lang},detail2)}},{label:t(
-"reconcile.count"),number:true,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(f)},{label:t("reconc\
-ile.state"),cell:f=>state(f)}]);rows.set(r.findings);const sale=section("",h("p",{class:"note"},t("reconcile.at",{at:stamp(
-r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);sale.querySelector("h2").replaceChildren(saleLink(r.voucher_id));
-return sale}const orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/orders/${o.order_id}`},o.order_id),
-" "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):[]);function state(f){const word=f.
-repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),f.repaired?"good":"bad")}show(repair,
-false);root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),
-out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning")));refresh.click();return()=>{}}var EVERY2=200;function camera(found){const status=statusLine();const video=h("video",{muted:true,playsinline:true,"aria\
--label":t("camera.picture")});const start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},
-scan);const stop=h("button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop"));const element=h(
-"div",{class:"camera"},start4,video,stop,status.element);let stream=null;let ended=false;for(const el of[start4,video,stop])
-show(el,false);available().then(yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia(
-{video:{facingMode:"environment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=
-stream;await video.play();for(const el of[video,stop])show(el,true);show(start4,false);look(new globalThis.BarcodeDetector(
-{formats:["qr_code"]}))}async function look(detector){for(;stream;await sleep(EVERY2)){const[code]=await detector.detect(
-video).catch(()=>[]);if(!code||!stream)continue;end();found(code.rawValue)}}function end(){for(const track of stream?.getTracks()??
-[])track.stop();if(stream)show(start4,true);stream=null;video.srcObject=null;for(const el of[video,stop])show(el,false)}
-return{element,end(){ended=true;end()}}}async function available(){if(!("BarcodeDetector"in globalThis)||!navigator.mediaDevices?.
-enumerateDevices)return false;try{const formats=await globalThis.BarcodeDetector.getSupportedFormats();const devices=await navigator.
-mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.some(d=>d.kind==="videoinput")}catch{return false}}function refusal(order,by){const who=by?by.phone||by.user_id:"";if(order.status==="redeemed")return t(who?"redeem.usedBy":
-"redeem.used",{at:stamp(order.redeemed_at),who});if(order.status!=="paid")return t("redeem.not",{status:t(`status.${order.
-status}`)});if(order.valid_from&&now()<Date.parse(order.valid_from))return t("redeem.early",{at:stamp(order.valid_from)});
-if(order.valid_until&&now()>=Date.parse(order.valid_until))return t("redeem.late",{at:stamp(order.valid_until)});return""}
-function mount8(root2){const post=intents();const status=statusLine();const out=errorBox();const shown2=h("div",{class:"\
-redemption","data-redemption":true});const undoOf=(order,code)=>undo(async reason=>{status.clear();await post("/admin/re\
-deem/undo",{code,reason});show(shown2,false);status.show(t("redeem.undone",{id:order.id}));input.focus()});async function preview2(code){
-try{const found=await postMine("/admin/redeem/preview",{body:{code}});if(asked===code)render3(found,code)}catch(problem){
-if(problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t("invalid.code")}))return;if(!problem.shopName)throw problem;
-attr(shown2,"data-verdict","no");shown2.replaceChildren(h("p",{class:"shop"},problem.shopName),h("p",{class:"verdict",role:"\
-alert"},t("redeem.otherShop")));show(shown2,true)}}function render3({order,voucher,redeemed_by:by},code){const shop2=newID(
-"shop");const title=newID("title");const use2=button({name:"use-code",kind:"primary",label:t("redeem.do"),about:`${shop2}\
- ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!=="invalid_state")throw problem;
-await preview2(code);return}status.show(t("redeem.done",{title:order.title,id:order.id}));if(input.value.trim()===code)f.
-clear();if(!use2.isConnected)return;attr(shown2,"data-verdict",null);shown2.replaceChildren(undoOf(order,code));input.focus()});
-const no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes");shown2.replaceChildren(h("p",{class:"shop",id:shop2},
-order.shop_name),h("div",{class:"head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",
-role:"alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,
-voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],
-[t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_a\
-t"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.
-id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:
-[]);show(shown2,true);if(!no&&input.value.trim()===code)use2.focus()}const f=form({name:"redeem",label:t("redeem.check"),
-fields:[{name:"code",kind:"text",label:t("redeem.code"),required:true,max:64}],work:async({code})=>{status.clear();out.clear();
-show(shown2,false);input.select();try{await preview2(code)}finally{if(asked!==code)setTimeout(()=>f.element.requestSubmit())}}});
-const input=f.element.querySelector("input");let asked="";f.element.addEventListener("submit",()=>{asked=input.value.trim()},
-{capture:true});const scanner=camera(code=>{f.write([["code",code]]);f.element.requestSubmit()});show(shown2,false);const counter=section(
-t("redeem.title"),f.element,scanner.element,out.element,status.element,shown2);attr(counter,"data-counter",true);attr(input,
-"data-first",true);counter.addEventListener("keydown",event=>{const types=event.key.length===1&&event.key!==" "&&!event.
-ctrlKey&&!event.metaKey&&!event.altKey;if(!types||event.target.matches("input"))return;input.focus();input.select()});root2.
-replaceChildren(head(t("redeem.page")),counter);focusPage();return scanner.end}var POLL3=700;var IDLE_POLL=4e3;var NO_DEMO="Only in demo mode";var BUYERS=5e3;var STOCK=1e4;var LONGEST=60;var oneDecimal=n=>n==
-null?"":number(Math.round(n*10)/10);function mount9(root2){const post=intents();const out=errorBox();const state=chip("");
-const progress=h("progress",{"aria-label":t("rush.progress")});const list4=factList();const why=h("p",{class:"note","dat\
-a-why":true});const detail2=h("p",{class:"reference",lang:"en"});const results=verdicts();const link3=h("a",{class:"link"},
-t("rush.sale"));const stop=button({name:"stop",label:t("rush.stop"),out},async()=>{await deleteMine("/admin/rush");await poll()});
-const last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,list4.element,why,detail2,
-results.element,h("div",{class:"actions"},stop));const panelPlace=h("div",{});const start4=form({name:"rush",label:t("ru\
-sh.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:true,min:1,max:BUYERS,value:1e3},{name:"s\
-tock",kind:"whole",label:t("rush.stock"),required:true,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t("rush\
-.for"),note:t("rush.forNote"),required:true,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admin/r\
-ush",values))});let live=null;let shown2="";let was="";let unmounted=false;let timer2=0;function render3(r){if(unmounted)
-return;const running=r.state==="running";show(last,r.state!=="idle");attr(last,"data-rush",r.state);setChip(state,t(`rus\
-h.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]);attr(link3,"href",r.voucher_id&&`/console/sales\
-/${r.voucher_id}`);show(link3,r.voucher_id);attr(progress,"max",r.buyers||1);attr(progress,"value",r.answered??0);list4.
-set([{id:"answered",name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"o\
-rders",name:t("rush.orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.\
-took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"p99",
-name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,n])=>({
-id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);const known=has(`rush.why.${r.reason}`);
-text(why,r.state==="failed"?t(`rush.why.${known?r.reason:"other"}`):"");text(detail2,known?"":r.detail??"");results.set(
-r.verdicts??[]);show(stop,running);if(r.voucher_id&&r.voucher_id!=="0")showSale(r.voucher_id);if(was&&was!==r.state)announce(
-t(`rush.is.${r.state}`));was=r.state;schedule(running?POLL3:IDLE_POLL)}function showSale(id2){if(id2===shown2)return;shown2=
-id2;live?.end();live=panel(id2);panelPlace.replaceChildren(live.element)}function schedule(pause){clearTimeout(timer2);if(!unmounted)
-timer2=setTimeout(()=>document.hidden?schedule(pause):poll(),pause)}async function poll(){try{render3(await getMine("/ad\
-min/rush"));out.clear()}catch(problem){if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden")
-return showForbidden(problem);out.show(problem);schedule(IDLE_POLL)}}function showForbidden(problem){const why2=problem.
-title===NO_DEMO?h("p",{class:"empty","data-nodemo":true},t("rush.noDemo")):h("p",{class:"empty","data-gate":true},t("acc\
-ess.role"));live?.end();root2.replaceChildren(head(t("rush.title")),why2)}show(last,false);root2.replaceChildren(head(t(
-"rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace);poll();return()=>{
-unmounted=true;clearTimeout(timer2);live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
-payment:["sale"],picture:["image_id"]};var offer=["shop","price"];var signs2={holds:"✓",warning:"!",broken:"✕"};var isOver=v=>v.
-status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now();var secondsOf=words2=>[...words2.matchAll(
+null?nullNullTuple:rangeNum(dataMin,dataMax,rangePad,!0)}function snapLogY(self,dataMin,dataMax,scale){return dataMin==null?
+nullNullTuple:rangeLog(dataMin,dataMax,self.scales[scale].log,!1)}var snapLogX=snapLogY;function snapAsinhY(self,dataMin,dataMax,scale){
+return dataMin==null?nullNullTuple:rangeAsinh(dataMin,dataMax,self.scales[scale].log,!1)}var snapAsinhX=snapAsinhY;function findIncr(minVal,maxVal,incrs,dim,minSpace){
+let intDigits=max(numIntDigits(minVal),numIntDigits(maxVal)),delta=maxVal-minVal,incrIdx=closestIdx(minSpace/dim*delta,incrs);
+do{let foundIncr=incrs[incrIdx],foundSpace=dim*foundIncr/delta;if(foundSpace>=minSpace&&intDigits+(foundIncr<5?fixedDec.
+get(foundIncr):0)<=17)return[foundIncr,foundSpace]}while(++incrIdx<incrs.length);return[0,0]}function pxRatioFont(font2){
+let fontSize,fontSizeCss;return font2=font2.replace(/(\d+)px/,(m,p1)=>(fontSize=round((fontSizeCss=+p1)*pxRatio))+"px"),
+[font2,fontSize,fontSizeCss]}function syncFontSize(axis){axis.show&&[axis.font,axis.labelFont].forEach(f=>{let size=roundDec(
+f[2]*pxRatio,1);f[0]=f[0].replace(/[0-9.]+px/,size+"px"),f[1]=size})}function uPlot(opts,data,then){let self={mode:ifNull(
+opts.mode,1)},mode=self.mode;function getHPos(val,scale,dim,off2){let pct=scale.valToPct(val);return off2+dim*(scale.dir==
+-1?1-pct:pct)}function getVPos(val,scale,dim,off2){let pct=scale.valToPct(val);return off2+dim*(scale.dir==-1?pct:1-pct)}
+function getPos(val,scale,dim,off2){return scale.ori==0?getHPos(val,scale,dim,off2):getVPos(val,scale,dim,off2)}self.valToPosH=
+getHPos,self.valToPosV=getVPos;let ready=!1;self.status=0;let root2=self.root=placeDiv(UPLOT);if(opts.id!=null&&(root2.id=
+opts.id),addClass(root2,opts.class),opts.title){let title=placeDiv(TITLE,root2);title.textContent=opts.title}let can=placeTag(
+"canvas"),ctx=self.ctx=can.getContext("2d"),wrap=placeDiv(WRAP,root2);on("click",wrap,e=>{e.target===over&&(mouseLeft1!=
+mouseLeft0||mouseTop1!=mouseTop0)&&drag.click(self,e)},!0);let under=self.under=placeDiv(UNDER,wrap);wrap.appendChild(can);
+let over=self.over=placeDiv(OVER,wrap);opts=copy(opts);let pxAlign=+ifNull(opts.pxAlign,1),pxRound=pxRoundGen(pxAlign);(opts.
+plugins||[]).forEach(p=>{p.opts&&(opts=p.opts(self,opts)||opts)});let ms=opts.ms||.001,series=self.series=mode==1?setDefaults(
+opts.series||[],xSeriesOpts,ySeriesOpts,!1):setDefaults2(opts.series||[null],xySeriesOpts),axes=self.axes=setDefaults(opts.
+axes||[],xAxisOpts,yAxisOpts,!0),scales=self.scales={},bands=self.bands=opts.bands||[];bands.forEach(b=>{b.fill=fnOrSelf(
+b.fill||null),b.dir=ifNull(b.dir,-1)});let xScaleKey=mode==2?series[1].facets[0].scale:series[0].scale,drawOrderMap={axes:drawAxesGrid,
+series:drawSeries},drawOrder=(opts.drawOrder||["axes","series"]).map(key2=>drawOrderMap[key2]);function initValToPct(sc){
+let getVal=sc.distr==3?val=>log10(val>0?val:sc.clamp(self,val,sc.min,sc.max,sc.key)):sc.distr==4?val=>asinh(val,sc.asinh):
+sc.distr==100?val=>sc.fwd(val):val=>val;return val=>{let _val=getVal(val),{_min,_max}=sc,delta=_max-_min;return(_val-_min)/
+delta}}function initScale(scaleKey){let sc=scales[scaleKey];if(sc==null){let scaleOpts=(opts.scales||EMPTY_OBJ)[scaleKey]||
+EMPTY_OBJ;if(scaleOpts.from!=null){initScale(scaleOpts.from);let sc2=assign({},scales[scaleOpts.from],scaleOpts,{key:scaleKey});
+sc2.valToPct=initValToPct(sc2),scales[scaleKey]=sc2}else{sc=scales[scaleKey]=assign({},scaleKey==xScaleKey?xScaleOpts:yScaleOpts,
+scaleOpts),sc.key=scaleKey;let isTime=sc.time,rn=sc.range,rangeIsArr=isArr(rn);if((scaleKey!=xScaleKey||mode==2&&!isTime)&&
+(rangeIsArr&&(rn[0]==null||rn[1]==null)&&(rn={min:rn[0]==null?autoRangePart:{mode:1,hard:rn[0],soft:rn[0]},max:rn[1]==null?
+autoRangePart:{mode:1,hard:rn[1],soft:rn[1]}},rangeIsArr=!1),!rangeIsArr&&isObj(rn))){let cfg=rn;rn=(self2,dataMin,dataMax)=>dataMin==
+null?nullNullTuple:rangeNum(dataMin,dataMax,cfg)}sc.range=fnOrSelf(rn||(isTime?snapTimeX:scaleKey==xScaleKey?sc.distr==3?
+snapLogX:sc.distr==4?snapAsinhX:snapNumX:sc.distr==3?snapLogY:sc.distr==4?snapAsinhY:snapNumY)),sc.auto=fnOrSelf(rangeIsArr?
+!1:sc.auto),sc.clamp=fnOrSelf(sc.clamp||clampScale),sc._min=sc._max=null,sc.valToPct=initValToPct(sc)}}}initScale("x"),initScale(
+"y"),mode==1&&series.forEach(s=>{initScale(s.scale)}),axes.forEach(a=>{initScale(a.scale)});for(let k in opts.scales)initScale(
+k);let scaleX=scales[xScaleKey],xScaleDistr=scaleX.distr,valToPosX,valToPosY;scaleX.ori==0?(addClass(root2,ORI_HZ),valToPosX=
+getHPos,valToPosY=getVPos):(addClass(root2,ORI_VT),valToPosX=getVPos,valToPosY=getHPos);let pendScales={};for(let k in scales){
+let sc=scales[k];(sc.min!=null||sc.max!=null)&&(pendScales[k]={min:sc.min,max:sc.max},sc.min=sc.max=null)}let _tzDate=opts.
+tzDate||(ts=>new Date(round(ts/ms))),_fmtDate=opts.fmtDate||fmtDate,_timeAxisSplits=ms==1?timeAxisSplitsMs(_tzDate):timeAxisSplitsS(
+_tzDate),_timeAxisVals=timeAxisVals(_tzDate,timeAxisStamps(ms==1?_timeAxisStampsMs:_timeAxisStampsS,_fmtDate)),_timeSeriesVal=timeSeriesVal(
+_tzDate,timeSeriesStamp(_timeSeriesStamp,_fmtDate)),activeIdxs=[],legend=self.legend=assign({},legendOpts,opts.legend),cursor=self.
+cursor=assign({},cursorOpts,{drag:{y:mode==2}},opts.cursor),showLegend=legend.show,showCursor=cursor.show,markers=legend.
+markers;legend.idxs=activeIdxs,markers.width=fnOrSelf(markers.width),markers.dash=fnOrSelf(markers.dash),markers.stroke=
+fnOrSelf(markers.stroke),markers.fill=fnOrSelf(markers.fill);let legendTable,legendHead,legendBody,legendRows=[],legendCells=[],
+legendCols,multiValLegend=!1,NULL_LEGEND_VALUES={};if(legend.live){let getMultiVals=series[1]?series[1].values:null;multiValLegend=
+getMultiVals!=null,legendCols=multiValLegend?getMultiVals(self,1,0):{_:0};for(let k in legendCols)NULL_LEGEND_VALUES[k]=
+LEGEND_DISP}if(showLegend)if(legendTable=placeTag("table",LEGEND,root2),legendBody=placeTag("tbody",null,legendTable),legend.
+mount(self,legendTable),multiValLegend){legendHead=placeTag("thead",null,legendTable,legendBody);let head2=placeTag("tr",
+null,legendHead);placeTag("th",null,head2);for(var key in legendCols)placeTag("th",LEGEND_LABEL,head2).textContent=key}else
+addClass(legendTable,LEGEND_INLINE),legend.live&&addClass(legendTable,LEGEND_LIVE);let son={show:!0},soff={show:!1};function initLegendRow(s,i){
+if(i==0&&(multiValLegend||!legend.live||mode==2))return nullNullTuple;let cells=[],row=placeTag("tr",LEGEND_SERIES,legendBody,
+legendBody.childNodes[i]);addClass(row,s.class),s.show||addClass(row,OFF);let label=placeTag("th",null,row);if(markers.show){
+let indic=placeDiv(LEGEND_MARKER,label);if(i>0){let width=markers.width(self,i);width&&(indic.style.border=width+"px "+markers.
+dash(self,i)+" "+markers.stroke(self,i)),indic.style.background=markers.fill(self,i)}}let text2=placeDiv(LEGEND_LABEL,label);
+s.label instanceof HTMLElement?text2.appendChild(s.label):text2.textContent=s.label,i>0&&(markers.show||(text2.style.color=
+s.width>0?markers.stroke(self,i):markers.fill(self,i)),onMouse("click",label,e=>{if(cursor._lock)return;setCursorEvent(e);
+let seriesIdx=series.indexOf(s);if((e.ctrlKey||e.metaKey)!=legend.isolate){let isolate=series.some((s2,i2)=>i2>0&&i2!=seriesIdx&&
+s2.show);series.forEach((s2,i2)=>{i2>0&&setSeries(i2,isolate?i2==seriesIdx?son:soff:son,!0,syncOpts.setSeries)})}else setSeries(
+seriesIdx,{show:!s.show},!0,syncOpts.setSeries)},!1),cursorFocus&&onMouse(mouseenter,label,e=>{cursor._lock||(setCursorEvent(
+e),setSeries(series.indexOf(s),FOCUS_TRUE,!0,syncOpts.setSeries))},!1));for(var key2 in legendCols){let v=placeTag("td",
+LEGEND_VALUE,row);v.textContent="--",cells.push(v)}return[row,cells]}let mouseListeners=new Map;function onMouse(ev,targ,fn,onlyTarg=!0){
+let targListeners=mouseListeners.get(targ)||{},listener=cursor.bind[ev](self,targ,fn,onlyTarg);listener&&(on(ev,targ,targListeners[ev]=
+listener),mouseListeners.set(targ,targListeners))}function offMouse(ev,targ,fn){let targListeners=mouseListeners.get(targ)||
+{};for(let k in targListeners)(ev==null||k==ev)&&(off(k,targ,targListeners[k]),delete targListeners[k]);ev==null&&mouseListeners.
+delete(targ)}let fullWidCss=0,fullHgtCss=0,plotWidCss=0,plotHgtCss=0,plotLftCss=0,plotTopCss=0,_plotLftCss=plotLftCss,_plotTopCss=plotTopCss,
+_plotWidCss=plotWidCss,_plotHgtCss=plotHgtCss,plotLft=0,plotTop=0,plotWid=0,plotHgt=0;self.bbox={};let shouldSetScales=!1,
+shouldSetSize=!1,shouldConvergeSize=!1,shouldSetCursor=!1,shouldSetSelect=!1,shouldSetLegend=!1;function _setSize(width,height,force){
+(force||width!=self.width||height!=self.height)&&calcSize(width,height),resetYSeries(!1),shouldConvergeSize=!0,shouldSetSize=
+!0,commit()}function calcSize(width,height){self.width=fullWidCss=plotWidCss=width,self.height=fullHgtCss=plotHgtCss=height,
+plotLftCss=plotTopCss=0,calcPlotRect(),calcAxesRects();let bb=self.bbox;plotLft=bb.left=incrRound(plotLftCss*pxRatio,.5),
+plotTop=bb.top=incrRound(plotTopCss*pxRatio,.5),plotWid=bb.width=incrRound(plotWidCss*pxRatio,.5),plotHgt=bb.height=incrRound(
+plotHgtCss*pxRatio,.5)}let CYCLE_LIMIT=3;function convergeSize(){let converged=!1,cycleNum=0;for(;!converged;){cycleNum++;
+let axesConverged=axesCalc(cycleNum),paddingConverged=paddingCalc(cycleNum);converged=cycleNum==CYCLE_LIMIT||axesConverged&&
+paddingConverged,converged||(calcSize(self.width,self.height),shouldSetSize=!0)}}function setSize({width,height}){_setSize(
+width,height)}self.setSize=setSize;function calcPlotRect(){let hasTopAxis=!1,hasBtmAxis=!1,hasRgtAxis=!1,hasLftAxis=!1;axes.
+forEach((axis,i)=>{if(axis.show&&axis._show){let{side,_size}=axis,isVt=side%2,labelSize=axis.label!=null?axis.labelSize:
+0,fullSize=_size+labelSize;fullSize>0&&(isVt?(plotWidCss-=fullSize,side==3?(plotLftCss+=fullSize,hasLftAxis=!0):hasRgtAxis=
+!0):(plotHgtCss-=fullSize,side==0?(plotTopCss+=fullSize,hasTopAxis=!0):hasBtmAxis=!0))}}),sidesWithAxes[0]=hasTopAxis,sidesWithAxes[1]=
+hasRgtAxis,sidesWithAxes[2]=hasBtmAxis,sidesWithAxes[3]=hasLftAxis,plotWidCss-=_padding[1]+_padding[3],plotLftCss+=_padding[3],
+plotHgtCss-=_padding[2]+_padding[0],plotTopCss+=_padding[0]}function calcAxesRects(){let off1=plotLftCss+plotWidCss,off2=plotTopCss+
+plotHgtCss,off3=plotLftCss,off0=plotTopCss;function incrOffset(side,size){switch(side){case 1:return off1+=size,off1-size;case 2:
+return off2+=size,off2-size;case 3:return off3-=size,off3+size;case 0:return off0-=size,off0+size}}axes.forEach((axis,i)=>{
+if(axis.show&&axis._show){let side=axis.side;axis._pos=incrOffset(side,axis._size),axis.label!=null&&(axis._lpos=incrOffset(
+side,axis.labelSize))}})}if(cursor.dataIdx==null){let hov=cursor.hover,skip=hov.skip=new Set(hov.skip??[]);skip.add(void 0);
+let prox=hov.prox=fnOrSelf(hov.prox),bias=hov.bias??=0;cursor.dataIdx=(self2,seriesIdx,cursorIdx,valAtPosX)=>{if(seriesIdx==
+0)return cursorIdx;let idx2=cursorIdx,_prox=prox(self2,seriesIdx,cursorIdx,valAtPosX)??inf,withProx=_prox>=0&&_prox<inf,
+xDim=scaleX.ori==0?plotWidCss:plotHgtCss,cursorLft=cursor.left,xValues=data[0],yValues=data[seriesIdx];if(skip.has(yValues[cursorIdx])){
+idx2=null;let nonNullLft=null,nonNullRgt=null,j;if(bias==0||bias==-1)for(j=cursorIdx;nonNullLft==null&&j-- >0;)skip.has(
+yValues[j])||(nonNullLft=j);if(bias==0||bias==1)for(j=cursorIdx;nonNullRgt==null&&j++<yValues.length;)skip.has(yValues[j])||
+(nonNullRgt=j);if(nonNullLft!=null||nonNullRgt!=null)if(withProx){let lftPos=nonNullLft==null?-1/0:valToPosX(xValues[nonNullLft],
+scaleX,xDim,0),rgtPos=nonNullRgt==null?1/0:valToPosX(xValues[nonNullRgt],scaleX,xDim,0),lftDelta=cursorLft-lftPos,rgtDelta=rgtPos-
+cursorLft;lftDelta<=rgtDelta?lftDelta<=_prox&&(idx2=nonNullLft):rgtDelta<=_prox&&(idx2=nonNullRgt)}else idx2=nonNullRgt==
+null?nonNullLft:nonNullLft==null?nonNullRgt:cursorIdx-nonNullLft<=nonNullRgt-cursorIdx?nonNullLft:nonNullRgt}else withProx&&
+abs(cursorLft-valToPosX(xValues[cursorIdx],scaleX,xDim,0))>_prox&&(idx2=null);return idx2}}let setCursorEvent=e=>{cursor.
+event=e};cursor.idxs=activeIdxs,cursor._lock=!1;let points3=cursor.points;points3.show=fnOrSelf(points3.show),points3.size=
+fnOrSelf(points3.size),points3.stroke=fnOrSelf(points3.stroke),points3.width=fnOrSelf(points3.width),points3.fill=fnOrSelf(
+points3.fill);let focus=self.focus=assign({},opts.focus||{alpha:.3},cursor.focus),cursorFocus=focus.prox>=0,cursorOnePt=cursorFocus&&
+points3.one,cursorPts=[],cursorPtsLft=[],cursorPtsTop=[];function initCursorPt(s,si){let pt=points3.show(self,si);if(pt instanceof
+HTMLElement)return addClass(pt,CURSOR_PT),addClass(pt,s.class),elTrans(pt,-10,-10,plotWidCss,plotHgtCss),over.insertBefore(
+pt,cursorPts[si]),pt}function initSeries(s,i){if(mode==1||i>0){let isTime=mode==1&&scales[s.scale].time,sv=s.value;s.value=
+isTime?isStr(sv)?timeSeriesVal(_tzDate,timeSeriesStamp(sv,_fmtDate)):sv||_timeSeriesVal:sv||numSeriesVal,s.label=s.label||
+(isTime?timeSeriesLabel:numSeriesLabel)}if(cursorOnePt||i>0){s.width=s.width==null?1:s.width,s.paths=s.paths||linearPath||
+retNull,s.fillTo=fnOrSelf(s.fillTo||seriesFillTo),s.pxAlign=+ifNull(s.pxAlign,pxAlign),s.pxRound=pxRoundGen(s.pxAlign),s.
+stroke=fnOrSelf(s.stroke||null),s.fill=fnOrSelf(s.fill||null),s._stroke=s._fill=s._paths=s._focus=null;let _ptDia=ptDia(
+max(1,s.width),1),points4=s.points=assign({},{size:_ptDia,width:max(1,_ptDia*.2),stroke:s.stroke,space:_ptDia*2,paths:pointsPath,
+_stroke:null,_fill:null},s.points);points4.show=fnOrSelf(points4.show),points4.filter=fnOrSelf(points4.filter),points4.fill=
+fnOrSelf(points4.fill),points4.stroke=fnOrSelf(points4.stroke),points4.paths=fnOrSelf(points4.paths),points4.pxAlign=s.pxAlign}
+if(showLegend){let rowCells=initLegendRow(s,i);legendRows.splice(i,0,rowCells[0]),legendCells.splice(i,0,rowCells[1]),legend.
+values.push(null)}if(showCursor){activeIdxs.splice(i,0,null);let pt=null;cursorOnePt?i==0&&(pt=initCursorPt(s,i)):i>0&&(pt=
+initCursorPt(s,i)),cursorPts.splice(i,0,pt),cursorPtsLft.splice(i,0,0),cursorPtsTop.splice(i,0,0)}fire("addSeries",i)}function addSeries(opts2,si){
+si=si??series.length,opts2=mode==1?setDefault(opts2,si,xSeriesOpts,ySeriesOpts):setDefault(opts2,si,{},xySeriesOpts),series.
+splice(si,0,opts2),initSeries(series[si],si)}self.addSeries=addSeries;function delSeries(i){if(series.splice(i,1),showLegend){
+legend.values.splice(i,1),legendCells.splice(i,1);let tr=legendRows.splice(i,1)[0];offMouse(null,tr.firstChild),tr.remove()}
+showCursor&&(activeIdxs.splice(i,1),cursorPts.splice(i,1)[0].remove(),cursorPtsLft.splice(i,1),cursorPtsTop.splice(i,1)),
+fire("delSeries",i)}self.delSeries=delSeries;let sidesWithAxes=[!1,!1,!1,!1];function initAxis(axis,i){if(axis._show=axis.
+show,axis.show){let isVt=axis.side%2,sc=scales[axis.scale];sc==null&&(axis.scale=isVt?series[1].scale:xScaleKey,sc=scales[axis.
+scale]);let isTime=sc.time;axis.size=fnOrSelf(axis.size),axis.space=fnOrSelf(axis.space),axis.rotate=fnOrSelf(axis.rotate),
+isArr(axis.incrs)&&axis.incrs.forEach(incr=>{!fixedDec.has(incr)&&fixedDec.set(incr,guessDec(incr))}),axis.incrs=fnOrSelf(
+axis.incrs||(sc.distr==2?wholeIncrs:isTime?ms==1?timeIncrsMs:timeIncrsS:numIncrs)),axis.splits=fnOrSelf(axis.splits||(isTime&&
+sc.distr==1?_timeAxisSplits:sc.distr==3?logAxisSplits:sc.distr==4?asinhAxisSplits:numAxisSplits)),axis.stroke=fnOrSelf(axis.
+stroke),axis.grid.stroke=fnOrSelf(axis.grid.stroke),axis.ticks.stroke=fnOrSelf(axis.ticks.stroke),axis.border.stroke=fnOrSelf(
+axis.border.stroke);let av=axis.values;axis.values=isArr(av)&&!isArr(av[0])?fnOrSelf(av):isTime?isArr(av)?timeAxisVals(_tzDate,
+timeAxisStamps(av,_fmtDate)):isStr(av)?timeAxisVal(_tzDate,av):av||_timeAxisVals:av||numAxisVals,axis.filter=fnOrSelf(axis.
+filter||(sc.distr>=3&&sc.log==10?log10AxisValsFilt:sc.distr==3&&sc.log==2?log2AxisValsFilt:retArg1)),axis.font=pxRatioFont(
+axis.font),axis.labelFont=pxRatioFont(axis.labelFont),axis._size=axis.size(self,null,i,0),axis._space=axis._rotate=axis.
+_incrs=axis._found=axis._splits=axis._values=null,axis._size>0&&(sidesWithAxes[i]=!0,axis._el=placeDiv(AXIS,wrap))}}function autoPadSide(self2,side,sidesWithAxes2,cycleNum){
+let[hasTopAxis,hasRgtAxis,hasBtmAxis,hasLftAxis]=sidesWithAxes2,ori=side%2,size=0;return ori==0&&(hasLftAxis||hasRgtAxis)&&
+(size=side==0&&!hasTopAxis||side==2&&!hasBtmAxis?round(xAxisOpts.size/3):0),ori==1&&(hasTopAxis||hasBtmAxis)&&(size=side==
+1&&!hasRgtAxis||side==3&&!hasLftAxis?round(yAxisOpts.size/2):0),size}let padding=self.padding=(opts.padding||[autoPadSide,
+autoPadSide,autoPadSide,autoPadSide]).map(p=>fnOrSelf(ifNull(p,autoPadSide))),_padding=self._padding=padding.map((p,i)=>p(
+self,i,sidesWithAxes,0)),dataLen,i0=null,i1=null,idxs=mode==1?series[0].idxs:null,data0=null,viaAutoScaleX=!1;function setData(_data,_resetScales){
+if(data=_data??[],self.data=self._data=data,mode==2){dataLen=0;for(let i=1;i<series.length;i++)dataLen+=data[i][0].length}else{
+data.length==0&&(self.data=self._data=data=[[]]),data0=data[0],dataLen=data0.length;let scaleData=data;if(xScaleDistr==2){
+scaleData=data.slice();let _data0=scaleData[0]=Array(dataLen);for(let i=0;i<dataLen;i++)_data0[i]=i}self._data=data=scaleData}
+if(resetYSeries(!0),fire("setData"),xScaleDistr==2&&(shouldConvergeSize=!0),_resetScales!==!1){let xsc=scaleX;xsc.auto(self,
+viaAutoScaleX)?autoScaleX():_setScale(xScaleKey,xsc.min,xsc.max),shouldSetCursor=shouldSetCursor||cursor.left>=0,shouldSetLegend=
+!0,commit()}}self.setData=setData;function autoScaleX(){viaAutoScaleX=!0;let _min,_max;mode==1&&(dataLen>0?(i0=idxs[0]=0,
+i1=idxs[1]=dataLen-1,_min=data[0][i0],_max=data[0][i1],xScaleDistr==2?(_min=i0,_max=i1):_min==_max&&(xScaleDistr==3?[_min,
+_max]=rangeLog(_min,_min,scaleX.log,!1):xScaleDistr==4?[_min,_max]=rangeAsinh(_min,_min,scaleX.log,!1):scaleX.time?_max=
+_min+round(86400/ms):[_min,_max]=rangeNum(_min,_max,rangePad,!0))):(i0=idxs[0]=_min=null,i1=idxs[1]=_max=null)),_setScale(
+xScaleKey,_min,_max)}let ctxStroke,ctxFill,ctxWidth,ctxDash,ctxJoin,ctxCap,ctxFont,ctxAlign,ctxBaseline,ctxAlpha;function setCtxStyle(stroke,width,dash,cap,fill,join2){
+stroke??=transparent,dash??=EMPTY_ARR,cap??="butt",fill??=transparent,join2??="round",stroke!=ctxStroke&&(ctx.strokeStyle=
+ctxStroke=stroke),fill!=ctxFill&&(ctx.fillStyle=ctxFill=fill),width!=ctxWidth&&(ctx.lineWidth=ctxWidth=width),join2!=ctxJoin&&
+(ctx.lineJoin=ctxJoin=join2),cap!=ctxCap&&(ctx.lineCap=ctxCap=cap),dash!=ctxDash&&ctx.setLineDash(ctxDash=dash)}function setFontStyle(font2,fill,align,baseline){
+fill!=ctxFill&&(ctx.fillStyle=ctxFill=fill),font2!=ctxFont&&(ctx.font=ctxFont=font2),align!=ctxAlign&&(ctx.textAlign=ctxAlign=
+align),baseline!=ctxBaseline&&(ctx.textBaseline=ctxBaseline=baseline)}function accScale(wsc,psc,facet2,data2,sorted=0){if(data2.
+length>0&&wsc.auto(self,viaAutoScaleX)&&(psc==null||psc.min==null)){let _i0=ifNull(i0,0),_i1=ifNull(i1,data2.length-1),minMax=facet2.
+min==null?getMinMax(data2,_i0,_i1,sorted,wsc.distr==3):[facet2.min,facet2.max];wsc.min=min(wsc.min,facet2.min=minMax[0]),
+wsc.max=max(wsc.max,facet2.max=minMax[1])}}let AUTOSCALE={min:null,max:null};function setScales(){for(let k in scales){let sc=scales[k];
+pendScales[k]==null&&(sc.min==null||pendScales[xScaleKey]!=null&&sc.auto(self,viaAutoScaleX))&&(pendScales[k]=AUTOSCALE)}
+for(let k in scales){let sc=scales[k];pendScales[k]==null&&sc.from!=null&&pendScales[sc.from]!=null&&(pendScales[k]=AUTOSCALE)}
+pendScales[xScaleKey]!=null&&resetYSeries(!0);let wipScales={};for(let k in pendScales){let psc=pendScales[k];if(psc!=null){
+let wsc=wipScales[k]=copy(scales[k],fastIsObj);if(psc.min!=null)assign(wsc,psc);else if(k!=xScaleKey||mode==2)if(dataLen==
+0&&wsc.from==null){let minMax=wsc.range(self,null,null,k);wsc.min=minMax[0],wsc.max=minMax[1]}else wsc.min=inf,wsc.max=-inf}}
+if(dataLen>0){series.forEach((s,i)=>{if(mode==1){let k=s.scale,psc=pendScales[k];if(psc==null)return;let wsc=wipScales[k];
+if(i==0){let minMax=wsc.range(self,wsc.min,wsc.max,k);wsc.min=minMax[0],wsc.max=minMax[1],i0=closestIdx(wsc.min,data[0]),
+i1=closestIdx(wsc.max,data[0]),i1-i0>1&&(data[0][i0]<wsc.min&&i0++,data[0][i1]>wsc.max&&i1--),s.min=data0[i0],s.max=data0[i1]}else
+s.show&&s.auto&&accScale(wsc,psc,s,data[i],s.sorted);s.idxs[0]=i0,s.idxs[1]=i1}else if(i>0&&s.show&&s.auto){let[xFacet,yFacet]=s.
+facets,xScaleKey2=xFacet.scale,yScaleKey=yFacet.scale,[xData,yData]=data[i],wscx=wipScales[xScaleKey2],wscy=wipScales[yScaleKey];
+wscx!=null&&accScale(wscx,pendScales[xScaleKey2],xFacet,xData,xFacet.sorted),wscy!=null&&accScale(wscy,pendScales[yScaleKey],
+yFacet,yData,yFacet.sorted),s.min=yFacet.min,s.max=yFacet.max}});for(let k in wipScales){let wsc=wipScales[k],psc=pendScales[k];
+if(wsc.from==null&&(psc==null||psc.min==null)){let minMax=wsc.range(self,wsc.min==inf?null:wsc.min,wsc.max==-inf?null:wsc.
+max,k);wsc.min=minMax[0],wsc.max=minMax[1]}}}for(let k in wipScales){let wsc=wipScales[k];if(wsc.from!=null){let base=wipScales[wsc.
+from];if(base.min==null)wsc.min=wsc.max=null;else{let minMax=wsc.range(self,base.min,base.max,k);wsc.min=minMax[0],wsc.max=
+minMax[1]}}}let changed={},anyChanged=!1;for(let k in wipScales){let wsc=wipScales[k],sc=scales[k];if(sc.min!=wsc.min||sc.
+max!=wsc.max){sc.min=wsc.min,sc.max=wsc.max;let distr=sc.distr;sc._min=distr==3?log10(sc.min):distr==4?asinh(sc.min,sc.asinh):
+distr==100?sc.fwd(sc.min):sc.min,sc._max=distr==3?log10(sc.max):distr==4?asinh(sc.max,sc.asinh):distr==100?sc.fwd(sc.max):
+sc.max,changed[k]=anyChanged=!0}}if(anyChanged){series.forEach((s,i)=>{mode==2?i>0&&changed.y&&(s._paths=null):changed[s.
+scale]&&(s._paths=null)});for(let k in changed)shouldConvergeSize=!0,fire("setScale",k);showCursor&&cursor.left>=0&&(shouldSetCursor=
+shouldSetLegend=!0)}for(let k in pendScales)pendScales[k]=null}function getOuterIdxs(ydata){let _i0=clamp(i0-1,0,dataLen-
+1),_i1=clamp(i1+1,0,dataLen-1);for(;ydata[_i0]==null&&_i0>0;)_i0--;for(;ydata[_i1]==null&&_i1<dataLen-1;)_i1++;return[_i0,
+_i1]}function drawSeries(){if(dataLen>0){let shouldAlpha=series.some(s=>s._focus)&&ctxAlpha!=focus.alpha;shouldAlpha&&(ctx.
+globalAlpha=ctxAlpha=focus.alpha),series.forEach((s,i)=>{if(i>0&&s.show&&(cacheStrokeFill(i,!1),cacheStrokeFill(i,!0),s.
+_paths==null)){let _ctxAlpha=ctxAlpha;ctxAlpha!=s.alpha&&(ctx.globalAlpha=ctxAlpha=s.alpha);let _idxs=mode==2?[0,data[i][0].
+length-1]:getOuterIdxs(data[i]);s._paths=s.paths(self,i,_idxs[0],_idxs[1]),ctxAlpha!=_ctxAlpha&&(ctx.globalAlpha=ctxAlpha=
+_ctxAlpha)}}),series.forEach((s,i)=>{if(i>0&&s.show){let _ctxAlpha=ctxAlpha;ctxAlpha!=s.alpha&&(ctx.globalAlpha=ctxAlpha=
+s.alpha),s._paths!=null&&drawPath(i,!1);{let _gaps=s._paths!=null?s._paths.gaps:null,show3=s.points.show(self,i,i0,i1,_gaps),
+idxs2=s.points.filter(self,i,show3,_gaps);(show3||idxs2)&&(s.points._paths=s.points.paths(self,i,i0,i1,idxs2),drawPath(i,
+!0))}ctxAlpha!=_ctxAlpha&&(ctx.globalAlpha=ctxAlpha=_ctxAlpha),fire("drawSeries",i)}}),shouldAlpha&&(ctx.globalAlpha=ctxAlpha=
+1)}}function cacheStrokeFill(si,_points){let s=_points?series[si].points:series[si];s._stroke=s.stroke(self,si),s._fill=
+s.fill(self,si)}function drawPath(si,_points){let s=_points?series[si].points:series[si],{stroke,fill,clip:gapsClip,flags,
+_stroke:strokeStyle=s._stroke,_fill:fillStyle=s._fill,_width:width=s.width}=s._paths;width=roundDec(width*pxRatio,3);let boundsClip=null,
+offset=width%2/2;_points&&fillStyle==null&&(fillStyle=width>0?"#fff":strokeStyle);let _pxAlign=s.pxAlign==1&&offset>0;if(_pxAlign&&
+ctx.translate(offset,offset),!_points){let lft=plotLft-width/2,top=plotTop-width/2,wid=plotWid+width,hgt=plotHgt+width;boundsClip=
+new Path2D,boundsClip.rect(lft,top,wid,hgt)}_points?strokeFill(strokeStyle,width,s.dash,s.cap,fillStyle,stroke,fill,flags,
+gapsClip):fillStroke(si,strokeStyle,width,s.dash,s.cap,fillStyle,stroke,fill,flags,boundsClip,gapsClip),_pxAlign&&ctx.translate(
+-offset,-offset)}function fillStroke(si,strokeStyle,lineWidth,lineDash,lineCap,fillStyle,strokePath,fillPath,flags,boundsClip,gapsClip){
+let didStrokeFill=!1;flags!=0&&bands.forEach((b,bi)=>{if(b.series[0]==si){let lowerEdge=series[b.series[1]],lowerData=data[b.
+series[1]],bandClip=(lowerEdge._paths||EMPTY_OBJ).band;isArr(bandClip)&&(bandClip=b.dir==1?bandClip[0]:bandClip[1]);let gapsClip2,
+_fillStyle=null;lowerEdge.show&&bandClip&&hasData(lowerData,i0,i1)?(_fillStyle=b.fill(self,bi)||fillStyle,gapsClip2=lowerEdge.
+_paths.clip):bandClip=null,strokeFill(strokeStyle,lineWidth,lineDash,lineCap,_fillStyle,strokePath,fillPath,flags,boundsClip,
+gapsClip,gapsClip2,bandClip),didStrokeFill=!0}}),didStrokeFill||strokeFill(strokeStyle,lineWidth,lineDash,lineCap,fillStyle,
+strokePath,fillPath,flags,boundsClip,gapsClip)}let CLIP_FILL_STROKE=BAND_CLIP_FILL|BAND_CLIP_STROKE;function strokeFill(strokeStyle,lineWidth,lineDash,lineCap,fillStyle,strokePath,fillPath,flags,boundsClip,gapsClip,gapsClip2,bandClip){
+setCtxStyle(strokeStyle,lineWidth,lineDash,lineCap,fillStyle),(boundsClip||gapsClip||bandClip)&&(ctx.save(),boundsClip&&
+ctx.clip(boundsClip),gapsClip&&ctx.clip(gapsClip)),bandClip?(flags&CLIP_FILL_STROKE)==CLIP_FILL_STROKE?(ctx.clip(bandClip),
+gapsClip2&&ctx.clip(gapsClip2),doFill(fillStyle,fillPath),doStroke(strokeStyle,strokePath,lineWidth)):flags&BAND_CLIP_STROKE?
+(doFill(fillStyle,fillPath),ctx.clip(bandClip),doStroke(strokeStyle,strokePath,lineWidth)):flags&BAND_CLIP_FILL&&(ctx.save(),
+ctx.clip(bandClip),gapsClip2&&ctx.clip(gapsClip2),doFill(fillStyle,fillPath),ctx.restore(),doStroke(strokeStyle,strokePath,
+lineWidth)):(doFill(fillStyle,fillPath),doStroke(strokeStyle,strokePath,lineWidth)),(boundsClip||gapsClip||bandClip)&&ctx.
+restore()}function doStroke(strokeStyle,strokePath,lineWidth){lineWidth>0&&(strokePath instanceof Map?strokePath.forEach(
+(strokePath2,strokeStyle2)=>{ctx.strokeStyle=ctxStroke=strokeStyle2,ctx.stroke(strokePath2)}):strokePath!=null&&strokeStyle&&
+ctx.stroke(strokePath))}function doFill(fillStyle,fillPath){fillPath instanceof Map?fillPath.forEach((fillPath2,fillStyle2)=>{
+ctx.fillStyle=ctxFill=fillStyle2,ctx.fill(fillPath2)}):fillPath!=null&&fillStyle&&ctx.fill(fillPath)}function getIncrSpace(axisIdx,min2,max2,fullDim){
+let axis=axes[axisIdx],incrSpace;if(fullDim<=0)incrSpace=[0,0];else{let minSpace=axis._space=axis.space(self,axisIdx,min2,
+max2,fullDim),incrs=axis._incrs=axis.incrs(self,axisIdx,min2,max2,fullDim,minSpace);incrSpace=findIncr(min2,max2,incrs,fullDim,
+minSpace)}return axis._found=incrSpace}function drawOrthoLines(offs,filts,ori,side,pos0,len,width,stroke,dash,cap){let offset=width%
+2/2;pxAlign==1&&ctx.translate(offset,offset),setCtxStyle(stroke,width,dash,cap,stroke),ctx.beginPath();let x0,y0,x1,y1,pos1=pos0+
+(side==0||side==3?-len:len);ori==0?(y0=pos0,y1=pos1):(x0=pos0,x1=pos1);for(let i=0;i<offs.length;i++)filts[i]!=null&&(ori==
+0?x0=x1=offs[i]:y0=y1=offs[i],ctx.moveTo(x0,y0),ctx.lineTo(x1,y1));ctx.stroke(),pxAlign==1&&ctx.translate(-offset,-offset)}
+function axesCalc(cycleNum){let converged=!0;return axes.forEach((axis,i)=>{if(!axis.show)return;let scale=scales[axis.scale];
+if(scale.min==null){axis._show&&(converged=!1,axis._show=!1,resetYSeries(!1));return}else axis._show||(converged=!1,axis.
+_show=!0,resetYSeries(!1));let side=axis.side,ori=side%2,{min:min2,max:max2}=scale,[_incr,_space]=getIncrSpace(i,min2,max2,
+ori==0?plotWidCss:plotHgtCss);if(_space==0)return;let forceMin=scale.distr==2,_splits=axis._splits=axis.splits(self,i,min2,
+max2,_incr,_space,forceMin),splits=scale.distr==2?_splits.map(i2=>data0[i2]):_splits,incr=scale.distr==2?data0[_splits[1]]-
+data0[_splits[0]]:_incr,values=axis._values=axis.values(self,axis.filter(self,splits,i,_space,incr),i,_space,incr);axis.
+_rotate=side==2?axis.rotate(self,values,i,_space):0;let oldSize=axis._size;axis._size=ceil(axis.size(self,values,i,cycleNum)),
+oldSize!=null&&axis._size!=oldSize&&(converged=!1)}),converged}function paddingCalc(cycleNum){let converged=!0;return padding.
+forEach((p,i)=>{let _p=p(self,i,sidesWithAxes,cycleNum);_p!=_padding[i]&&(converged=!1),_padding[i]=_p}),converged}function drawAxesGrid(){
+for(let i=0;i<axes.length;i++){let axis=axes[i];if(!axis.show||!axis._show)continue;let side=axis.side,ori=side%2,x,y,fillStyle=axis.
+stroke(self,i),shiftDir=side==0||side==3?-1:1,[_incr,_space]=axis._found;if(axis.label!=null){let shiftAmt2=axis.labelGap*
+shiftDir,baseLpos=round((axis._lpos+shiftAmt2)*pxRatio);setFontStyle(axis.labelFont[0],fillStyle,"center",side==2?"top":
+BOTTOM),ctx.save(),ori==1?(x=y=0,ctx.translate(baseLpos,round(plotTop+plotHgt/2)),ctx.rotate((side==3?-PI:PI)/2)):(x=round(
+plotLft+plotWid/2),y=baseLpos);let _label=isFn(axis.label)?axis.label(self,i,_incr,_space):axis.label;ctx.fillText(_label,
+x,y),ctx.restore()}if(_space==0)continue;let scale=scales[axis.scale],plotDim=ori==0?plotWid:plotHgt,plotOff=ori==0?plotLft:
+plotTop,_splits=axis._splits,splits=scale.distr==2?_splits.map(i2=>data0[i2]):_splits,incr=scale.distr==2?data0[_splits[1]]-
+data0[_splits[0]]:_incr,ticks2=axis.ticks,border2=axis.border,_tickSize=ticks2.show?ticks2.size:0,tickSize=round(_tickSize*
+pxRatio),axisGap=round((axis.alignTo==2?axis._size-_tickSize-axis.gap:axis.gap)*pxRatio),angle=axis._rotate*-PI/180,basePos=pxRound(
+axis._pos*pxRatio),shiftAmt=(tickSize+axisGap)*shiftDir,finalPos=basePos+shiftAmt;y=ori==0?finalPos:0,x=ori==1?finalPos:
+0;let font2=axis.font[0],textAlign=axis.align==1?LEFT:axis.align==2?RIGHT:angle>0?LEFT:angle<0?RIGHT:ori==0?"center":side==
+3?RIGHT:LEFT,textBaseline=angle||ori==1?"middle":side==2?"top":BOTTOM;setFontStyle(font2,fillStyle,textAlign,textBaseline);
+let lineHeight=axis.font[1]*axis.lineGap,canOffs=_splits.map(val=>pxRound(getPos(val,scale,plotDim,plotOff))),_values=axis.
+_values;for(let i2=0;i2<_values.length;i2++){let val=_values[i2];if(val!=null){ori==0?x=canOffs[i2]:y=canOffs[i2],val=""+
+val;let _parts=val.indexOf(`
+`)==-1?[val]:val.split(/\n/gm);for(let j=0;j<_parts.length;j++){let text2=_parts[j];angle?(ctx.save(),ctx.translate(x,y+
+j*lineHeight),ctx.rotate(angle),ctx.fillText(text2,0,0),ctx.restore()):ctx.fillText(text2,x,y+j*lineHeight)}}}ticks2.show&&
+drawOrthoLines(canOffs,ticks2.filter(self,splits,i,_space,incr),ori,side,basePos,tickSize,roundDec(ticks2.width*pxRatio,
+3),ticks2.stroke(self,i),ticks2.dash,ticks2.cap);let grid2=axis.grid;grid2.show&&drawOrthoLines(canOffs,grid2.filter(self,
+splits,i,_space,incr),ori,ori==0?2:1,ori==0?plotTop:plotLft,ori==0?plotHgt:plotWid,roundDec(grid2.width*pxRatio,3),grid2.
+stroke(self,i),grid2.dash,grid2.cap),border2.show&&drawOrthoLines([basePos],[1],ori==0?1:0,ori==0?1:2,ori==1?plotTop:plotLft,
+ori==1?plotHgt:plotWid,roundDec(border2.width*pxRatio,3),border2.stroke(self,i),border2.dash,border2.cap)}fire("drawAxes")}
+function resetYSeries(minMax){series.forEach((s,i)=>{i>0&&(s._paths=null,minMax&&(mode==1?(s.min=null,s.max=null):s.facets.
+forEach(f=>{f.min=null,f.max=null})))})}let queuedCommit=!1,deferHooks=!1,hooksQueue=[];function flushHooks(){deferHooks=
+!1;for(let i=0;i<hooksQueue.length;i++)fire(...hooksQueue[i]);hooksQueue.length=0}function commit(){queuedCommit||(microTask(
+_commit),queuedCommit=!0)}function batch2(fn,_deferHooks=!1){queuedCommit=!0,deferHooks=_deferHooks,fn(self),_commit(),_deferHooks&&
+hooksQueue.length>0&&queueMicrotask(flushHooks)}self.batch=batch2;function _commit(){if(shouldSetScales&&(setScales(),shouldSetScales=
+!1),shouldConvergeSize&&(convergeSize(),shouldConvergeSize=!1),shouldSetSize){if(setStylePx(under,LEFT,plotLftCss),setStylePx(
+under,"top",plotTopCss),setStylePx(under,WIDTH,plotWidCss),setStylePx(under,HEIGHT,plotHgtCss),setStylePx(over,LEFT,plotLftCss),
+setStylePx(over,"top",plotTopCss),setStylePx(over,WIDTH,plotWidCss),setStylePx(over,HEIGHT,plotHgtCss),setStylePx(wrap,WIDTH,
+fullWidCss),setStylePx(wrap,HEIGHT,fullHgtCss),can.width=round(fullWidCss*pxRatio),can.height=round(fullHgtCss*pxRatio),
+axes.forEach(({_el,_show,_size,_pos,side})=>{if(_el!=null)if(_show){let posOffset=side===3||side===0?_size:0,isVt=side%2==
+1;setStylePx(_el,isVt?"left":"top",_pos-posOffset),setStylePx(_el,isVt?"width":"height",_size),setStylePx(_el,isVt?"top":
+"left",isVt?plotTopCss:plotLftCss),setStylePx(_el,isVt?"height":"width",isVt?plotHgtCss:plotWidCss),remClass(_el,OFF)}else
+addClass(_el,OFF)}),ctxStroke=ctxFill=ctxWidth=ctxJoin=ctxCap=ctxFont=ctxAlign=ctxBaseline=ctxDash=null,ctxAlpha=1,syncRect(
+!0),plotLftCss!=_plotLftCss||plotTopCss!=_plotTopCss||plotWidCss!=_plotWidCss||plotHgtCss!=_plotHgtCss){resetYSeries(!1);
+let pctWid=plotWidCss/_plotWidCss,pctHgt=plotHgtCss/_plotHgtCss;if(showCursor&&!shouldSetCursor&&cursor.left>=0){cursor.
+left*=pctWid,cursor.top*=pctHgt,vCursor&&elTrans(vCursor,round(cursor.left),0,plotWidCss,plotHgtCss),hCursor&&elTrans(hCursor,
+0,round(cursor.top),plotWidCss,plotHgtCss);for(let i=0;i<cursorPts.length;i++){let pt=cursorPts[i];pt!=null&&(cursorPtsLft[i]*=
+pctWid,cursorPtsTop[i]*=pctHgt,elTrans(pt,ceil(cursorPtsLft[i]),ceil(cursorPtsTop[i]),plotWidCss,plotHgtCss))}}if(select2.
+show&&!shouldSetSelect&&select2.left>=0&&select2.width>0){select2.left*=pctWid,select2.width*=pctWid,select2.top*=pctHgt,
+select2.height*=pctHgt;for(let prop in _hideProps)setStylePx(selectDiv,prop,select2[prop])}_plotLftCss=plotLftCss,_plotTopCss=
+plotTopCss,_plotWidCss=plotWidCss,_plotHgtCss=plotHgtCss}fire("setSize"),shouldSetSize=!1}fullWidCss>0&&fullHgtCss>0&&(ctx.
+clearRect(0,0,can.width,can.height),fire("drawClear"),drawOrder.forEach(fn=>fn()),fire("draw")),select2.show&&shouldSetSelect&&
+(setSelect(select2),shouldSetSelect=!1),showCursor&&shouldSetCursor&&(updateCursor(null,!0,!1),shouldSetCursor=!1),legend.
+show&&legend.live&&shouldSetLegend&&(setLegend(),shouldSetLegend=!1),ready||(ready=!0,self.status=1,fire("ready")),viaAutoScaleX=
+!1,queuedCommit=!1}self.redraw=(rebuildPaths,recalcAxes)=>{shouldConvergeSize=recalcAxes||!1,rebuildPaths!==!1?_setScale(
+xScaleKey,scaleX.min,scaleX.max):commit()};function setScale(key2,opts2){let sc=scales[key2];if(sc.from==null){if(dataLen==
+0){let minMax=sc.range(self,opts2.min,opts2.max,key2);opts2.min=minMax[0],opts2.max=minMax[1]}if(opts2.min>opts2.max){let _min=opts2.
+min;opts2.min=opts2.max,opts2.max=_min}if(dataLen>1&&opts2.min!=null&&opts2.max!=null&&opts2.max-opts2.min<1e-16)return;
+key2==xScaleKey&&sc.distr==2&&dataLen>0&&(opts2.min=closestIdx(opts2.min,data[0]),opts2.max=closestIdx(opts2.max,data[0]),
+opts2.min==opts2.max&&opts2.max++),pendScales[key2]=opts2,shouldSetScales=!0,commit()}}self.setScale=setScale;let xCursor,
+yCursor,vCursor,hCursor,rawMouseLeft0,rawMouseTop0,mouseLeft0,mouseTop0,rawMouseLeft1,rawMouseTop1,mouseLeft1,mouseTop1,
+dragging=!1,drag=cursor.drag,dragX=drag.x,dragY=drag.y;showCursor&&(cursor.x&&(xCursor=placeDiv(CURSOR_X,over)),cursor.y&&
+(yCursor=placeDiv(CURSOR_Y,over)),scaleX.ori==0?(vCursor=xCursor,hCursor=yCursor):(vCursor=yCursor,hCursor=xCursor),mouseLeft1=
+cursor.left,mouseTop1=cursor.top);let select2=self.select=assign({show:!0,over:!0,left:0,width:0,top:0,height:0},opts.select),
+selectDiv=select2.show?placeDiv(SELECT,select2.over?over:under):null;function setSelect(opts2,_fire){if(select2.show){for(let prop in opts2)
+select2[prop]=opts2[prop],prop in _hideProps&&setStylePx(selectDiv,prop,opts2[prop]);_fire!==!1&&fire("setSelect")}}self.
+setSelect=setSelect;function toggleDOM(i){if(series[i].show)showLegend&&remClass(legendRows[i],OFF);else if(showLegend&&
+addClass(legendRows[i],OFF),showCursor){let pt=cursorOnePt?cursorPts[0]:cursorPts[i];pt!=null&&elTrans(pt,-10,-10,plotWidCss,
+plotHgtCss)}}function _setScale(key2,min2,max2){setScale(key2,{min:min2,max:max2})}function setSeries(i,opts2,_fire,_pub){
+opts2.focus!=null&&setFocus(i),opts2.show!=null&&series.forEach((s,si)=>{si>0&&(i==si||i==null)&&(s.show=opts2.show,toggleDOM(
+si),mode==2?(_setScale(s.facets[0].scale,null,null),_setScale(s.facets[1].scale,null,null)):_setScale(s.scale,null,null),
+commit())}),_fire!==!1&&fire("setSeries",i,opts2),_pub&&pubSync("setSeries",self,i,opts2)}self.setSeries=setSeries;function setBand(bi,opts2){
+assign(bands[bi],opts2)}function addBand(opts2,bi){opts2.fill=fnOrSelf(opts2.fill||null),opts2.dir=ifNull(opts2.dir,-1),
+bi=bi??bands.length,bands.splice(bi,0,opts2)}function delBand(bi){bi==null?bands.length=0:bands.splice(bi,1)}self.addBand=
+addBand,self.setBand=setBand,self.delBand=delBand;function setAlpha(i,value){series[i].alpha=value,showCursor&&cursorPts[i]!=
+null&&(cursorPts[i].style.opacity=value),showLegend&&legendRows[i]&&(legendRows[i].style.opacity=value)}let closestDist,
+closestSeries,focusedSeries,FOCUS_TRUE={focus:!0};function setFocus(i){if(i!=focusedSeries){let allFocused=i==null,_setAlpha=focus.
+alpha!=1;series.forEach((s,i2)=>{if(mode==1||i2>0){let isFocused=allFocused||i2==0||i2==i;s._focus=allFocused?null:isFocused,
+_setAlpha&&setAlpha(i2,isFocused?1:focus.alpha)}}),focusedSeries=i,_setAlpha&&commit()}}showLegend&&cursorFocus&&onMouse(
+mouseleave,legendTable,e=>{cursor._lock||(setCursorEvent(e),focusedSeries!=null&&setSeries(null,FOCUS_TRUE,!0,syncOpts.setSeries))});
+function posToVal(pos,scale,can2){let sc=scales[scale];can2&&(pos=pos/pxRatio-(sc.ori==1?plotTopCss:plotLftCss));let dim=plotWidCss;
+sc.ori==1&&(dim=plotHgtCss,pos=dim-pos),sc.dir==-1&&(pos=dim-pos);let _min=sc._min,_max=sc._max,pct=pos/dim,sv=_min+(_max-
+_min)*pct,distr=sc.distr;return distr==3?pow(10,sv):distr==4?sinh(sv,sc.asinh):distr==100?sc.bwd(sv):sv}function closestIdxFromXpos(pos,can2){
+let v=posToVal(pos,xScaleKey,can2);return closestIdx(v,data[0],i0,i1)}self.valToIdx=val=>closestIdx(val,data[0]),self.posToIdx=
+closestIdxFromXpos,self.posToVal=posToVal,self.valToPos=(val,scale,can2)=>scales[scale].ori==0?getHPos(val,scales[scale],
+can2?plotWid:plotWidCss,can2?plotLft:0):getVPos(val,scales[scale],can2?plotHgt:plotHgtCss,can2?plotTop:0),self.setCursor=
+(opts2,_fire,_pub)=>{mouseLeft1=opts2.left,mouseTop1=opts2.top,updateCursor(null,_fire,_pub)};function setSelH(off2,dim){
+setStylePx(selectDiv,LEFT,select2.left=off2),setStylePx(selectDiv,WIDTH,select2.width=dim)}function setSelV(off2,dim){setStylePx(
+selectDiv,"top",select2.top=off2),setStylePx(selectDiv,HEIGHT,select2.height=dim)}let setSelX=scaleX.ori==0?setSelH:setSelV,
+setSelY=scaleX.ori==1?setSelH:setSelV;function syncLegend(){if(showLegend&&legend.live)for(let i=mode==2?1:0;i<series.length;i++){
+if(i==0&&multiValLegend)continue;let vals=legend.values[i],j=0;for(let k in vals)legendCells[i][j++].firstChild.nodeValue=
+vals[k]}}function setLegend(opts2,_fire){if(opts2!=null&&(opts2.idxs?opts2.idxs.forEach((didx,sidx)=>{activeIdxs[sidx]=didx}):
+isUndef(opts2.idx)||activeIdxs.fill(opts2.idx),legend.idx=activeIdxs[0]),showLegend&&legend.live){for(let sidx=0;sidx<series.
+length;sidx++)(sidx>0||mode==1&&!multiValLegend)&&setLegendValues(sidx,activeIdxs[sidx]);syncLegend()}shouldSetLegend=!1,
+_fire!==!1&&fire("setLegend")}self.setLegend=setLegend;function setLegendValues(sidx,idx){let s=series[sidx],src=sidx==0&&
+xScaleDistr==2?data0:data[sidx],val;multiValLegend?val=s.values(self,sidx,idx)??NULL_LEGEND_VALUES:(val=s.value(self,idx==
+null?null:src[idx],sidx,idx),val=val==null?NULL_LEGEND_VALUES:{_:val}),legend.values[sidx]=val}function updateCursor(src,_fire,_pub){
+rawMouseLeft1=mouseLeft1,rawMouseTop1=mouseTop1,[mouseLeft1,mouseTop1]=cursor.move(self,mouseLeft1,mouseTop1),cursor.left=
+mouseLeft1,cursor.top=mouseTop1,showCursor&&(vCursor&&elTrans(vCursor,round(mouseLeft1),0,plotWidCss,plotHgtCss),hCursor&&
+elTrans(hCursor,0,round(mouseTop1),plotWidCss,plotHgtCss));let idx,noDataInRange=i0>i1;closestDist=inf,closestSeries=null;
+let xDim=scaleX.ori==0?plotWidCss:plotHgtCss,yDim=scaleX.ori==1?plotWidCss:plotHgtCss;if(mouseLeft1<0||dataLen==0||noDataInRange){
+idx=cursor.idx=null;for(let i=0;i<series.length;i++){let pt=cursorPts[i];pt!=null&&elTrans(pt,-10,-10,plotWidCss,plotHgtCss)}
+cursorFocus&&setSeries(null,FOCUS_TRUE,!0,src==null&&syncOpts.setSeries),legend.live&&(activeIdxs.fill(idx),shouldSetLegend=
+!0)}else{let mouseXPos,valAtPosX,xPos;mode==1&&(mouseXPos=scaleX.ori==0?mouseLeft1:mouseTop1,valAtPosX=posToVal(mouseXPos,
+xScaleKey),idx=cursor.idx=closestIdx(valAtPosX,data[0],i0,i1),xPos=valToPosX(data[0][idx],scaleX,xDim,0));let _ptLft=-10,
+_ptTop=-10,_ptWid=0,_ptHgt=0,_centered=!0,_ptFill="",_ptStroke="";for(let i=mode==2?1:0;i<series.length;i++){let s=series[i],
+idx1=activeIdxs[i],yVal1=idx1==null?null:mode==1?data[i][idx1]:data[i][1][idx1],idx2=cursor.dataIdx(self,i,idx,valAtPosX),
+yVal2=idx2==null?null:mode==1?data[i][idx2]:data[i][1][idx2];if(shouldSetLegend=shouldSetLegend||yVal2!=yVal1||idx2!=idx1,
+activeIdxs[i]=idx2,i>0&&s.show){let xPos2=idx2==null?-10:idx2==idx?xPos:valToPosX(mode==1?data[0][idx2]:data[i][0][idx2],
+scaleX,xDim,0),yPos=yVal2==null?-10:valToPosY(yVal2,mode==1?scales[s.scale]:scales[s.facets[1].scale],yDim,0);if(cursorFocus&&
+yVal2!=null){let mouseYPos=scaleX.ori==1?mouseLeft1:mouseTop1,dist=abs(focus.dist(self,i,idx2,yPos,mouseYPos));if(dist<closestDist){
+let bias=focus.bias;if(bias!=0){let mouseYVal=posToVal(mouseYPos,s.scale),seriesYValSign=yVal2>=0?1:-1,mouseYValSign=mouseYVal>=
+0?1:-1;mouseYValSign==seriesYValSign&&(mouseYValSign==1?bias==1?yVal2>=mouseYVal:yVal2<=mouseYVal:bias==1?yVal2<=mouseYVal:
+yVal2>=mouseYVal)&&(closestDist=dist,closestSeries=i)}else closestDist=dist,closestSeries=i}}if(shouldSetLegend||cursorOnePt){
+let hPos,vPos;scaleX.ori==0?(hPos=xPos2,vPos=yPos):(hPos=yPos,vPos=xPos2);let ptWid,ptHgt,ptLft,ptTop,ptStroke,ptFill,centered=!0,
+getBBox=points3.bbox;if(getBBox!=null){centered=!1;let bbox=getBBox(self,i);ptLft=bbox.left,ptTop=bbox.top,ptWid=bbox.width,
+ptHgt=bbox.height}else ptLft=hPos,ptTop=vPos,ptWid=ptHgt=points3.size(self,i);if(ptFill=points3.fill(self,i),ptStroke=points3.
+stroke(self,i),cursorOnePt)i==closestSeries&&closestDist<=focus.prox&&(_ptLft=ptLft,_ptTop=ptTop,_ptWid=ptWid,_ptHgt=ptHgt,
+_centered=centered,_ptFill=ptFill,_ptStroke=ptStroke);else{let pt=cursorPts[i];pt!=null&&(cursorPtsLft[i]=ptLft,cursorPtsTop[i]=
+ptTop,elSize(pt,ptWid,ptHgt,centered),elColor(pt,ptFill,ptStroke),elTrans(pt,ceil(ptLft),ceil(ptTop),plotWidCss,plotHgtCss))}}}}
+if(cursorOnePt){let p=focus.prox,focusChanged=focusedSeries==null?closestDist<=p:closestDist>p||closestSeries!=focusedSeries;
+if(shouldSetLegend||focusChanged){let pt=cursorPts[0];pt!=null&&(cursorPtsLft[0]=_ptLft,cursorPtsTop[0]=_ptTop,elSize(pt,
+_ptWid,_ptHgt,_centered),elColor(pt,_ptFill,_ptStroke),elTrans(pt,ceil(_ptLft),ceil(_ptTop),plotWidCss,plotHgtCss))}}}if(select2.
+show&&dragging)if(src!=null){let[xKey,yKey]=syncOpts.scales,[matchXKeys,matchYKeys]=syncOpts.match,[xKeySrc,yKeySrc]=src.
+cursor.sync.scales,sdrag=src.cursor.drag;if(dragX=sdrag._x,dragY=sdrag._y,dragX||dragY){let{left:left2,top,width,height}=src.
+select,sori=src.scales[xKeySrc].ori,sPosToVal=src.posToVal,sOff,sDim,sc,a,b,matchingX=xKey!=null&&matchXKeys(xKey,xKeySrc),
+matchingY=yKey!=null&&matchYKeys(yKey,yKeySrc);matchingX&&dragX?(sori==0?(sOff=left2,sDim=width):(sOff=top,sDim=height),
+sc=scales[xKey],a=valToPosX(sPosToVal(sOff,xKeySrc),sc,xDim,0),b=valToPosX(sPosToVal(sOff+sDim,xKeySrc),sc,xDim,0),setSelX(
+min(a,b),abs(b-a))):setSelX(0,xDim),matchingY&&dragY?(sori==1?(sOff=left2,sDim=width):(sOff=top,sDim=height),sc=scales[yKey],
+a=valToPosY(sPosToVal(sOff,yKeySrc),sc,yDim,0),b=valToPosY(sPosToVal(sOff+sDim,yKeySrc),sc,yDim,0),setSelY(min(a,b),abs(
+b-a))):setSelY(0,yDim)}else hideSelect()}else{let rawDX=abs(rawMouseLeft1-rawMouseLeft0),rawDY=abs(rawMouseTop1-rawMouseTop0);
+if(scaleX.ori==1){let _rawDX=rawDX;rawDX=rawDY,rawDY=_rawDX}dragX=drag.x&&rawDX>=drag.dist,dragY=drag.y&&rawDY>=drag.dist;
+let uni=drag.uni;uni!=null?dragX&&dragY&&(dragX=rawDX>=uni,dragY=rawDY>=uni,!dragX&&!dragY&&(rawDY>rawDX?dragY=!0:dragX=
+!0)):drag.x&&drag.y&&(dragX||dragY)&&(dragX=dragY=!0);let p0,p1;dragX&&(scaleX.ori==0?(p0=mouseLeft0,p1=mouseLeft1):(p0=
+mouseTop0,p1=mouseTop1),setSelX(min(p0,p1),abs(p1-p0)),dragY||setSelY(0,yDim)),dragY&&(scaleX.ori==1?(p0=mouseLeft0,p1=mouseLeft1):
+(p0=mouseTop0,p1=mouseTop1),setSelY(min(p0,p1),abs(p1-p0)),dragX||setSelX(0,xDim)),!dragX&&!dragY&&(setSelX(0,0),setSelY(
+0,0))}if(drag._x=dragX,drag._y=dragY,src==null){if(_pub){if(syncKey!=null){let[xSyncKey,ySyncKey]=syncOpts.scales;syncOpts.
+values[0]=xSyncKey!=null?posToVal(scaleX.ori==0?mouseLeft1:mouseTop1,xSyncKey):null,syncOpts.values[1]=ySyncKey!=null?posToVal(
+scaleX.ori==1?mouseLeft1:mouseTop1,ySyncKey):null}pubSync(mousemove,self,mouseLeft1,mouseTop1,plotWidCss,plotHgtCss,idx)}
+if(cursorFocus){let shouldPub=_pub&&syncOpts.setSeries,p=focus.prox;focusedSeries==null?closestDist<=p&&setSeries(closestSeries,
+FOCUS_TRUE,!0,shouldPub):closestDist>p?setSeries(null,FOCUS_TRUE,!0,shouldPub):closestSeries!=focusedSeries&&setSeries(closestSeries,
+FOCUS_TRUE,!0,shouldPub)}}shouldSetLegend&&(legend.idx=idx,setLegend()),_fire!==!1&&fire("setCursor")}let rect2=null;Object.
+defineProperty(self,"rect",{get(){return rect2==null&&syncRect(!1),rect2}});function syncRect(defer=!1){defer?rect2=null:
+(rect2=over.getBoundingClientRect(),fire("syncRect",rect2))}function mouseMove(e,src,_l,_t,_w,_h,_i){cursor._lock||dragging&&
+e!=null&&e.movementX==0&&e.movementY==0||(cacheMouse(e,src,_l,_t,_w,_h,_i,!1,e!=null),e!=null?updateCursor(null,!0,!0):updateCursor(
+src,!0,!1))}function cacheMouse(e,src,_l,_t,_w,_h,_i,initial,snap){if(rect2==null&&syncRect(!1),setCursorEvent(e),e!=null)
+_l=e.clientX-rect2.left,_t=e.clientY-rect2.top;else{if(_l<0||_t<0){mouseLeft1=-10,mouseTop1=-10;return}let[xKey,yKey]=syncOpts.
+scales,syncOptsSrc=src.cursor.sync,[xValSrc,yValSrc]=syncOptsSrc.values,[xKeySrc,yKeySrc]=syncOptsSrc.scales,[matchXKeys,
+matchYKeys]=syncOpts.match,rotSrc=src.axes[0].side%2==1,xDim=scaleX.ori==0?plotWidCss:plotHgtCss,yDim=scaleX.ori==1?plotWidCss:
+plotHgtCss,_xDim=rotSrc?_h:_w,_yDim=rotSrc?_w:_h,_xPos=rotSrc?_t:_l,_yPos=rotSrc?_l:_t;if(xKeySrc!=null?_l=matchXKeys(xKey,
+xKeySrc)?getPos(xValSrc,scales[xKey],xDim,0):-10:_l=xDim*(_xPos/_xDim),yKeySrc!=null?_t=matchYKeys(yKey,yKeySrc)?getPos(
+yValSrc,scales[yKey],yDim,0):-10:_t=yDim*(_yPos/_yDim),scaleX.ori==1){let __l=_l;_l=_t,_t=__l}}snap&&(src==null||src.cursor.
+event.type==mousemove)&&((_l<=1||_l>=plotWidCss-1)&&(_l=incrRound(_l,plotWidCss)),(_t<=1||_t>=plotHgtCss-1)&&(_t=incrRound(
+_t,plotHgtCss))),initial?(rawMouseLeft0=_l,rawMouseTop0=_t,[mouseLeft0,mouseTop0]=cursor.move(self,_l,_t)):(mouseLeft1=_l,
+mouseTop1=_t)}let _hideProps={width:0,height:0,left:0,top:0};function hideSelect(){setSelect(_hideProps,!1)}let downSelectLeft,
+downSelectTop,downSelectWidth,downSelectHeight;function mouseDown(e,src,_l,_t,_w,_h,_i){dragging=!0,dragX=dragY=drag._x=
+drag._y=!1,cacheMouse(e,src,_l,_t,_w,_h,_i,!0,!1),e!=null&&(onMouse(mouseup,doc,mouseUp,!1),pubSync(mousedown,self,mouseLeft0,
+mouseTop0,plotWidCss,plotHgtCss,null));let{left:left2,top,width,height}=select2;downSelectLeft=left2,downSelectTop=top,downSelectWidth=
+width,downSelectHeight=height}function mouseUp(e,src,_l,_t,_w,_h,_i){dragging=drag._x=drag._y=!1,cacheMouse(e,src,_l,_t,
+_w,_h,_i,!1,!0);let{left:left2,top,width,height}=select2,hasSelect=width>0||height>0,chgSelect=downSelectLeft!=left2||downSelectTop!=
+top||downSelectWidth!=width||downSelectHeight!=height;if(hasSelect&&chgSelect&&setSelect(select2),drag.setScale&&hasSelect&&
+chgSelect){let xOff=left2,xDim=width,yOff=top,yDim=height;if(scaleX.ori==1&&(xOff=top,xDim=height,yOff=left2,yDim=width),
+dragX&&_setScale(xScaleKey,posToVal(xOff,xScaleKey),posToVal(xOff+xDim,xScaleKey)),dragY)for(let k in scales){let sc=scales[k];
+k!=xScaleKey&&sc.from==null&&sc.min!=inf&&_setScale(k,posToVal(yOff+yDim,k),posToVal(yOff,k))}hideSelect()}else cursor.lock&&
+(cursor._lock=!cursor._lock,updateCursor(src,!0,e!=null));e!=null&&(offMouse(mouseup,doc),pubSync(mouseup,self,mouseLeft1,
+mouseTop1,plotWidCss,plotHgtCss,null))}function mouseLeave(e,src,_l,_t,_w,_h,_i){if(cursor._lock)return;setCursorEvent(e);
+let _dragging=dragging;if(dragging){let snapH=!0,snapV=!0,snapProx=10,dragH,dragV;scaleX.ori==0?(dragH=dragX,dragV=dragY):
+(dragH=dragY,dragV=dragX),dragH&&dragV&&(snapH=mouseLeft1<=snapProx||mouseLeft1>=plotWidCss-snapProx,snapV=mouseTop1<=snapProx||
+mouseTop1>=plotHgtCss-snapProx),dragH&&snapH&&(mouseLeft1=mouseLeft1<mouseLeft0?0:plotWidCss),dragV&&snapV&&(mouseTop1=mouseTop1<
+mouseTop0?0:plotHgtCss),updateCursor(null,!0,!0),dragging=!1}mouseLeft1=-10,mouseTop1=-10,activeIdxs.fill(null),updateCursor(
+null,!0,!0),_dragging&&(dragging=_dragging)}function dblClick(e,src,_l,_t,_w,_h,_i){cursor._lock||(setCursorEvent(e),autoScaleX(),
+hideSelect(),e!=null&&pubSync(dblclick,self,mouseLeft1,mouseTop1,plotWidCss,plotHgtCss,null))}function syncPxRatio(){axes.
+forEach(syncFontSize),_setSize(self.width,self.height,!0)}on(dppxchange,win,syncPxRatio);let events2={};events2.mousedown=
+mouseDown,events2.mousemove=mouseMove,events2.mouseup=mouseUp,events2.dblclick=dblClick,events2.setSeries=(e,src,idx,opts2)=>{
+let seriesIdxMatcher2=syncOpts.match[2];idx=seriesIdxMatcher2(self,src,idx),idx!=-1&&setSeries(idx,opts2,!0,!1)},showCursor&&
+(onMouse(mousedown,over,mouseDown),onMouse(mousemove,over,mouseMove),onMouse(mouseenter,over,e=>{setCursorEvent(e),syncRect(
+!1)}),onMouse(mouseleave,over,mouseLeave),onMouse(dblclick,over,dblClick),cursorPlots.add(self),self.syncRect=syncRect);
+let hooks=self.hooks=opts.hooks||{};function fire(evName,a1,a2){deferHooks?hooksQueue.push([evName,a1,a2]):evName in hooks&&
+hooks[evName].forEach(fn=>{fn.call(null,self,a1,a2)})}(opts.plugins||[]).forEach(p=>{for(let evName in p.hooks)hooks[evName]=
+(hooks[evName]||[]).concat(p.hooks[evName])});let seriesIdxMatcher=(self2,src,srcSeriesIdx)=>srcSeriesIdx,syncOpts=assign(
+{key:null,setSeries:!1,filters:{pub:retTrue,sub:retTrue},scales:[xScaleKey,series[1]?series[1].scale:null],match:[retEq,
+retEq,seriesIdxMatcher],values:[null,null]},cursor.sync);syncOpts.match.length==2&&syncOpts.match.push(seriesIdxMatcher),
+cursor.sync=syncOpts;let syncKey=syncOpts.key,sync=_sync(syncKey);function pubSync(type,src,x,y,w,h2,i){syncOpts.filters.
+pub(type,src,x,y,w,h2,i)&&sync.pub(type,src,x,y,w,h2,i)}sync.sub(self);function pub(type,src,x,y,w,h2,i){syncOpts.filters.
+sub(type,src,x,y,w,h2,i)&&events2[type](null,src,x,y,w,h2,i)}self.pub=pub;function destroy(){sync.unsub(self),cursorPlots.
+delete(self),mouseListeners.clear(),off(dppxchange,win,syncPxRatio),root2.remove(),legendTable?.remove(),fire("destroy")}
+self.destroy=destroy;function _init(){fire("init",opts,data),setData(data||opts.data,!1),pendScales[xScaleKey]?setScale(
+xScaleKey,pendScales[xScaleKey]):autoScaleX(),shouldSetSelect=select2.show&&(select2.width>0||select2.height>0),shouldSetCursor=
+shouldSetLegend=!0,_setSize(opts.width,opts.height)}return series.forEach(initSeries),axes.forEach(initAxis),then?then instanceof
+HTMLElement?(then.appendChild(root2),_init()):then(self,_init):_init(),self}uPlot.assign=assign;uPlot.fmtNum=fmtNum;uPlot.
+rangeNum=rangeNum;uPlot.rangeLog=rangeLog;uPlot.rangeAsinh=rangeAsinh;uPlot.orient=orient;uPlot.pxRatio=pxRatio;uPlot.join=
+join;uPlot.fmtDate=fmtDate,uPlot.tzDate=tzDate;uPlot.sync=_sync;{uPlot.addGap=addGap,uPlot.clipGaps=clipGaps;let paths2=uPlot.
+paths={points};paths2.linear=linear,paths2.stepped=stepped,paths2.bars=bars,paths2.spline=monotoneCubic}var HEIGHT2=190,MIN_SPAN=60,dark=matchMedia("(prefers-color-scheme: dark)"),color=name=>getComputedStyle(document.documentElement).
+getPropertyValue(name).trim(),round2=n=>n==null?"–":number(Math.round(n*10)/10);function plot({name,series,counts,stacked,
+dots,stepped:stepped2}){let canvas=h("div",{class:"canvas",role:"img","aria-label":t(`plot.${name}`)}),values=series.map(
+()=>h("b",{})),element=h("figure",{class:"plot","data-plot":name},h("figcaption",{},h("h3",{},t(`plot.${name}`)),h("ul",
+{class:"legend"},series.map((s,i)=>h("li",{},h("span",{class:`swatch s${i+1}`,"aria-hidden":"true"}),` ${t(`series.${s.name}`)}\
+ `,values[i])))),canvas),chart=null,seconds=[],frame=0;function legend(){let at=seconds[chart?.cursor.idx??seconds.length-
+1];series.forEach((s,i)=>text(values[i],at?round2(s.value(at)):"–"))}function describe(){let each=series.map(s=>[s,counts?
+seconds.reduce((sum,second2)=>sum+s.value(second2),0):s.value(seconds.at(-1))]);stacked&&each.forEach(([,n],i)=>show(values[i].
+parentElement,n>0));let figures2=each.filter(([,n])=>!counts||n>0).map(([s,n])=>`${t(`series.${s.name}`)} ${round2(n)}`).
+join(", ");attr(canvas,"aria-label",t(counts?"plot.sums":"plot.last",{title:t(`plot.${name}`),figures:figures2||"0"}))}function data(){
+let columns3=series.map(s=>seconds.map(s.value));if(stacked){for(let i=1;i<columns3.length;i++)columns3[i]=columns3[i].map(
+(n,at)=>n===null?null:n+columns3[i-1][at]);columns3.reverse()}return[seconds.map(s=>Date.parse(s.at)/1e3),...columns3]}function options(){
+let axis={stroke:color("--soft"),grid:{stroke:color("--line"),width:1},ticks:{show:!1},font:"11px system-ui, sans-serif"},
+lines=series.map((_2,i)=>{let stroke=color(`--s${i+1}`);if(stacked)return{stroke,fill:stroke,width:1,points:{show:!1}};let first=i===
+0;return{stroke,width:2,paths:stepped2&&uPlot.paths.stepped({align:1}),spanGaps:dots==="sparse",fill:first&&series.length>
+1?`${stroke}2b`:void 0,dash:first?void 0:[6,4],points:{...dots!=="sparse"&&{show:dots},size:4}}});return{width:Math.max(
+200,canvas.clientWidth),height:HEIGHT2,legend:{show:!1},series:[{},...stacked?lines.reverse():lines],scales:{x:{range:(_2,min2,max2)=>[
+Math.min(min2,max2-MIN_SPAN),max2]},y:{range:(_2,min2,max2)=>[0,Math.max(1,max2??0)*1.08]}},axes:[{...axis,space:80,values:(_2,splits)=>splits.
+map(at=>clockTime(at*1e3))},{...axis,size:56,values:(_2,splits)=>splits.map(n=>Number.isInteger(n)?number(n):"")}],cursor:{
+y:!1,drag:{x:!1,y:!1},sync:{key:"sale"},points:{show:!stacked}},hooks:{setCursor:[legend]}}}function draw(){frame=0,!(seconds.
+length===0||canvas.clientWidth===0)&&(chart?chart.setData(data()):chart=new uPlot(options(),data(),canvas),legend(),describe())}
+let schedule=()=>{frame||(frame=requestAnimationFrame(draw))},redraw=()=>{chart?.destroy(),chart=null,schedule()},size=new ResizeObserver(
+()=>{chart&&canvas.clientWidth>0?chart.setSize({width:canvas.clientWidth,height:HEIGHT2}):schedule()});return size.observe(
+canvas),dark.addEventListener("change",redraw),{element,show(all2){seconds=all2,schedule()},end(){cancelAnimationFrame(frame),
+size.disconnect(),dark.removeEventListener("change",redraw),chart?.destroy()}}}var tabs=["running","upcoming","drafts","ended","all"];function stateOf(v){return v.status!=="on"?[t(`voucher.${v.status}`),
+"ended"]:v.type==="seckill"?[t(`state.${v.state}`),v.state]:[t("voucher.plain"),"ended"]}function units(v){let all2=v.initial_stock+
+(v.added_stock??0);return{sold:all2-v.stock,all:all2}}function soldBar(v){if(v.stock===void 0)return null;let{sold,all:all2}=units(
+v);if(all2===0)return null;let words2=t("sales.soldOf",{n:number(sold),all:number(all2)});return h("span",{class:"sold"},
+h("progress",{value:sold,max:Math.max(all2,1),"aria-label":words2}),h("span",{},words2))}var thumbnail=v=>v.image_url?h(
+"img",{src:v.image_url,alt:"",class:"thumb",loading:"lazy"}):h("span",{class:"thumb blank","aria-hidden":"true"},[...v.title][0]);
+function list2(root2){let query2=new URLSearchParams(location.search),search=query2.get("search")??"",chosen=tabs.includes(
+query2.get("tab"))?query2.get("tab"):"",path=tab2=>`/console/sales?${new URLSearchParams({tab:tab2,...search&&{search}})}`,
+counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})])),links2=new Map(tabs.map(tab2=>[tab2,h("a",{href:path(tab2),
+"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))])),bar=h("nav",{class:"tabs","aria-label":t("sales.tabs")},[...links2.
+values()]),id2=newID("search"),input=h("input",{id:id2,type:"search",name:"search",value:search,autocomplete:"off",maxlength:255}),
+find2=h("form",{role:"search","data-form":"sales",onsubmit:event=>{event.preventDefault();let words2=input.value.trim();
+go(`/console/sales?${new URLSearchParams({tab:words2?"all":chosen||"all",...words2&&{search:words2}})}`)}},h("label",{for:id2,
+class:"sr"},t("sales.search")),input,h("button",{type:"submit",class:"quiet"},t("sales.find")));attr(input,"placeholder",
+t("sales.search"));let all2=listing({caption:t("sales.title"),empty:t("sales.none"),columns:[{label:t("voucher.title"),cell:v=>h(
+"span",{class:"titled"},thumbnail(v),named(h("a",{href:`/console/sales/${v.id}`},v.title),v.id))},{label:t("voucher.stat\
+e"),cell:v=>h("span",{},chip(...stateOf(v)),violated(v.id)?[" ",chip(t("alerts.badge"),"bad")]:null)},{label:t("sales.so\
+ld"),cell:v=>soldBar(v)??"–"},{label:t("voucher.pay_value"),number:!0,cell:v=>v.status==="draft"&&v.pay_value===0?"–":
+money(v.pay_value,v.currency)},...["begin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(
+v[at]):"–"}))],read});async function read(cursor){let page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,
+tab:tab2,...search&&{search},...cursor&&{cursor}})}`),answer=await page2(chosen||tabs[0]);chosen||(chosen=tabs.find(tab2=>answer.
+counts[tab2]>0)??tabs[0],chosen!==tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links2)text(counts.get(tab2),
+number(answer.counts[tab2])+(answer.complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link3,"aria-current",
+tab2===chosen?"page":null);return answer}function plain2({all:all3,...others}){let n=all3-Object.values(others).reduce((sum,count)=>sum+
+count,0);return n>0?` ${t("tab.plain",{n:number(n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("opera\
+te")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element),
+all2.load();let onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilitychange",onVisible);let unsubscribe=onChange(
+all2.refresh);return()=>{unsubscribe(),document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){
+let post=intents({lasting:!0}),from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("div",{},h("\
+p",{class:"empty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/c\
+onsole/sales",class:"link"},t("sales.back"))),out.element,place);let unmounted=!1;return Promise.all([all(),from&&getMine(
+`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)return;let values=copied?copyOf(copied):{},f=form({name:"mak\
+e",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({
+...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(values2,f),status:"draft"};
+if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post("/admin/vouche\
+rs",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.value(
+"currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.
+element))},problem=>{if(!problem.code)throw problem;place.replaceChildren(),out.show(problem)}),()=>{unmounted=!0}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
+"ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
+...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(
+`invariant.${v.id}`)?t(`invariant.${v.id}`):v.title;attr(li,"data-invariant",v.id),attr(li,"data-ok",word),text(li.querySelector(
+".sign"),signs[word]),text(li.querySelector("strong"),`${v.id} ${name}`),text(li.querySelector(".word"),t(`invariant.${word}`)),
+text(li.querySelector(".note"),has(`invariant.${v.id}.means`)?t(`invariant.${v.id}.means`):"");let[detail2,lang]=detailOf(
+v.detail??"");text(li.querySelector(".detail"),detail2),attr(li.querySelector(".detail"),"lang",lang),announced.has(v.id)&&
+announced.get(v.id)!==word&&announce(`${name}: ${t(`invariant.${word}`)}`),announced.set(v.id,word)})}}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled"],ROWS=10,CURVE=1e4,round3=n=>n==null?
+"–":number(Math.round(n*10)/10),outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function takings(){let revenue=h("strong",
+{"data-fact":"revenue"}),bar=h("dd",{}),list4=factList(),element=h("div",{class:"takings"},h("dl",{},h("div",{class:"rev\
+enue"},h("dt",{},t("money.revenue")),h("dd",{},revenue)),h("div",{},h("dt",{},t("sales.sold")),bar)),list4.element),shown2="";
+return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):"–");let key=[v.initial_stock,
+v.added_stock,v.stock].join();key!==shown2&&bar.replaceChildren(soldBar(v)??""),shown2=key;let refunded=figures2?.refunded>
+0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";list4.set([["paid",figures2&&number(
+figures2.paid),refunded&&"paidAndRefunded"],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}%`:figures2&&
+"–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value,name])=>({id:`money.${id2}`,name:t(
+`money.${name||id2}`),value})))}}}function panel(id2,onStats){let stale=h("p",{class:"banner","data-stale":!0}),staleStatus=h(
+"p",{class:"sr",role:"status"}),repair=h("p",{class:"banner","data-repair":!0}),out=errorBox(),takes=takings(),sold=plot(
+soldPlot),hourly=hourPlots.map(plot),figures2=factList(),invariants=verdicts(),checked=h("p",{class:"note"}),grid2=h("di\
+v",{class:"plots"}),lastPlace=h("div",{}),pictures=[],last=null,technical=h("details",{class:"panel fold","data-technica\
+l":!0},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,h("h3",{},t("live\
+.table")),lastPlace)),element=h("div",{class:"live","data-live":id2},stale,staleStatus,repair,out.element,section(t("mon\
+ey.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),section(
+t("live.invariants"),invariants.element,checked),technical),shown2=null,counted=-1,curveAt=-CURVE;show(stale,!1),show(repair,
+!1);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){let sentence=old?stats?t("live.stale",{at:clockTime(
+receivedAt)}):t("live.waiting"):"";if(text(stale,sentence),text(staleStatus,sentence),show(stale,old&&!problem),problem?
+out.show(problem):out.clear(),attr(element,"data-state",stats?old?"stale":"live":"waiting"),stats&&invariants.set(old?stats.
+invariants.map(outdated):stats.invariants),!(!stats||stats===shown2)){if(shown2=stats,last||draw(stats.lane),attr(element,
+"data-seconds",seconds.length),attr(element,"data-holes",seconds.filter(s=>!s.outcomes).length),takes.show(stats.voucher,
+stats.figures),showRepair(stats.invariants.some(v=>v.ok===!1)),showFigures(stats),text(checked,stats.checked_at?t("live.\
+checked",{at:stamp(stats.checked_at)}):""),!document.hidden){for(let p of pictures)p.show(seconds);for(let p of hourly)p.
+show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse()),onStats?.(stats)}}function showRepair(broken){broken&&
+repair.hidden&&repair.replaceChildren(t("live.repair")," ",h("a",{href:"/console/reconcile"},t("reconcile.nav"))),show(repair,
+broken)}async function readCurve({figures:figures3,voucher,at}){if(!(!figures3||figures3.orders===counted||performance.now()-
+curveAt<CURVE)){curveAt=performance.now(),counted=figures3.orders;try{let{figures:all2}=await getMine(`/admin/vouchers/${id2}\
+/stats?hour=false`),points3=course(all2?.curve??[],voucher,at);show(sold.element,points3.length>1),sold.show(points3)}catch(problem){
+if(!problem.code)throw problem;counted=-1}}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
+lane,p.series)})),grid2.replaceChildren(...pictures.map(p=>p.element)),last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
+Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:!0,cell:s=>round3(value(
+s))}))]),lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
+let entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
+[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
+p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)})),byStatus=statuses.
+filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
+{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(id2,render3);return{element,end(){stop();for(let p of[sold,...hourly,
+...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
+a",{href:`/console/sales/${v.id}`},v.title),orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
+function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("loading")),running=h("div",{class:"running"}),
+todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"briefly"}),upcoming=section(t("home.upcom\
+ing"),next),ended=section(t("home.ended"),past),page2=h("div",{"data-home":!0},section(t("home.todo"),todo),running,h("d\
+iv",{class:"forms"},upcoming,ended)),drafts=[],timer2=0,unmounted=!1;show(page2,!1);async function sale(v){let takes=takings(),
+stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);let panel2=section(
+v.title,takes.element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(
+v))),panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),h("div",{class:"picture\
+d"},thumbnail(v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(
+v));async function draft(v){let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;let lacks=[
+...new Set(list4.problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?
+t("home.lacks",{lacks}):t("home.ready"))}function showTodo(){let all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.
+replaceChildren(...(all2.length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){let[now2,
+soon2,saved,over]=await Promise.all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.all(now2.items.
+map(sale)),unfinished=await Promise.all(saved.items.map(draft));if(unmounted)return;now2.next_cursor&&panels.push(h("a",
+{href:"/console/sales"},t("home.allRunning")));let none=h("div",{class:"panel empty"},t("home.none")," ",session.may("op\
+erate")?h("a",{href:"/console/new"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>
+0?panels:[none])),keepFocus(next,()=>next.replaceChildren(...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))))),
+show(upcoming,soon2.items.length>0),keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").
+map(v=>brief(v,stateOf(v)[0])))),show(ended,past.children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,
+!1),show(page2,!0),out.clear()}async function poll(){clearTimeout(timer2);try{document.hidden||await load2()}catch(problem){
+if(!problem.code)throw problem;unmounted||out.show(problem)}unmounted||(timer2=setTimeout(poll,EVERY))}root2.replaceChildren(
+head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.
+element,waiting,page2),poll();let unsubscribe=onChange(showTodo);return()=>{unmounted=!0,clearTimeout(timer2),unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links2=[...nav3.querySelectorAll(
+"a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
+ry",{},t("system.nav")),h("div",{},links2)),links2.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
+event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
+"Escape"&&inside&&menu.querySelector("summary").focus()}group(),session.on(group),onLanguage(group),document.addEventListener(
+"click",close),document.addEventListener("keydown",close)}function mount6(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("notices.title"),empty:t(
+"notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t("notices.reason"),cell:n=>h(
+"span",{lang:detailOf(n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`noti\
+ces.source.${n.source}`)}`},{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.
+order_id?h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:!0,cell:n=>n.times},
+{label:t("notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("o\
+perate")?[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({
+state:"open",limit:50,...cursor&&{cursor}})}`)});function closing(notice){let f=form({name:`close-${notice.id}`,kind:"qu\
+iet",label:t("notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:!0,max:255}],work:async values=>{
+status.clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values),status.show(t("notices.closed"))}finally{
+await all2.load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}return root2.
+replaceChildren(head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
+load())),status.element,out.element,all2.element),all2.load(),()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
+paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
+chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null),pathOf=o=>`/conso\
+le/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title","\
+from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){let[year,month2,date]=day3.split(
+"-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{...filter,
+...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){let query2=new URLSearchParams(
+location.search),phone=session.may("phones")&&history.state?.phone||"",filter=Object.fromEntries(names.filter(name=>query2.
+get(name)).map(name=>[name,query2.get(name)])),search=form({name:"search",label:t("orders.search"),fields:[{name:"phone",
+kind:"pasted",max:128,value:phone||query2.get("phone_end")},{name:"id",kind:"id"},{name:"title",kind:"text",max:255},{name:"\
+from",kind:"day"},{name:"to",kind:"day"},{name:"payment_ref",kind:"pasted",max:255},{name:"status",kind:"choice",options:[
+["",t("orders.any")],...statuses2.map(s=>[s,t(`status.${s}`)])]},{name:"voucher_id",kind:"id"},{name:"user_id",kind:"id"}].
+map(f=>({label:t(`orders.find.${f.name}`),value:query2.get(f.name)??"",...f})),check:({phone:phone2,from,to})=>({...phone2&&
+!/^\d{4}$/.test(phone2)&&!session.may("phones")&&{phone:t("orders.fourDigits")},...from&&to&&to<from&&{to:t("orders.days")}}),
+work:({phone:phone2="",...values})=>{let end=/^\d{4}$/.test(phone2)?{phone_end:phone2}:{};go(`/console/orders?${new URLSearchParams(
+{...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}}),fields3={phone_end:"phone",created_from:"from",created_to:"\
+to"},found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h("a",{href:pathOf(
+o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(o.created_at)},
+{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.title)},{label:t("voucher.shop_id"),cell:o=>o.shop_name||"\
+–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:!0,cell:amount2}],
+read:cursor=>{let query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/\
+admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{problem.errors.length>
+0&&(find2.open=!0);let wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.
+showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}}),find2=finder(t("ord\
+ers.find"),search.element),out=errorBox(),file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.
+voucher_id}:{},file:name,out});return root2.replaceChildren(head(t("orders.title")),find2,found.element,h("div",{class:"\
+bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element),found.load(),()=>{}}var amount2=o=>o.currency?
+money(o.amount,o.currency):"–",UNDO_TIME=36e5,canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;
+function undo(send2){let f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"tex\
+t",label:t("redeem.undoReason"),required:!0,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":!0},
+h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){let post=intents(),out=errorBox(),status=statusLine(),
+about=h("div",{},h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(location.search).get("user_id"),log=entries(
+{order_id:id2}),refresh=button({name:"refresh",out},load2),unmounted=!1;async function load2(){let[o]=await Promise.all(
+[getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);unmounted||render3(o)}let redeemNote=h("p",
+{class:"note"},t("redeem.note")),move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},
+async()=>{if(status.clear(),!!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(
+`/admin/orders/${id2}/${name}`),status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown2=h(
+"span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown2;let reveal=button({name:"reveal",kind:"\
+link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:
+""}`);text(shown2,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){
+status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason}),status.show(t("redeem.undone",{id:id2}))}finally{
+await load2()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.
+may("operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"\
+provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(
+p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("payments.outside.reason"),required:!0,max:255}],
+work:async values=>{status.clear();let paid=open3.find(p=>p.provider_ref===values.provider_ref);if(await confirm(t("paym\
+ents.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))try{await post(`/admin/orders/${id2}/return-outside`,
+values),status.show(t("payments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"\
+note"},t("payments.outside.lead")),f.element)}function render3(o){let payments=table(t("payments.title"),[{label:t("paym\
+ents.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.
+status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status===
+"refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),
+number:!0,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
+p.updated_at)}],{cards:!0});payments.set(o.payments),about.replaceChildren(h("div",{class:"panel","data-order":o.id,"dat\
+a-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("order\
+s.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id\
+=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),
+o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),
+o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.
+reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status===
+"redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?
+undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.n\
+one"))),outside(o)??"")}return root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"\
+link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
+load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren(),out.show(problem)}),()=>{unmounted=!0}}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>render3(
+await getMine("/admin/reconcile"),!1)),repair=button({name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{
+await confirm(t("reconcile.sure"),t("reconcile.apply"))&&render3(await post("/admin/reconcile",{}),!0)});function render3(answer,applied){
+let found=answer.reports.flatMap(r=>r.findings),repaired=found.filter(f=>f.repaired).length,left2=found.length-repaired;
+text(summary,[applied?t("reconcile.repaired",{n:number(repaired)}):"",left2===0?t("reconcile.clean",{n:number(answer.reports.
+length)}):t("reconcile.found",{n:number(left2)}),answer.left_out>0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].
+filter(Boolean).join(" ")),show(repair,session.may("administer")&&found.some(f=>f.repairable&&!f.repaired)),reports.replaceChildren(
+...answer.reports.filter(r=>r.findings.length>0).map(report))}function report(r){let rows=table(t("reconcile.findings",{
+id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("code",{},f.kind)},{label:t("reconcile.what"),cell:f=>{let[detail2,
+lang]=findingOf(f);return h("span",{lang},detail2)}},{label:t("reconcile.count"),number:!0,cell:f=>number(f.count)},{label:t(
+"reconcile.orders"),cell:f=>orders(f)},{label:t("reconcile.state"),cell:f=>state(f)}]);rows.set(r.findings);let sale=section(
+"",h("p",{class:"note"},t("reconcile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);return sale.
+querySelector("h2").replaceChildren(saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("\
+a",{href:`/console/orders/${o.order_id}`},o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(
+f.orders.length-LISTED2)}):[]);function state(f){let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(
+t(`reconcile.is.${word}`),f.repaired?"good":"bad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),
+h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t(
+"reconcile.meaning"))),refresh.click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
+amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
+"button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop")),element=h("div",{class:"\
+camera"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().
+then(yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"\
+environment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=stream,await video.play();
+for(let el of[video,stop])show(el,!0);show(start4,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
+for(;stream;await sleep(EVERY2)){let[code]=await detector.detect(video).catch(()=>[]);!code||!stream||(end(),found(code.
+rawValue))}}function end(){for(let track of stream?.getTracks()??[])track.stop();stream&&show(start4,!0),stream=null,video.
+srcObject=null;for(let el of[video,stop])show(el,!1)}return{element,end(){ended=!0,end()}}}async function available(){if(!("\
+BarcodeDetector"in globalThis)||!navigator.mediaDevices?.enumerateDevices)return!1;try{let formats=await globalThis.BarcodeDetector.
+getSupportedFormats(),devices=await navigator.mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.
+some(d=>d.kind==="videoinput")}catch{return!1}}function refusal(order,by){let who=by?by.phone||by.user_id:"";return order.status==="redeemed"?t(who?"redeem.usedBy":"re\
+deem.used",{at:stamp(order.redeemed_at),who}):order.status!=="paid"?t("redeem.not",{status:t(`status.${order.status}`)}):
+order.valid_from&&now()<Date.parse(order.valid_from)?t("redeem.early",{at:stamp(order.valid_from)}):order.valid_until&&now()>=
+Date.parse(order.valid_until)?t("redeem.late",{at:stamp(order.valid_until)}):""}function mount8(root2){let post=intents(),
+status=statusLine(),out=errorBox(),shown2=h("div",{class:"redemption","data-redemption":!0}),undoOf=(order,code)=>undo(async reason=>{
+status.clear(),await post("/admin/redeem/undo",{code,reason}),show(shown2,!1),status.show(t("redeem.undone",{id:order.id})),
+input.focus()});async function preview2(code){try{let found=await postMine("/admin/redeem/preview",{body:{code}});asked===
+code&&render3(found,code)}catch(problem){if(problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t("invalid.cod\
+e")}))return;if(!problem.shopName)throw problem;attr(shown2,"data-verdict","no"),shown2.replaceChildren(h("p",{class:"sh\
+op"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown2,!0)}}function render3({order,
+voucher,redeemed_by:by},code){let shop2=newID("shop"),title=newID("title"),use2=button({name:"use-code",kind:"primary",label:t(
+"redeem.do"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!==
+"invalid_state")throw problem;await preview2(code);return}status.show(t("redeem.done",{title:order.title,id:order.id})),
+input.value.trim()===code&&f.clear(),use2.isConnected&&(attr(shown2,"data-verdict",null),shown2.replaceChildren(undoOf(order,
+code)),input.focus())}),no=refusal(order,by);attr(shown2,"data-verdict",no?"no":"yes"),shown2.replaceChildren(h("p",{class:"\
+shop",id:shop2},order.shop_name),h("div",{class:"head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{
+class:"verdict",role:"alert"},no):"",facts([[t("voucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.
+actual_value,voucher.currency)],[t("redeem.paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.
+valid_from)],[t("voucher.valid_until"),order.valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("\
+orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.
+id):order.id],[t("voucher.rules"),order.rules]]),no?"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,
+code)]:[]),show(shown2,!0),!no&&input.value.trim()===code&&use2.focus()}let f=form({name:"redeem",label:t("redeem.check"),
+fields:[{name:"code",kind:"text",label:t("redeem.code"),required:!0,max:64}],work:async({code})=>{status.clear(),out.clear(),
+show(shown2,!1),input.select();try{await preview2(code)}finally{asked!==code&&setTimeout(()=>f.element.requestSubmit())}}}),
+input=f.element.querySelector("input"),asked="";f.element.addEventListener("submit",()=>{asked=input.value.trim()},{capture:!0});
+let scanner=camera(code=>{f.write([["code",code]]),f.element.requestSubmit()});show(shown2,!1);let counter=section(t("re\
+deem.title"),f.element,scanner.element,out.element,status.element,shown2);return attr(counter,"data-counter",!0),attr(input,
+"data-first",!0),counter.addEventListener("keydown",event=>{!(event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.
+metaKey&&!event.altKey)||event.target.matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t("r\
+edeem.page")),counter),focusPage(),scanner.end}var POLL3=700,IDLE_POLL=4e3,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(
+Math.round(n*10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"ari\
+a-label":t("rush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",
+lang:"en"}),results=verdicts(),link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",label:t("rush.stop"),
+out},async()=>{await deleteMine("/admin/rush"),await poll()}),last=section(t("rush.last"),h("div",{class:"head"},h("p",{
+class:"sub"},link3),state),progress,list4.element,why,detail2,results.element,h("div",{class:"actions"},stop)),panelPlace=h(
+"div",{}),start4=form({name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:!0,
+min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:!0,min:1,max:STOCK,value:100},{name:"\
+for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(
+await post("/admin/rush",values))}),live=null,shown2="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;
+let running=r.state==="running";show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(state,t(`rush.is.${r.
+state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`),
+show(link3,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??0),list4.set([{id:"answered",
+name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"orders",name:t("rush.\
+orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.took"),value:r.took_ms?
+oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"p99",name:t("live.p99"),value:oneDecimal(
+r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?
+t(`series.${code}`):code,value:number(n)}))]);let known=has(`rush.why.${r.reason}`);text(why,r.state==="failed"?t(`rush.\
+why.${known?r.reason:"other"}`):""),text(detail2,known?"":r.detail??""),results.set(r.verdicts??[]),show(stop,running),r.
+voucher_id&&r.voucher_id!=="0"&&showSale(r.voucher_id),was&&was!==r.state&&announce(t(`rush.is.${r.state}`)),was=r.state,
+schedule(running?POLL3:IDLE_POLL)}function showSale(id2){id2!==shown2&&(shown2=id2,live?.end(),live=panel(id2),panelPlace.
+replaceChildren(live.element))}function schedule(pause){clearTimeout(timer2),unmounted||(timer2=setTimeout(()=>document.
+hidden?schedule(pause):poll(),pause))}async function poll(){try{render3(await getMine("/admin/rush")),out.clear()}catch(problem){
+if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden")return showForbidden(problem);out.show(
+problem),schedule(IDLE_POLL)}}function showForbidden(problem){let why2=problem.title===NO_DEMO?h("p",{class:"empty","dat\
+a-nodemo":!0},t("rush.noDemo")):h("p",{class:"empty","data-gate":!0},t("access.role"));live?.end(),root2.replaceChildren(
+head(t("rush.title")),why2)}return show(last,!1),root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(
+t("rush.new"),start4.element),out.element,last,panelPlace),poll(),()=>{unmounted=!0,clearTimeout(timer2),live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
+payment:["sale"],picture:["image_id"]},offer=["shop","price"],signs2={holds:"✓",warning:"!",broken:"✕"},isOver=v=>v.
+status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[...words2.matchAll(
 /([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{fix,actions:actions2,
-unsaved,published}){const post=intents();const out=errorBox();const summary=h("p",{class:"summary",role:"status"});const list4=h(
-"ul",{class:"checks"});const publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>
-0)return;if(unsaved())return text(summary,t("publish.unsaved"));const facts2={price:money(current2.pay_value,current2.currency),
-value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
-begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)};const means=t(current2.type==="seckill"?
-"publish.means":"publish.meansVoucher",facts2);if(!await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),
-means))return;try{if(current2.status==="draft")await post(`/admin/vouchers/${id2}/publish`);else await patchMine(`/admin\
-/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){await load2();throw problem}published()});const element=section(t(
-"publish.title"),list4);const bar=h("div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions2,publish));
-let current2=null;show(element,false);show(bar,false);async function load2(){const{problems,warnings}=await getMine(`/ad\
-min/vouchers/${id2}/checklist`);const on2=current2.status==="on";const shown2=Object.entries(points2).filter(([name])=>on2?
-offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name));const rows=shown2.map(([name,fields3])=>{
-const of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(problems),warnings:of(warnings)}});const broken=rows.
-filter(r=>r.problems.length>0).length;list4.replaceChildren(...rows.map(row));text(summary,broken>0?t("publish.broken",{
-n:number(broken)}):t("publish.ready"));show(element,!on2||broken>0);show(bar,!on2&&session.may("operate"));return broken}
-function row({name,problems,warnings}){const state=problems.length>0?"broken":warnings.length>0?"warning":"holds";const found=[
-...problems,...warnings];return h("li",{"data-check":name,"data-ok":state},h("span",{class:"sign","aria-hidden":"true"},
-signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"word"},t(`check.is.${state}`)),h("div",{},found.map(p=>sentence(
-p,problems.includes(p)))),found.length>0&&session.may("operate")?fix(found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){
-if(p.field!=="sale")return h("p",{class:"note"},t(`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith(
-"has a pay_timeout"))return h("p",{class:"note"},t("check.warning.pay_timeout",{time:duration(current2.pay_timeout)}));const short=/^lasts (\S+), so units that are not paid within (\S+) return/.
-exec(p.detail);if(short){const[lasts,time3]=short.slice(1).map(words2=>duration(secondsOf(words2)));return h("p",{class:"\
-note"},t("check.warning.lasts",{lasts,time:time3}))}const[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t(
-"check.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){const before=current2;current2=v;if(isOver(v)){
-show(element,false);show(bar,false);return}if(before?.updated_at===v.updated_at&&before.stock===v.stock)return;if(v.status!==
-"on"||before?.status!=="on")load2().catch(problem=>out.show(problem))}}}function refunds(id2){const path=`/admin/vouchers/${id2}/refunds`;const post=intents();const out=errorBox();const status=statusLine();
-const bar=h("progress",{"aria-label":t("refunds.progress")});const words2=h("p",{class:"note"});const progress=h("div",{
-"data-refunds":true},bar,words2);let ended=false;let title="";let over=false;let paid=0;const start4=button({name:"refun\
-d-all",label:t("refunds.do"),out},async()=>{status.clear();const all2=await getMine(path);if(all2.orders===0)return status.
-show(t("refunds.none"));const sum=money(all2.amount,all2.currency);if(!await confirm(t("refunds.sure",{n:number(all2.orders),
-sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0;const add=n=>{begun+=n;attr(bar,
-"max",Math.max(all2.orders,begun));attr(bar,"value",begun);text(words2,t("refunds.of",{n:number(begun),all:number(Math.max(
-all2.orders,begun))}))};add(0);show(progress,true);for(let more2=true;more2&&!ended;){const answer=await post(path);add(
-answer.begun);more2=answer.more}if(ended)return;show(progress,false);status.show(t("refunds.done",{n:number(begun)}))});
-const update=()=>show(start4,session.may("operate")&&over&&paid>0);show(progress,false);update();return{start:start4,element:h(
-"div",{},progress,status.element,out.element),render(v){({title}=v);over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
-"on"||v.state==="ended");update()},count(orders){paid=orders.paid??0;update()},end(){ended=true}}}function mount10(root2,id2){const title=h("h1",{tabindex:-1},t("sale.title"));const state=chip("");const top=h("header",
-{class:"lead"},h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back")));const out=errorBox();
-const sub=h("p",{class:"sub"});const list4=factList();const postRoom=intents();const changeRoom=async body2=>update(await postRoom(
-`/admin/vouchers/${id2}/room`,body2));const waitingRoom=room(changeRoom);const revoked=statusLine();const revoke=button(
-{name:"revoke",label:t("sale.revoke"),out},async()=>{revoked.clear();if(!await confirm(t("sale.sure.revoke",{title:current2.
-title}),t("sale.revoke")))return;await changeRoom({revoke:true});revoked.show(t("sale.revoked"))});const unpublish=button(
-{name:"unpublish",label:t("sale.unpublish"),out},async()=>{if(!await confirm(await offQuestion(),t("sale.unpublish"),t("\
-sale.offNote")))return;update(await patchMine(`/admin/vouchers/${id2}`,{body:{status:"off"}}))});const remove=button({name:"\
-delete",label:t("sale.delete"),out},async()=>{if(!await confirm(t("sale.sure.delete",{title:current2.title}),t("sale.del\
-ete"),t("sale.deleteNote")))return;await deleteMine(`/admin/vouchers/${id2}`);goFrom(own,"/console/sales?tab=drafts");announce(
-t("sale.deleted",{title:current2.title}))});const refund=refunds(id2);const link3=(path,key,kind="link")=>h("a",{href:path,
-class:kind},t(key));const own=`/console/sales/${id2}`;const editPath=`${own}/edit`;const change3=[link3(editPath,"sale.c\
-hange","button primary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")];const view=h("a",{target:"_blank",
-class:"button quiet","data-do":"view"});const copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet");const orders=link3(
-`/console/orders?voucher_id=${id2}`,"sale.orders","button quiet");const operates=session.may("operate");const about=h("d\
-iv",{class:"about",hidden:true},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.
-start,revoke),revoked.element,refund.element);const terms=section(t("sales.details"),list4.element,h("div",{class:"actio\
-ns start"},link3(`/console/audit?voucher_id=${id2}`,"sale.audit")));const publishing=checklist(id2,{fix:(field2,point)=>{
-const lead=()=>edit?edit.focus(field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","\
-data-do":"fix","aria-label":t("publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{
-href:`/sales/${id2}?preview`,target:"_blank",class:"button quiet","data-do":"preview"},t("sale.preview"))]:[],unsaved:()=>edit?.
-edited(),published:()=>{goFrom(own,own);announce(t("publish.done"))}});const place=h("div",{});let live=null;let edit=null;
-let unmounted=false;let current2=null;function render3(v){current2=v;text(title,v.title);text(sub,v.sub_title);setChip(state,
-...stateOf(v));attr(about,"data-state",v.state);const values={id:v.id,begin_at:v.begin_at<v.end_at&&stamp(v.begin_at),end_at:v.
-begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,v.currency),actual_value:money(v.actual_value,v.currency),
-stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,valid_from:v.valid_from&&stamp(v.valid_from),valid_until:v.
-valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`voucher.entry.${v.entry.mode}`),"entry.opens_at":v.entry?.opens_at&&
-stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,"entry.challenge":v.entry?.challenge&&t(`voucher.entry.challe\
-nge.${v.entry.challenge}`),pay_timeout:v.pay_timeout&&formatMinutes(v.pay_timeout),unpaid_limit:v.unpaid_limit,segments:v.
-segments,rules:v.rules};for(const el of change3)show(el,operates&&v.status!=="draft");show(unpublish,operates&&v.status===
-"on");show(orders,v.status!=="draft");show(copy2,v.type==="seckill");show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.
-mode!=="open");show(view,v.type==="seckill");show(remove,v.status==="draft");show(about,v.status!=="draft"||!operates);attr(
-view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?preview`);text(view,t(v.status==="on"?"sale.view":"sale.previ\
-ew"));show(terms,v.status!=="draft"||!operates);refund.render(v);waitingRoom.render(v);list4.set(Object.entries(values).
-map(([name,value])=>({id:name,name:t(`voucher.${name}`),value})));edit?.reset(v);publishing.render(v)}async function update(v){
-if(unmounted)return;const first=current2===null;render3(v);if(!first)return;if(v.status==="draft"){if(!operates)return;const shops=await all();
-if(unmounted)return;edit=forms2(v,shops,update);place.append(edit.element);return}if(v.type!=="seckill")return;live=panel(
-id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2);refund.count(orders2);if(Date.parse(voucher.updated_at)>=
-Date.parse(current2.updated_at))render3(voucher)});place.append(waitingRoom.element,live.element)}async function offQuestion(){
-const{title:title2}=current2;const stats=await getMine(`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.
-code)throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});const{orders:orders2}=stats;const[
-unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,
-paid})}show(terms,false);root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar);getMine(
-`/vouchers/${id2}`).then(update).catch(problem=>{if(!problem.code)throw problem;out.show(problem)});return()=>{unmounted=
-true;live?.end();refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),list4=h("ul",{class:"\
+checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>0)return;if(unsaved())
+return text(summary,t("publish.unsaved"));let facts2={price:money(current2.pay_value,current2.currency),value:money(current2.
+actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.begin_at&&stamp(current2.
+begin_at),end:current2.end_at&&stamp(current2.end_at)},means=t(current2.type==="seckill"?"publish.means":"publish.meansV\
+oucher",facts2);if(await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),means)){try{current2.status===
+"draft"?await post(`/admin/vouchers/${id2}/publish`):await patchMine(`/admin/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){
+throw await load2(),problem}published()}}),element=section(t("publish.title"),list4),bar=h("div",{class:"sticky"},out.element,
+h("div",{class:"actions"},summary,actions2,publish)),current2=null;show(element,!1),show(bar,!1);async function load2(){
+let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status==="on",rows=Object.entries(
+points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name)).map(([
+name,fields3])=>{let of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(problems),warnings:of(
+warnings)}}),broken=rows.filter(r=>r.problems.length>0).length;return list4.replaceChildren(...rows.map(row)),text(summary,
+broken>0?t("publish.broken",{n:number(broken)}):t("publish.ready")),show(element,!on2||broken>0),show(bar,!on2&&session.
+may("operate")),broken}function row({name,problems,warnings}){let state=problems.length>0?"broken":warnings.length>0?"wa\
+rning":"holds",found=[...problems,...warnings];return h("li",{"data-check":name,"data-ok":state},h("span",{class:"sign",
+"aria-hidden":"true"},signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"word"},t(`check.is.${state}`)),h(
+"div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("operate")?fix(found[0].field,t(`ch\
+eck.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"note"},t(`check.${problem?"pr\
+oblem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"note"},t("check.warning\
+.pay_timeout",{time:duration(current2.pay_timeout)}));let short=/^lasts (\S+), so units that are not paid within (\S+) return/.
+exec(p.detail);if(short){let[lasts,time3]=short.slice(1).map(words2=>duration(secondsOf(words2)));return h("p",{class:"n\
+ote"},t("check.warning.lasts",{lasts,time:time3}))}let[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t("c\
+heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let before=current2;if(current2=v,isOver(v)){show(
+element,!1),show(bar,!1);return}before?.updated_at===v.updated_at&&before.stock===v.stock||(v.status!=="on"||before?.status!==
+"on")&&load2().catch(problem=>out.show(problem))}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
+"progress",{"aria-label":t("refunds.progress")}),words2=h("p",{class:"note"}),progress=h("div",{"data-refunds":!0},bar,words2),
+ended=!1,title="",over=!1,paid=0,start4=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
+path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(
+t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0,
+add=n=>{begun+=n,attr(bar,"max",Math.max(all2.orders,begun)),attr(bar,"value",begun),text(words2,t("refunds.of",{n:number(
+begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);for(let more2=!0;more2&&!ended;){let answer=await post(
+path);add(answer.begun),more2=answer.more}ended||(show(progress,!1),status.show(t("refunds.done",{n:number(begun)})))}),
+update=()=>show(start4,session.may("operate")&&over&&paid>0);return show(progress,!1),update(),{start:start4,element:h("\
+div",{},progress,status.element,out.element),render(v){({title}=v),over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
+"on"||v.state==="ended"),update()},count(orders){paid=orders.paid??0,update()},end(){ended=!0}}}function mount10(root2,id2){let title=h("h1",{tabindex:-1},t("sale.title")),state=chip(""),top=h("header",{class:"lead"},
+h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back"))),out=errorBox(),sub=h("p",
+{class:"sub"}),list4=factList(),postRoom=intents(),changeRoom=async body2=>update(await postRoom(`/admin/vouchers/${id2}\
+/room`,body2)),waitingRoom=room(changeRoom),revoked=statusLine(),revoke=button({name:"revoke",label:t("sale.revoke"),out},
+async()=>{revoked.clear(),await confirm(t("sale.sure.revoke",{title:current2.title}),t("sale.revoke"))&&(await changeRoom(
+{revoke:!0}),revoked.show(t("sale.revoked")))}),unpublish=button({name:"unpublish",label:t("sale.unpublish"),out},async()=>{
+await confirm(await offQuestion(),t("sale.unpublish"),t("sale.offNote"))&&update(await patchMine(`/admin/vouchers/${id2}`,
+{body:{status:"off"}}))}),remove=button({name:"delete",label:t("sale.delete"),out},async()=>{await confirm(t("sale.sure.\
+delete",{title:current2.title}),t("sale.delete"),t("sale.deleteNote"))&&(await deleteMine(`/admin/vouchers/${id2}`),goFrom(
+own,"/console/sales?tab=drafts"),announce(t("sale.deleted",{title:current2.title})))}),refund=refunds(id2),link3=(path,key,kind="\
+link")=>h("a",{href:path,class:kind},t(key)),own=`/console/sales/${id2}`,editPath=`${own}/edit`,change3=[link3(editPath,
+"sale.change","button primary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")],view=h("a",{target:"_blank",
+class:"button quiet","data-do":"view"}),copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet"),orders=link3(
+`/console/orders?voucher_id=${id2}`,"sale.orders","button quiet"),operates=session.may("operate"),about=h("div",{class:"\
+about",hidden:!0},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.start,revoke),
+revoked.element,refund.element),terms=section(t("sales.details"),list4.element,h("div",{class:"actions start"},link3(`/c\
+onsole/audit?voucher_id=${id2}`,"sale.audit"))),publishing=checklist(id2,{fix:(field2,point)=>{let lead=()=>edit?edit.focus(
+field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","data-do":"fix","aria-label":t("\
+publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{href:`/sales/${id2}?preview`,target:"\
+_blank",class:"button quiet","data-do":"preview"},t("sale.preview"))]:[],unsaved:()=>edit?.edited(),published:()=>{goFrom(
+own,own),announce(t("publish.done"))}}),place=h("div",{}),live=null,edit=null,unmounted=!1,current2=null;function render3(v){
+current2=v,text(title,v.title),text(sub,v.sub_title),setChip(state,...stateOf(v)),attr(about,"data-state",v.state);let values={
+id:v.id,begin_at:v.begin_at<v.end_at&&stamp(v.begin_at),end_at:v.begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,
+v.currency),actual_value:money(v.actual_value,v.currency),stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,
+valid_from:v.valid_from&&stamp(v.valid_from),valid_until:v.valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`vo\
+ucher.entry.${v.entry.mode}`),"entry.opens_at":v.entry?.opens_at&&stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,
+"entry.challenge":v.entry?.challenge&&t(`voucher.entry.challenge.${v.entry.challenge}`),pay_timeout:v.pay_timeout&&formatMinutes(
+v.pay_timeout),unpaid_limit:v.unpaid_limit,segments:v.segments,rules:v.rules};for(let el of change3)show(el,operates&&v.
+status!=="draft");show(unpublish,operates&&v.status==="on"),show(orders,v.status!=="draft"),show(copy2,v.type==="seckill"),
+show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.mode!=="open"),show(view,v.type==="seckill"),show(remove,v.status===
+"draft"),show(about,v.status!=="draft"||!operates),attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?previ\
+ew`),text(view,t(v.status==="on"?"sale.view":"sale.preview")),show(terms,v.status!=="draft"||!operates),refund.render(v),
+waitingRoom.render(v),list4.set(Object.entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value}))),
+edit?.reset(v),publishing.render(v)}async function update(v){if(unmounted)return;let first=current2===null;if(render3(v),
+!!first){if(v.status==="draft"){if(!operates)return;let shops=await all();if(unmounted)return;edit=forms2(v,shops,update),
+place.append(edit.element);return}v.type==="seckill"&&(live=panel(id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.
+showFigures(room2),refund.count(orders2),Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at)&&render3(voucher)}),
+place.append(waitingRoom.element,live.element))}}async function offQuestion(){let{title:title2}=current2,stats=await getMine(
+`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)return t(
+"sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(
+orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,
+out.element,about,publishing.element,place,terms,publishing.bar),getMine(`/vouchers/${id2}`).then(update).catch(problem=>{
+if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0,live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
 nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
 lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
@@ -1847,18 +1772,18 @@ o further order from you.","error.rate_limited":"Too many requests. Please wait 
 client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"T\
 he server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.pay\
 ment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Refer\
-ence: {id}"};var zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",
-loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面",
-"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
-ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
-ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
-ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
-"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
-送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
-"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+ence: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"\
+加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.\
+imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.problems":"错\
+误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n}\
+ 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结\
+束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.p\
+hone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"\
+发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
+"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
+"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
 "login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
 "login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
@@ -2113,7 +2038,7 @@ answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took
 rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
 ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
 was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
-nd does not run load simulations. Run the command “seckill rush” from outside instead."};var zh2={brand:"秒杀控制台",
+nd does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",
 foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
 已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
 控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
@@ -2334,31 +2259,31 @@ hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","
 n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
 成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.why.timeout":"超过三分钟\
 仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成。","rush.noDemo":"\
-本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"};var texts_default=withOwn(
-{en:en2,zh:zh2});var sessionKnown=false;var outage="";var shown="";var landing=()=>session.may("read")?"/console":"/console/redeem";var guarded=(title,mount11,permissions2)=>(root2,...args)=>{
-if(location.pathname!==shown)forget();shown=location.pathname;const user2=session.user();if(permissions2.some(session.may))
-return mount11(root2,...args);const notice=h("p",{class:"empty","data-gate":true});const enter=h("button",{type:"button",
-class:"primary","data-do":"enter",onclick:()=>login()},t("login.title"));const staff2=user2?.permissions?.length>0;const waiting=!user2&&
-!sessionKnown?`${outage} ${t("loading")}`:staff2?t("loading"):"";text(notice,waiting||t(user2?"access.buyer":"access.gue\
-st"));show(enter,sessionKnown&&!user2);root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&
-!staff2?h("a",{href:"/",class:"button primary"},t("access.shop")):null));if(staff2&&location.pathname!==landing()){history.
-replaceState(null,"",landing());queueMicrotask(reload)}return()=>{}};var permissions={"/console":["read"],"/console/sale\
-s":["read"],"/console/orders":["read"],"/console/redeem":["redeem"],"/console/shops":["read"]};var system={"/console/dea\
-d-letters":["read"],"/console/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":[
-"read"],"/console/rush":["administer"]};var page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,
-title,nav:nav4,mount:guarded(title,mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,
-"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,
-"sales.new",make2,"/console/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),
-page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"or\
-ders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
-"redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
-"shops.one",one,"/console/shops",["operate"]),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead\
--letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.titl\
-e",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
-"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],links:user2=>[["/co\
-nsole","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/c\
-onsole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notic\
-es","notices.nav"],["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(
+本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},texts_default=withOwn(
+{en:en2,zh:zh2});var sessionKnown=!1,outage="",shown="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permissions2)=>(root2,...args)=>{
+location.pathname!==shown&&forget(),shown=location.pathname;let user2=session.user();if(permissions2.some(session.may))return mount11(
+root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\
+enter",onclick:()=>login()},t("login.title")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?`${outage}\
+ ${t("loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,
+sessionKnown&&!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"\
+/",class:"button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(null,"",
+landing()),queueMicrotask(reload)),()=>{}},permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":[
+"read"],"/console/redeem":["redeem"],"/console/shops":["read"]},system={"/console/dead-letters":["read"],"/console/event\
+s":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["admini\
+ster"]},page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,title,nav:nav4,mount:guarded(title,
+mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.title",mount5,"/console"),
+page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.new",make2,"/console/sale\
+s",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
+"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"orders.title",list3,"/console/orders"),page(
+/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,"redeem.page",mount8,"/cons\
+ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"shops.one",
+one,"/console/shops",["operate"]),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead-letters"),page(
+/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.title",mount6,"/cons\
+ole/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,"au\
+dit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],links:user2=>[["/conso\
+le","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/cons\
+ole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notices",
+"notices.nav"],["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(
 ([path])=>user2?.permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});
-start3(Object.keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem);reload()}).finally(
-()=>{sessionKnown=true;if(!session.user())reload()});
+start3(Object.keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(
+()=>{sessionKnown=!0,session.user()||reload()});
