@@ -194,6 +194,9 @@ func accessControl(t *testing.T, c *consoleTest) {
 	a.until(`document.querySelector("form[data-form=search]")`)
 	a.do(chromedp.Reload()) // the session continues
 	a.until(`document.querySelector("form[data-form=search]")`)
+	a.goTo("/console/orders/abc")
+	a.reads("h1", "Page not found")
+	a.leave(`main a[href="/console"]`, "Home")
 	a.goTo("/console/rush")
 	a.until(`document.querySelector("form[data-form=rush]")`)
 	a.run(`window.answer = (request) => request.endsWith("/admin/rush") && problem(403, "forbidden")`)

@@ -135,42 +135,43 @@ await enter()}))}function next(event){if(event.preventDefault(),!sent()){if(phon
 activeElement===document.body&&focusPage(),resolve(done)}again&&(phone.value=session.lastPhone()),render3(),document.body.
 append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
 "account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},find=path=>pages.
-find(p=>p.path.test(path)),here=()=>find(location.pathname)??missing??pages[0],full=url=>url.pathname+url.search,home=document.
-querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
-"{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();
-unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
-(scrollTo(0,0),focusPage())}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("bra\
-nd")}function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=
-.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.
-querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.
-documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color}\
- 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":
-"#fff")}function showTitle(){let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].
-filter(Boolean).join(" · ")}function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(
-to)!==full(location)||state!==history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.
-pathname===from&&go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");
-!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&
-event.preventDefault()}function markCurrent(){for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute(
-"href")===here().nav;attr(link3,"aria-current",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}
-async function logout(){try{await session.logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}
-function accountOf(phone){let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"\
-button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"\
-word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();
-return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.\
-shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,
-"more.problems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
-document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById(
-"foot"),foot());let elsewhere=document.getElementById("more");attr(elsewhere,"aria-label",t2("more.nav")),elsewhere.replaceChildren(
-...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
-name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).
-find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"z\
-h-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):
-"",button2=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{
-class:"word"},t2(name)));account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),button2("logou\
-t",logout,icon("exit"))]:[button2("login",()=>login())]),show(account,!0)}function start(options){({pages,links,foot}=options),
-missing=options.missing??null,badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),document.
-addEventListener("click",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(
-()=>{let focused=account.contains(document.activeElement);render(),open2(!1),focused&&account.querySelector("button").focus()})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+find(p=>p.path.test(path)),here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(
+".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){
+try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();unmount=page2.mount(
+root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&(scrollTo(0,0),
+focusPage())}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color2){
+let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/
+1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(
+h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;style.setProperty("\
+--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>
+.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
+function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
+history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
+go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");!link3||event.defaultPrevented||
+event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&event.preventDefault()}function markCurrent(){
+for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-curren\
+t",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}async function logout(){try{await session.
+logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){let label=[h("\
+span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone link","data-do":"\
+account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label)):h("span",{class:"pho\
+ne"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.imprint,"mor\
+e.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console",
+"console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||
+demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.getElementById(
+"brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());let elsewhere=document.
+getElementById("more");attr(elsewhere,"aria-label",t2("more.nav")),elsewhere.replaceChildren(...more()),attr(nav,"aria-l\
+abel",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&
+icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h(
+"button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),
+phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button2=(name,press,...sign2)=>h("button",{type:"\
+button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("\
+output",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]),
+show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
+account??null,use(options.texts),dress(),document.addEventListener("click",onClick),addEventListener("popstate",()=>open2(
+!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);render(),
+open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
 dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -1740,59 +1741,60 @@ place.append(waitingRoom.element,live.element))}}async function offQuestion(){le
 orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,
 out.element,about,publishing.element,place,terms,publishing.bar),getMine(`/vouchers/${id2}`).then(update).catch(problem=>{
 if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0,live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
-working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
-nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
-lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
-"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text \
-you a code. The first login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or \
-+86 138 0000 0000","login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"R\
-esend in {left}","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is s\
-ent. Pick an account:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator",
-"role.admin":"Admin","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was se\
-nt to this number moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for th\
-is number. You can request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.",
-"login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authentica\
-tor code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wro\
-ng or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a cou\
-ntry that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","s\
-tatus.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","sta\
-tus.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","erro\
-r.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","e\
-rror.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not\
- allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_requ\
-ired":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.",
-"error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed\
-.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of \
-date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended\
-.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"\
-Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_li\
-mit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts n\
-o further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in\
- front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: \
-client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"T\
-he server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.pay\
-ment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Refer\
-ence: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"\
-加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.\
-imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.problems":"错\
-误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n}\
- 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结\
-束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.p\
-hone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"\
-发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
-"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
-"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
-"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
-"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
-"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
-"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
-"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
-"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
-ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
-失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
+The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
+cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
+conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
+On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
+irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
+"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
+ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
+t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
+n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
+moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
+ request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
+ in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
+otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
+ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
+p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
+ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
+ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
+ reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
+ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
+s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
+y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
+t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
+d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
+oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
+ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
+eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
+of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
+erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
+_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
+mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
+he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={
+brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
+working:"请稍候…",login:"登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"\
+地址有误，或内容已被移除。","more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策",
+"more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.secon\
+ds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state\
+.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手\
+机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 000\
+0 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{l\
+eft} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直\
+接登录：","role.buyer":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.ad\
+min":"管理员","login.ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，\
+或稍后重新发送。","login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"\
+演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
+"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
+动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
+电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
+"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
+tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
+查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
+"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
+凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
@@ -2280,10 +2282,11 @@ ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page
 one,"/console/shops",["operate"]),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead-letters"),page(
 /^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.title",mount6,"/cons\
 ole/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,"au\
-dit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],links:user2=>[["/conso\
-le","home.nav"],["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/cons\
-ole/shops","shops.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notices",
-"notices.nav"],["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(
-([path])=>user2?.permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});
-start3(Object.keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(
-()=>{sessionKnown=!0,session.user()||reload()});
+dit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],missing:{title:"missin\
+g.title",mount:guarded("missing.title",missing2("/console","home.nav"),["read"])},links:user2=>[["/console","home.nav"],
+["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/console/shops","shop\
+s.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notices","notices.nav"],
+["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(([path])=>user2?.
+permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});start3(Object.
+keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(()=>{sessionKnown=
+!0,session.user()||reload()});

@@ -5,6 +5,7 @@ import { explain } from "../lib/explain.js";
 import * as frame from "../lib/frame.js";
 import { t, zone } from "../lib/i18n.js";
 import { login } from "../lib/login.js";
+import { missing } from "../lib/missing.js";
 import { session } from "../lib/session.js";
 import { account } from "./account.js";
 import * as alerts from "./alerts.js";
@@ -86,6 +87,7 @@ frame.start({
     page(/^\/console\/audit$/, "audit.title", audit.mount, "/console/audit"),
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
+  missing: { title: "missing.title", mount: guarded("missing.title", missing("/console", "home.nav"), ["read"]) },
   links: (user) => [
     ["/console", "home.nav"], ["/console/sales", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/redeem", "redeem.nav"], ["/console/shops", "shops.nav"],
     ["/console/dead-letters", "deadLetters.nav"], ["/console/events", "events.nav"], ["/console/notices", "notices.nav"],

@@ -21,7 +21,7 @@ let openAccount = null;
 let unmount = () => {};
 
 const find = (path) => pages.find((p) => p.path.test(path));
-const here = () => find(location.pathname) ?? missing ?? pages[0];
+const here = () => find(location.pathname) ?? missing;
 const full = (url) => url.pathname + url.search;
 const home = document.querySelector(".brand").getAttribute("href");
 const staff = home === "/console";
@@ -170,8 +170,7 @@ function render() {
 // arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key
 // or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
-  ({ pages, links, foot } = options);
-  missing = options.missing ?? null;
+  ({ pages, missing, links, foot } = options);
   badge = options.badge ?? badge;
   openAccount = options.account ?? null;
   i18n.use(options.texts);

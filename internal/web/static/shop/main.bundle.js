@@ -137,7 +137,7 @@ in.badphone")),phone.focus();return}send2();return}work(enter)}function closed2(
 document.activeElement===document.body&&focusPage(),resolve(done2)}again&&(phone.value=session.lastPhone()),render2(),document.
 body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
 "account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},find=path2=>pages.
-find(p2=>p2.path.test(path2)),here=()=>find(location.pathname)??missing??pages[0],full=url2=>url2.pathname+url2.search,home=document.
+find(p2=>p2.path.test(path2)),here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.
 querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
 "{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();
 unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
@@ -168,10 +168,11 @@ switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang
 other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button=(name2,press2,...sign)=>h(
 "button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2)));account.replaceChildren(
 h("output",{}),switchLanguage,...user2?[accountOf(phone),button("logout",logout,icon("exit"))]:[button("login",()=>login())]),
-show(account,!0)}function start(options){({pages,links,foot}=options),missing=options.missing??null,badge=options.badge??
-badge,openAccount=options.account??null,use(options.texts),dress(),document.addEventListener("click",onClick),addEventListener(
-"popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);
-render(),open2(!1),focused&&account.querySelector("button").focus()})}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),agreed=!1,dialog=h("d\
+show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
+account??null,use(options.texts),dress(),document.addEventListener("click",onClick),addEventListener("popstate",()=>open2(
+!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);render(),
+open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),agreed=!1,dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.
@@ -230,7 +231,7 @@ refunding:3,cancelled:4,refunded:4,failed:4},final=order2=>["redeemed","cancelle
 status),active=order2=>!["cancelled","refunded","failed"].includes(order2.status),expired=order2=>order2.status==="cance\
 lled"&&Date.parse(order2.cancelled_at)>=Date.parse(order2.expires_at),revivable=o2=>o2.status==="failed"&&now()-Date.parse(
 o2.created_at)<REVIVAL,idle=o2=>revivable(o2)||o2.status==="paid"||o2.status==="pending_payment"&&timeLeft(o2)>0,orders=new Map,
-missing2=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf("seckill.orders"),state="none",problem=null,
+missing3=new Map,busy=new Map,streams=new Map,changes4=topic(),channel2=channelOf("seckill.orders"),state="none",problem=null,
 onChange2=changes4.on,loadState=()=>({state,problem}),order=id=>orders.get(id),doing=id=>busy.get(id)??{};function list(){
 return[...orders.values()].sort((a2,b2)=>b2.id.length-a2.id.length||(b2.id<a2.id?-1:1))}var holding=voucherID=>list().filter(
 o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){if(order2.user_id!==session.user()?.id)return;
@@ -242,8 +243,8 @@ let user2=session.user()?.id;if(user2){(state==="none"||state==="failed")&&(stat
 `/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
 (cursor=page2.next_cursor);for(let o2 of page2.items)put(o2,!1);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
 id!==user2)return;problem=err,state==="loading"&&(state="failed")}changes4.emit()}}async function fetchOne(id){try{put(await getMine(
-`/orders/${encodeURIComponent(id)}`)),missing2.delete(id)}catch(err){let known2=order(id);if(err.code!=="not_found"||known2?.
-status!=="queued")throw err;missing2.has(id)||missing2.set(id,performance.now()),performance.now()-missing2.get(id)>=LOST&&
+`/orders/${encodeURIComponent(id)}`)),missing3.delete(id)}catch(err){let known2=order(id);if(err.code!=="not_found"||known2?.
+status!=="queued")throw err;missing3.has(id)||missing3.set(id,performance.now()),performance.now()-missing3.get(id)>=LOST&&
 put({...known2,status:"failed",reason:"internal",guessed:!0})}return order(id)}async function act(id,action2){let before2=doing(
 id);if(before2.action&&!before2.problem)return;let key=before2.action===action2?before2.key:newKey(),user2=session.user()?.
 id;busy.set(id,{action:action2,key,since:performance.now()}),changes4.emit();try{let answer=await postMine(`/orders/${id}\
@@ -268,7 +269,7 @@ await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2
 o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
 "queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:
 0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
-busy.clear(),missing2.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
+busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
 user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
 updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
 !document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
@@ -316,11 +317,11 @@ session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(
 persisted&&restore(session.user())),channel3?.addEventListener("message",({data:{user:user2,id,state:state2,hello}})=>{if(user2===
 session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[id2,p2]of places)p2.leads&&!p2.abort.signal.aborted&&
 channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
-loaded:()=>loaded,missing:()=>missing3,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
+loaded:()=>loaded,missing:()=>missing4,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
 sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,LAG=2e3,gone=["invalid_request","unauthenticated","forbidden",
 "not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,only=null,
 past=null,onChange4=changes6.on,all=()=>[...new Map([...past??[],...sales]).values()],sale=id=>sales.get(id)??past?.get(
-id),hasMore2=()=>cursor2!==null,hasPast=()=>past!==null,error=null,loaded=!1,missing3=null;function stateOf2(v2,now2=now()){
+id),hasMore2=()=>cursor2!==null,hasPast=()=>past!==null,error=null,loaded=!1,missing4=null;function stateOf2(v2,now2=now()){
 return v2.status!=="on"||now2>=Date.parse(v2.end_at)?"ended":now2<Date.parse(v2.begin_at)?"upcoming":v2.stock>0?"on_sale":
 "sold_out"}var tags=new Map,quiet=0;async function request2(path2,by=send){let sent=performance.now(),response=await by(
 "GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);let tag=response.headers.
@@ -337,7 +338,7 @@ async function readPast(){try{past=new Map((await page("ended")).items.map(v2=>[
 changes6.emit()}var known=new Map;function atMost(id,stock,until){known.set(id,{stock,until}),sales.has(id)&&sales.set(id,
 {...sales.get(id),stock}),changes6.emit()}var soldOut=id=>atMost(id,0,performance.now()),bought=id=>sales.has(id)&&atMost(
 id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){return running??=(async()=>{let id=only;try{
-await read(id),loaded||=!id,failures=0,error=null}catch(problem2){id&&gone.includes(problem2.code)?(sales.delete(id),missing3=
+await read(id),loaded||=!id,failures=0,error=null}catch(problem2){id&&gone.includes(problem2.code)?(sales.delete(id),missing4=
 id):(++failures>1||!(id?sales.has(id):loaded)||!navigator.onLine)&&(error=problem2)}changes6.emit()})().finally(()=>{running=
 null,schedule()}),running}function more2(){return pages2+=PAGES,refresh()}var others=new Map;function one(id){if(sales.has(
 id))return sales.get(id);others.has(id)||others.set(id,{voucher:null,failures:0,next:0});let o2=others.get(id);return performance.
@@ -346,7 +347,7 @@ now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))),o2.voucher}function p
 1e3,15e3);let now2=now(),near=time=>Math.abs(Date.parse(time)-now2)<SOON,wait2=SLOW;for(let v2 of sales.values())near(v2.
 begin_at)||near(v2.end_at)?wait2=OPEN:["on_sale","sold_out"].includes(stateOf2(v2,now2))&&(wait2=Math.min(wait2,OPEN+quiet*
 QUIET));return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2),watching&&!document.hidden&&(timer2=
-setTimeout(refresh,pause()))}function watch2(id=null){return[watching,only,missing3]=[!0,id,null],running?running.then(refresh):
+setTimeout(refresh,pause()))}function watch2(id=null){return[watching,only,missing4]=[!0,id,null],running?running.then(refresh):
 refresh(),()=>{watching=!1,clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{document.
 hidden?clearTimeout(timer2):watching&&(forget(),refresh())}),addEventListener("online",()=>watching&&refresh()),addEventListener(
 "offline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
@@ -394,8 +395,7 @@ queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2|
 get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="failed"?reject(order2.voucher_id,{code:order2.reason||
 "internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),p2.state={...p2.state,is:"bought"}):p2.state=
 {is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[id,p2]of purchases)p2.running||p2.user===user2?.
-id||(purchases.delete(id),changes7.emit(id))})}function mount(root2){return root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),h(
-"p",{},t("missing.why"))),h("div",{},h("a",{href:"/",class:"button primary"},t("store.all")))),()=>{}}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
 t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){return new Promise(resolve=>{let id=newID("pay"),amount=money(order2.amount,order2.
@@ -478,20 +478,20 @@ then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2),changes8
 "zh-CN":"https://uri.amap.com/search?keyword=",en:"https://www.openstreetmap.org/search?query="};function addressOf(s2){
 let parts=[s2?.area,s2?.address].filter(Boolean);return languageOf(parts.join(""))==="en"?parts.reverse().join(", "):parts.
 join(" ")}function mapLink(address){let lang=languageOf(address);return h("a",{class:"map",href:maps[lang]+encodeURIComponent(
-address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount2(root2,only2){let cards=new Map,heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title")),all2=h(
+address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount(root2,only2){let cards=new Map,heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title")),all2=h(
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
 t("login.title")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=h("button",{type:"button",class:"\
-quiet",onclick:()=>load(!0)},t("more")),missing4=!1,unreadable=null,failures2=0,mounted=!0,retry=0;root2.replaceChildren(
+quiet",onclick:()=>load(!0)},t("more")),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0;root2.replaceChildren(
 h("header",{class:"lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));function find2(){
-clearTimeout(retry),missing4=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{
-missing4=["not_found","invalid_request"].includes(problem2.code),unreadable=missing4?null:problem2,unreadable&&mounted&&
+clearTimeout(retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{
+missing5=["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&mounted&&
 (retry=setTimeout(find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){
 let user2=session.user(),{state:state2,problem:unread}=loadState(),orders2=user2?only2?[order(only2)].filter(Boolean):list():
-[],problem2=orders2.length===0&&unreadable||unread,loading=user2&&state2!=="loaded"&&!problem2;text(empty,user2?missing4?
+[],problem2=orders2.length===0&&unreadable||unread,loading=user2&&state2!=="loaded"&&!problem2;text(empty,user2?missing5?
 t("orders.missing"):loading||only2?t("loading"):t("orders.none"):t("orders.guest")),show(empty,orders2.length===0&&!problem2),
 text(error2,problem2?`${explain(problem2)} ${t("store.retrying")}`:""),show(error2,user2&&problem2),show(enter,!user2),show(
-shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing4)),show(all2,only2),show(more3,user2&&!only2&&hasMore());
+shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2),show(more3,user2&&!only2&&hasMore());
 for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));let at=list2.firstChild;for(let o2 of orders2){
 let c2=cards.get(o2.id);c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(
 c2.element,at)),c2.update()}}let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),
@@ -671,7 +671,7 @@ ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.dat
 sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-kind",a2.kind),attr(act2,"data-result",!!a2.
 kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]])text(el,words??""),show(
 el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(part,a2.part),show(result,a2.kind||note.textContent)}
-return{element,update}}var shown="",title=()=>sale(shown)?.title??t(missing3===shown?"missing.title":"store.title");function mount3(root2,id){shown=
+return{element,update}}var shown="",title=()=>sale(shown)?.title??t(missing4===shown?"missing.title":"store.title");function mount2(root2,id){shown=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(
@@ -682,25 +682,25 @@ body.append(c2.element,h("section",{class:"details"},facts,rulesTitle,rules,step
 let all2=h("a",{href:"/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,
 heading),banner,waiting,body,bones);async function onShare(){let link=new URL(`/sales/${id}`,location.href).href;try{navigator.
 share?await navigator.share({title:title(),url:link}):(await navigator.clipboard.writeText(link),text(shared,t("sale.cop\
-ied")))}catch{text(shared,link)}}function giveUp(){gone2||(gone2=!0,stopReading(),attr(root2,"data-bar",null),mount(root2),
-showTitle())}function update(now2,idle2){if(missing3===id)return giveUp();let v2=sale(id);text(banner,error?t(error.code===
-"network"?"store.offline":"store.unavailable"):""),show(banner,error);let loading=!v2&&!error;show(waiting,loading),show(
-bones,loading),show(body,v2),text(heading,title()),v2&&(heading.lang=languageOf(v2.title),document.title.indexOf(v2.title)<
-0&&showTitle(),c2.update(now2,idle2),text(rules,v2.rules),rules.lang=languageOf(v2.rules),show(rules,v2.rules),show(rulesTitle,
-v2.rules),show(steps,stateOf2(v2,now2)!=="ended"),showFacts(v2))}function showFacts(v2){let of=shop2(v2.shop_id),all3=[[
-"shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["ends",stamp(v2.end_at)],
-["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUntil",v2.valid_until&&stamp(
-v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?duration(v2.pay_timeout):
-""]].filter(([,value])=>value),names=all3.map(([name2])=>name2).join(" ");facts.dataset.names!==names&&(facts.dataset.names=
-names,facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),h("dd",{}))))),all3.forEach(
-([name2,value],i2)=>{let dd=facts.children[i2].lastChild;name2!=="address"?text(dd,value):dd.textContent!==value&&dd.replaceChildren(
-mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(update);return()=>{attr(root2,"\
-data-bar",null),stopReading(),stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+ied")))}catch{text(shared,link)}}function giveUp(){gone2||(gone2=!0,stopReading(),attr(root2,"data-bar",null),missing2("\
+/","store.all")(root2),showTitle())}function update(now2,idle2){if(missing4===id)return giveUp();let v2=sale(id);text(banner,
+error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error);let loading=!v2&&!error;show(
+waiting,loading),show(bones,loading),show(body,v2),text(heading,title()),v2&&(heading.lang=languageOf(v2.title),document.
+title.indexOf(v2.title)<0&&showTitle(),c2.update(now2,idle2),text(rules,v2.rules),rules.lang=languageOf(v2.rules),show(rules,
+v2.rules),show(rulesTitle,v2.rules),show(steps,stateOf2(v2,now2)!=="ended"),showFacts(v2))}function showFacts(v2){let of=shop2(
+v2.shop_id),all3=[["shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["e\
+nds",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUnt\
+il",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
+duration(v2.pay_timeout):""]].filter(([,value])=>value),names=all3.map(([name2])=>name2).join(" ");facts.dataset.names!==
+names&&(facts.dataset.names=names,facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
+h("dd",{}))))),all3.forEach(([name2,value],i2)=>{let dd=facts.children[i2].lastChild;name2!=="address"?text(dd,value):dd.
+textContent!==value&&dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(
+update);return()=>{attr(root2,"data-bar",null),stopReading(),stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC"),STROKES={ø:"o",ł:"l",đ:"d",
 ħ:"h",ŧ:"t",æ:"ae",œ:"oe"},withoutAccents=text2=>text2.normalize("NFD").replace(/(?=\p{Mn})[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u0670]/gu,
 "").normalize("NFC").replace(/[øłđħŧæœ]/g,letter=>STROKES[letter]);function finder(search){let words=folded2(search).
 split(/\s+/).filter(Boolean);return text2=>{let full2=folded2(text2),plain=withoutAccents(full2);return words.every(word=>full2.
-includes(word)||plain.includes(word))}}var DAY3=24*36e5,NOW="now";function mount4(root2){let cards=new Map,grid=h("ul",{class:"grid"}),bones=h("div",{class:"gr\
+includes(word)||plain.includes(word))}}var DAY3=24*36e5,NOW="now";function mount3(root2){let cards=new Map,grid=h("ul",{class:"grid"}),bones=h("div",{class:"gr\
 id bones","aria-hidden":"true"},...Array.from({length:6},()=>h("div",{class:"bone"}))),empty=h("p",{class:"empty",role:"\
 status"}),banner=h("p",{class:"banner toast",role:"status"}),more3=h("button",{type:"button",class:"quiet","data-do":"mo\
 re",onclick:()=>more2()},t("more")),past2=h("button",{type:"button",class:"quiet","data-do":"past",onclick:()=>readPast()},
@@ -732,59 +732,60 @@ first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null)
 keepTime(update)];return()=>{for(let end of ends)end()}}function rank(v2,now2){let state2=stateOf2(v2,now2),at=Date.parse(
 state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="en\
 ded"?-at:at,-Number(v2.id)]}function before(a2,b2){let i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
-working:"One moment…",login:"Log in",logout:"Log out",console:"Console","more.nav":"Other pages","more.imprint":"Impri\
-nt","more.privacy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {c\
-lock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
-"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text \
-you a code. The first login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or \
-+86 138 0000 0000","login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"R\
-esend in {left}","login.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is s\
-ent. Pick an account:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator",
-"role.admin":"Admin","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was se\
-nt to this number moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for th\
-is number. You can request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.",
-"login.enter":"Log in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authentica\
-tor code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wro\
-ng or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a cou\
-ntry that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","s\
-tatus.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","sta\
-tus.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","erro\
-r.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","e\
-rror.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not\
- allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_requ\
-ired":"The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.",
-"error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed\
-.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of \
-date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended\
-.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"\
-Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_li\
-mit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts n\
-o further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in\
- front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: \
-client_max_body_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"T\
-he server is temporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.pay\
-ment_failed":"The payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Refer\
-ence: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"\
-加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"控制台","more.nav":"其他页面","more.\
-imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.problems":"错\
-误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n}\
- 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结\
-束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.p\
-hone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"\
-发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
-"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
-"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
-"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
-"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
-"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
-"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
-"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
-"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
-ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
-失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
+The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
+cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
+conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
+On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
+irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
+"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
+ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
+t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
+n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
+moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
+ request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
+ in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
+otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
+ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
+p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
+ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
+ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
+ reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
+ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
+s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
+y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
+t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
+d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
+oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
+ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
+eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
+of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
+erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
+_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
+mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
+he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={
+brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
+working:"请稍候…",login:"登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"\
+地址有误，或内容已被移除。","more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策",
+"more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.secon\
+ds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state\
+.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手\
+机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 000\
+0 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{l\
+eft} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直\
+接登录：","role.buyer":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.ad\
+min":"管理员","login.ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，\
+或稍后重新发送。","login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"\
+演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
+"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
+动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
+电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
+"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
+tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
+查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
+"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
+凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
@@ -808,89 +809,88 @@ ng…","store.retrying":"Retrying…","store.insteadOf":"face value","store.off"
 ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.reserved":"{n} reserved",
 "store.units":"{n} available","store.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"\
 Search","store.searchFor":"Title, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.\
-all":"All sales","missing.title":"Page not found","missing.why":"The address is wrong, or the sale has been removed.","s\
-ale.preview":"This is a preview for staff. The button works once the sale is published.","sale.shop":"Shop","sale.addres\
-s":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale.validFrom":"Valid from","sale.\
-validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"\
-Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"Buying reserves a unit for you. Pay\
- before the time shown on your order to keep it.","sale.after.code":"After the payment, your order shows a redemption co\
-de. Until it is used you can have the order refunded.","sale.after.shop":"Show the code in the shop. It works once.","sa\
-le.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now, and one tap buys at\
- {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser notifies you a minute\
- before the start, while this page is open.","remind.blocked":"Your browser allows no notifications here. Use the calend\
-ar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","\
-note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"This page updates if a un\
-it comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. N\
-o need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue\
-…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about \
-{count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"\
-You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to\
- keep it.","buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {hel\
-d} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an orde\
-r for this.","buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Try again","buy.unknown":"\
-Your order may have been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is \
-running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check co\
-uld not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too man\
-y requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unav\
-ailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being proces\
-sed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"T\
-he waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the or\
-der of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admi\
-tted in turn.","room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is d\
-rawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {position}","\
-room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minu\
-tes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If one is n\
-ot bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy within {le\
-ft}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your place is \
-kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You\
- can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place is kept. \
-Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","room.badg\
-e":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders","orders.title":"M\
-y orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your orders.","orders.non\
-e":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"Voucher \
-{id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.late":"The payment\
- deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You were not charged.",
-"orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"Confirming the\
- payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"R\
-efunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.show\
-Code":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.tota\
-l":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The\
- amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel orde\
-r","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund\
- this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的\
-账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"\
-退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
-"account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
-"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
-于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
-store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
-时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
-"store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","stor\
-e.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","\
-store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
-商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
-e.all":"全部秒杀","missing.title":"页面不存在","missing.why":"该地址有误，或者活动已下架。","sale\
-.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址",
-"sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sal\
-e.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"\
-支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消\
-。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出\
-示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录",
-"ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remin\
-d.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
-"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
-note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
-"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
-"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
-已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
-"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
-，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.unpaid":"\
-你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
-"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
-"buy.payShort":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复\
-下单。","proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。",
-"proof.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_l\
-imited":"请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
+all":"All sales","sale.preview":"This is a preview for staff. The button works once the sale is published.","sale.shop":"\
+Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale.validFrom":"\
+Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n\
+}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"Buying reserve\
+s a unit for you. Pay before the time shown on your order to keep it.","sale.after.code":"After the payment, your order \
+shows a redemption code. Until it is used you can have the order refunded.","sale.after.shop":"Show the code in the shop\
+. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now\
+, and one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser \
+notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no notifications\
+ here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","bu\
+tton.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"This\
+ page updates if a unit comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your req\
+uest has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.\
+queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders a\
+head of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do \
+anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payI\
+nTime":"Pay in time to keep it.","buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","bu\
+y.held":"You have {held} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"Yo\
+u already have an order for this.","buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Tr\
+y again","buy.unknown":"Your order may have been placed. Try again to find out; it is never placed twice.","proof.workin\
+g":"A security check is running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"\
+The security check could not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.r\
+ate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The serve\
+r is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your \
+order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on \
+{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"\
+At the start, the order of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"\
+Customers are admitted in turn.","room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"\
+Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your posit\
+ion: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a m\
+inute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers befor\
+e you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.tur\
+n":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, \
+and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed\
+, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Yo\
+ur place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your \
+place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders",
+"orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your ord\
+ers.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.v\
+oucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.l\
+ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You we\
+re not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"\
+Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","order\
+s.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.",
+"orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm paymen\
+t","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.pr\
+ovider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"\
+Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refu\
+nd":"Refund this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account\
+.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acc\
+ount.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.s\
+ure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也\
+不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
+"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
+e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
+"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
+"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
+e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留",
+"store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.s\
+earch":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.pas\
+t":"查看已结束的活动","store.all":"全部秒杀","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+"sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
+"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
+limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
+ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
+de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
+"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
+"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
+"remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
+{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
+"note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢\
+购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} \
+秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy\
+.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
+"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
+nTime":"请尽快完成支付。","buy.unpaid":"你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","bu\
+y.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.\
+already":"你已抢购过该商品。","buy.pay":"去支付","buy.payShort":"去支付","buy.see":"查看订单","buy.re\
+try":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
+"proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
+.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
+请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
 oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",
@@ -916,7 +916,7 @@ rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.
 支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
 "confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"},
 texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
-title:"store.title",mount:mount4,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount3,nav:"/"},{path:/^\/orders$/,title:"\
-orders.title",mount:mount2,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount:mount2,nav:"/orders"}],missing:{
-title:"missing.title",mount},links:user2=>user2?.permissions?[...links2,["/console","console","console"]]:links2,foot:()=>t(
-"foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();
+title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"\
+orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],missing:{title:"\
+missing.title",mount:missing2("/","store.all")},links:user2=>user2?.permissions?[...links2,["/console","console","consol\
+e"]]:links2,foot:()=>t("foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();

@@ -2,11 +2,11 @@
 
 import * as frame from "../lib/frame.js";
 import { t } from "../lib/i18n.js";
+import { missing } from "../lib/missing.js";
 import { session } from "../lib/session.js";
 import { account } from "./account.js";
 import * as buy from "./buy.js";
 import * as mine from "./mine.js";
-import { mount as missing } from "./missing.js";
 import { mount as orders } from "./orders.js";
 import * as rooms from "./rooms.js";
 import { mount as sale, title as saleTitle } from "./sale.js";
@@ -26,7 +26,7 @@ frame.start({
     { path: /^\/orders$/, title: "orders.title", mount: orders, nav: "/orders" },
     { path: /^\/orders\/([^/]+)$/, title: "orders.one", mount: orders, nav: "/orders" },
   ],
-  missing: { title: "missing.title", mount: missing },
+  missing: { title: "missing.title", mount: missing("/", "store.all") },
   links: (user) => (user?.permissions ? [...links, ["/console", "console", "console"]] : links),
   foot: () => t("foot"),
   badge: rooms.badge,

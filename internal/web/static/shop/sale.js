@@ -4,8 +4,8 @@ import { attr, h, newID, show, text } from "../lib/dom.js";
 import { showTitle } from "../lib/frame.js";
 import { duration, languageOf, stamp, t, zone } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
+import { missing } from "../lib/missing.js";
 import { card, keepTime } from "./card.js";
-import { mount as missing } from "./missing.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
 
@@ -58,7 +58,7 @@ export function mount(root, id) {
     gone = true;
     stopReading();
     attr(root, "data-bar", null);
-    missing(root);
+    missing("/", "store.all")(root);
     showTitle();
   }
 

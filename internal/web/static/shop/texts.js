@@ -44,9 +44,6 @@ const en = {
   "store.past": "Show ended sales",
   "store.all": "All sales",
 
-  "missing.title": "Page not found",
-  "missing.why": "The address is wrong, or the sale has been removed.",
-
   "sale.preview": "This is a preview for staff. The button works once the sale is published.",
   "sale.shop": "Shop",
   "sale.address": "Address",
@@ -228,9 +225,6 @@ const zh = {
   "store.noMatch": "没有符合条件的活动。",
   "store.past": "查看已结束的活动",
   "store.all": "全部秒杀",
-
-  "missing.title": "页面不存在",
-  "missing.why": "该地址有误，或者活动已下架。",
 
   "sale.preview": "此页仅供工作人员预览，活动发布后方可购买。",
   "sale.shop": "店铺",
