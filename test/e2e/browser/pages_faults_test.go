@@ -482,6 +482,19 @@ var moduleScenes = []struct{ name, run, then string }{
 		`document.querySelectorAll(".slots button").length > slots && document.activeElement.closest(".slots")`,
 	},
 	{
+		"the list of orders reads no sale by itself, and leads from an order that has ended to one that is open",
+		`const s = await load("shop/sales.js"), mine = await load("shop/mine.js");
+		const v = s.all().find((v) => s.stateOf(v) === "on_sale");
+		const ended = { user_id: await me(), status: "cancelled", title: v.title, created_at: v.begin_at, expires_at: v.end_at };
+		requested.length = 0;
+		mine.put({ ...ended, id: "55", voucher_id: v.id });
+		mine.put({ ...ended, id: "56", voucher_id: "78" });
+		document.querySelector('#nav a[href="/orders"]').click();
+		window.leads = (id) => document.querySelector("[data-order='" + id + "'] [data-do=again]")?.checkVisibility()`,
+		`leads("55") && leads("56") === false && count("/vouchers?") > 0 && count("/vouchers/") === 0`,
+	},
+	{"back to the list", `document.querySelector(".brand").click()`, `document.querySelector("li.sale")`},
+	{
 		"event streams are opened for orders with a pending change",
 		`window.mine = await load("shop/mine.js");
 		const user_id = await me();

@@ -482,21 +482,22 @@ address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mo
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
 t("login.title")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=h("button",{type:"button",class:"\
-quiet",onclick:()=>load(!0)},t("more")),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0;root2.replaceChildren(
-h("header",{class:"lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));function find2(){
-clearTimeout(retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{
-missing5=["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&mounted&&
-(retry=setTimeout(find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){
+quiet",onclick:()=>load(!0)},t("more")),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.
+replaceChildren(h("header",{class:"lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));
+function find2(){clearTimeout(retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=
+null,problem2=>{missing5=["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&
+mounted&&(retry=setTimeout(find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){
 let user2=session.user(),{state:state2,problem:unread}=loadState(),orders2=user2?only2?[order(only2)].filter(Boolean):list():
 [],problem2=orders2.length===0&&unreadable||unread,loading=user2&&state2!=="loaded"&&!problem2;text(empty,user2?missing5?
 t("orders.missing"):loading||only2?t("loading"):t("orders.none"):t("orders.guest")),show(empty,orders2.length===0&&!problem2),
 text(error2,problem2?`${explain(problem2)} ${t("store.retrying")}`:""),show(error2,user2&&problem2),show(enter,!user2),show(
 shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2),show(more3,user2&&!only2&&hasMore());
-for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));let at=list2.firstChild;for(let o2 of orders2){
-let c2=cards.get(o2.id);c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(
-c2.element,at)),c2.update()}}let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),
-render2()})],timer3=setInterval(()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??
-""),find2(),render2(),()=>{mounted=!1,clearInterval(timer3),clearTimeout(retry),pin("");for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
+for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));!only2&&orders2.some(o2=>!active(
+o2)||o2.title===void 0)&&(stopReading??=watch2());let at=list2.firstChild;for(let o2 of orders2){let c2=cards.get(o2.id);
+c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(c2.element,at)),c2.
+update()}}let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
+()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{
+mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
 title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/ord\
 ers/${id}`}),title2=h("h2",{id:titleID,tabindex:"-1"},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h(
 "span",{}),chip=h("span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t(
@@ -512,33 +513,33 @@ element=h("li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div"
 {class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;
 async function confirmAndAct(action2){await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){
 await confirmPayment(order(id),name2.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let held=element.
-contains(document.activeElement)?document.activeElement:null,v2=one(o2.voucher_id),{action:action2,problem:problem2}=doing(
-id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name2,bought3||
-t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name2,"lang",bought3&&
-languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&
-action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status),text(at,moment(o2.created_at)),text(
-amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown2]of[[pay,"p\
-ay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(b2,shown2),text(b2,working&&action2===name3?
-t("working"):t(`do.${name3}`)),attr(b2,"aria-disabled",working||late&&name3!=="refund"?"true":null);attr(again,"href",`/\
-sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(
-o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,
-problem2?.requestId),held?.closest("[hidden]")&&title2.focus(),was!==null&&was!==status&&announce(`${title2.textContent}\
-: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={queued:()=>queueNote(o2),pending_payment:()=>working?
-t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("orders.late"),cancelled:()=>o2.cancelled_at&&(expired(
-o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),failed:()=>explain(
-{code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(
-o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,
-words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(
-o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||s2?.name,address=alone?addressOf(s2):"",where=[name3,
-address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.join(" · ")&&of.replaceChildren(...where.flatMap(
-part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"lang",languageOf(where.join(""))),show(of,where.length>
-0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.textContent)),show(rules,rules.textContent)}function showCode(o2){
-let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCod\
-e":"orders.showCode")),attr(toggle,"aria-expanded",String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,
-[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)}\
- ${stamp(time)}`).join(" · ")),show(validity,validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&
-(text(code,o2.redeem_code),picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}
-return{element,update}}var STORED2="seckill.open",LIFETIME=23*36e5,stored=load3();function load3(){try{return JSON.parse(sessionStorage.getItem(
+contains(document.activeElement)?document.activeElement:null,v2=alone?one(o2.voucher_id):sale(o2.voucher_id),{action:action2,
+problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(o2,
+v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),
+attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"data-st\
+atus",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status),
+text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,working);
+for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(b2,shown2),
+text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"aria-disabled",working||late&&name3!=="refund"?
+"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].
+includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,problem2?
+reference(problem2):""),show(ref,problem2?.requestId),held?.closest("[hidden]")&&title2.focus(),was!==null&&was!==status&&
+announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
+queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("o\
+rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancel\
+led",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
+redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
+unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
+let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||
+s2?.name,address=alone?addressOf(s2):"",where=[name3,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
+join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\
+ang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.
+textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
+has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",String(
+open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].
+filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
+textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
+qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var STORED2="seckill.open",LIFETIME=23*36e5,stored=load3();function load3(){try{return JSON.parse(sessionStorage.getItem(
 STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||button.
 getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),attr(button,"da\
 ta-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=!1,

@@ -32,6 +32,7 @@ export function mount(root, only) {
   let failures = 0;
   let mounted = true;
   let retry = 0;
+  let stopReading = null;
   root.replaceChildren(h("header", { class: "lead" }, all, heading), error, list, empty, h("div", { class: "center" }, enter, shop, more));
 
   function find() {
@@ -64,6 +65,8 @@ export function mount(root, only) {
       c.element.remove();
       cards.delete(id);
     }
+    // The orders of the list share one read of the sales: those that have ended lead back to theirs while it is open.
+    if (!only && orders.some((o) => !mine.active(o) || o.title === undefined)) stopReading ??= sales.watch();
     let at = list.firstChild;
     for (const o of orders) {
       let c = cards.get(o.id);
@@ -89,6 +92,7 @@ export function mount(root, only) {
     clearInterval(timer);
     clearTimeout(retry);
     mine.pin("");
+    stopReading?.();
     for (const end of ends) end();
   };
 }
@@ -148,7 +152,7 @@ function card(id, open) {
     const o = mine.order(id);
     if (!o) return;
     const held = element.contains(document.activeElement) ? document.activeElement : null;
-    const v = sales.one(o.voucher_id);
+    const v = alone ? sales.one(o.voucher_id) : sales.sale(o.voucher_id);
     const { action, problem } = mine.doing(id);
     const working = Boolean(action) && !problem;
     const unpaid = o.status === "pending_payment";
