@@ -482,6 +482,18 @@ var moduleScenes = []struct{ name, run, then string }{
 		`document.querySelectorAll(".slots button").length > slots && document.activeElement.closest(".slots")`,
 	},
 	{
+		"a button that hides with the focus passes it on to what it has added",
+		`const s = await load("shop/sales.js");
+		const v = s.all().find((v) => v.type === "seckill");
+		window.answer = (a) => a.includes("status=ended") && Promise.resolve(new Response(JSON.stringify({
+			items: ["71", "72"].map((id) => ({ ...v, id, begin_at: "2020-01-01T00:00:00Z", end_at: "2020-01-0" + id[1] + "T00:00:00Z" })), next_cursor: null,
+		})));
+		const past = document.querySelector('[data-do="past"]');
+		past.focus();
+		past.click()`,
+		`document.activeElement.getAttribute("href") === "/sales/72"`,
+	},
+	{
 		"the list of orders reads no sale by itself, and leads from an order that has ended to one that is open",
 		`const s = await load("shop/sales.js"), mine = await load("shop/mine.js");
 		const v = s.all().find((v) => s.stateOf(v) === "on_sale");

@@ -4,8 +4,17 @@ child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,at
 SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
 el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
 el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function focusPage(){(document.querySelector("main [data-first]")??document.
-querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+el.hidden===!!visible&&(el.hidden=!visible)}function showMore(button2,visible,next){let held=document.activeElement===button2;
+if(show(button2,visible),!held||visible)return;let first=next(),link3=first?.querySelector("a");first&&!link3&&attr(first,
+"tabindex",-1),(link3??first)?.focus()}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",()=>trail=
+[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
+el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active=document.activeElement;if(!last||active!==
+last&&active!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place=trail.find(el=>el.matches("[a\
+ria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place?.getAttribute(
+"aria-labelledby"))??place??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).
+observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.querySelector(
+"main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}\
+-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
 language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
@@ -168,9 +177,9 @@ phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button2=
 button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("\
 output",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]),
 show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
-account??null,use(options.texts),dress(),document.addEventListener("click",onClick),addEventListener("popstate",()=>open2(
-!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);render(),
-open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener("po\
+pstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);
+render(),open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
 dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
@@ -217,16 +226,16 @@ r",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.
 map(row))),show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
 let out=errorBox(),rows=table(caption,columns3,{cards:!0}),count=h("p",{class:"note","data-count":!0}),nothing=h("p",{class:"\
 empty"},t("loading")),more2=button({name:"more",label:t("more"),out},()=>page2(!1)),items=[],cursor=null,requests=0;async function page2(first){
-let turn=++requests,wanted=first?items.length:items.length+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
+let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
 next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
 wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
-items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),show(more2,cursor!==null)}
-rows.set([]),show(more2,!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,
-h("div",{class:"center"},more2));return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-\
-busy","true");let turn=requests+1;try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;
-show(nothing,!1),refused2(problem)||out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h(
-"p",{class:"status-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),
-show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
+items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),showMore(more2,cursor!==
+null,()=>first?null:rows.element.querySelectorAll("tbody tr")[known])}rows.set([]),show(more2,!1),show(count,!1);let element=h(
+"div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.
+set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+1;try{await page2(!0)}catch(problem){
+if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||out.show(problem)}finally{attr(
+element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"status-line"});return show(element,!1),{element,
+clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
 -labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
 link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.

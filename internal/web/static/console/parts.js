@@ -2,7 +2,7 @@
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
-import { attr, h, newID, show, text } from "../lib/dom.js";
+import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
 import { has, language, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
@@ -143,7 +143,8 @@ export function listing({ caption, columns, empty, read, refused = () => false }
 
   async function page(first) {
     const turn = ++requests;
-    const wanted = first ? items.length : items.length + 1;
+    const known = items.length;
+    const wanted = first ? known : known + 1;
     let found = first ? [] : items;
     let next = first ? null : cursor;
     do {
@@ -160,7 +161,7 @@ export function listing({ caption, columns, empty, read, refused = () => false }
     show(count, items.length > 0);
     text(nothing, empty);
     show(nothing, items.length === 0);
-    show(more, cursor !== null);
+    showMore(more, cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[known]));
   }
 
   rows.set([]);

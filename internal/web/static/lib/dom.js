@@ -40,6 +40,40 @@ export function show(el, visible) {
   if (el.hidden === Boolean(visible)) el.hidden = !visible;
 }
 
+// showMore sets the visibility of a button that makes a list longer. If it hides with the focus, that goes on to the first
+// element that the button has added, which next() returns if there is one.
+export function showMore(button, visible, next) {
+  const held = document.activeElement === button;
+  show(button, visible);
+  if (!held || visible) return;
+  const first = next();
+  const link = first?.querySelector("a");
+  if (first && !link) attr(first, "tabindex", -1);
+  (link ?? first)?.focus();
+}
+
+// keepFocusNear moves the focus when what had it disappears: to the heading of the part of the page around it, or to its table.
+// Otherwise people with a keyboard or a screen reader would start again at the top of the page.
+export function keepFocusNear() {
+  let trail = []; // what had the focus last, and what it was in; empty after a press elsewhere
+  document.addEventListener("pointerdown", () => (trail = []), { capture: true });
+  document.addEventListener("focusin", ({ target }) => {
+    if (target.closest("dialog")) return;
+    trail = [];
+    for (let el = target; el; el = el.parentElement) trail.push(el);
+  });
+  new MutationObserver(() => {
+    const [last] = trail;
+    const active = document.activeElement;
+    if (!last || (active !== last && active !== document.body)) return;
+    if (last.isConnected && !last.closest("[hidden]")) return;
+    const place = trail.find((el) => el.matches("[aria-labelledby], [role='group'][tabindex]") && el.isConnected && el.checkVisibility());
+    const to = document.getElementById(place?.getAttribute("aria-labelledby")) ?? place ?? document.querySelector("main h1");
+    if (to?.tabIndex < 0) attr(to, "tabindex", -1);
+    to?.focus({ preventScroll: true });
+  }).observe(document.body, { subtree: true, childList: true, attributeFilter: ["hidden"] });
+}
+
 // focusPage moves the focus to the beginning of the page: to its first field if it is for input, else to its heading.
 export function focusPage() {
   const first = document.querySelector("main [data-first]") ?? document.querySelector("main h1");

@@ -1,7 +1,7 @@
 // The frame around a page: header, navigation, login state, language, and the router. Pages of one frame are shown
 // without a page load, because the access token is kept in memory only.
 
-import { attr, focusPage, h, show, text } from "./dom.js";
+import { attr, focusPage, h, keepFocusNear, show, text } from "./dom.js";
 import { explain } from "./explain.js";
 import { icon } from "./icon.js";
 import * as i18n from "./i18n.js";
@@ -175,6 +175,7 @@ export function start(options) {
   openAccount = options.account ?? null;
   i18n.use(options.texts);
   dress();
+  keepFocusNear();
   document.addEventListener("click", onClick);
   addEventListener("popstate", () => open(true));
   render();

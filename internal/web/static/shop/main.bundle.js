@@ -4,8 +4,17 @@ child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,at
 SVG,tag);for(let[name2,value]of Object.entries(attributes??{}))el.setAttribute(name2,value);return el.append(...children),
 el}function attr(el,name2,value){value==null||value===!1?el.removeAttribute(name2):el.getAttribute(name2)!==String(value)&&
 el.setAttribute(name2,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function focusPage(){(document.querySelector("main [data-first]")??document.
-querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
+el.hidden===!!visible&&(el.hidden=!visible)}function showMore(button,visible,next2){let held=document.activeElement===button;
+if(show(button,visible),!held||visible)return;let first=next2(),link=first?.querySelector("a");first&&!link&&attr(first,
+"tabindex",-1),(link??first)?.focus()}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",()=>trail=
+[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
+el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active2=document.activeElement;if(!last||active2!==
+last&&active2!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place2=trail.find(el=>el.matches("\
+[aria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place2?.
+getAttribute("aria-labelledby"))??place2??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus(
+{preventScroll:!0})}).observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.
+querySelector("main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){
+return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
 language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency=>PLACES[currency]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
@@ -169,9 +178,9 @@ other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"
 "button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2)));account.replaceChildren(
 h("output",{}),switchLanguage,...user2?[accountOf(phone),button("logout",logout,icon("exit"))]:[button("login",()=>login())]),
 show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
-account??null,use(options.texts),dress(),document.addEventListener("click",onClick),addEventListener("popstate",()=>open2(
-!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);render(),
-open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener("po\
+pstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);
+render(),open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),agreed=!1,dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -491,55 +500,55 @@ let user2=session.user(),{state:state2,problem:unread}=loadState(),orders2=user2
 [],problem2=orders2.length===0&&unreadable||unread,loading=user2&&state2!=="loaded"&&!problem2;text(empty,user2?missing5?
 t("orders.missing"):loading||only2?t("loading"):t("orders.none"):t("orders.guest")),show(empty,orders2.length===0&&!problem2),
 text(error2,problem2?`${explain(problem2)} ${t("store.retrying")}`:""),show(error2,user2&&problem2),show(enter,!user2),show(
-shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2),show(more3,user2&&!only2&&hasMore());
+shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2);let known2=new Set(cards.keys());
 for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));!only2&&orders2.some(o2=>!active(
 o2)||o2.title===void 0)&&(stopReading??=watch2());let at=list2.firstChild;for(let o2 of orders2){let c2=cards.get(o2.id);
 c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(c2.element,at)),c2.
-update()}}let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
-()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{
-mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
-title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/ord\
-ers/${id}`}),title2=h("h2",{id:titleID,tabindex:"-1"},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h(
-"span",{}),chip=h("span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t(
-"orders.number",{id})}`:""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"e\
-rror",role:"alert"}),ref=h("p",{class:"reference"}),button=(name3,kind,press2)=>{let b2=h("button",{type:"button",class:kind,
-"data-do":name3,"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button(
-"pay","primary",payNow),again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel",
-"quiet",()=>confirmAndAct("cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h(
-"button",{type:"button","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,
-update()}}),picture=h("div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pas\
-s",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),
-element=h("li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",
-{class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;
-async function confirmAndAct(action2){await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){
-await confirmPayment(order(id),name2.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let held=element.
-contains(document.activeElement)?document.activeElement:null,v2=alone?one(o2.voucher_id):sale(o2.voucher_id),{action:action2,
-problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(o2,
-v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),
-attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"data-st\
-atus",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,status),
-text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,working);
-for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(b2,shown2),
-text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"aria-disabled",working||late&&name3!=="refund"?
-"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","sold_out"].
-includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,problem2?
-reference(problem2):""),show(ref,problem2?.requestId),held?.closest("[hidden]")&&title2.focus(),was!==null&&was!==status&&
-announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
-queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("o\
-rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancel\
-led",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
-redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
-unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
-let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||
-s2?.name,address=alone?addressOf(s2):"",where=[name3,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
-join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\
-ang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.
-textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
-has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",String(
-open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].
-filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
-textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
-qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var STORED2="seckill.open",LIFETIME=23*36e5,stored=load3();function load3(){try{return JSON.parse(sessionStorage.getItem(
+update()}showMore(more3,user2&&!only2&&hasMore(),()=>[...list2.children].find(li=>!known2.has(li.dataset.order)))}let ends=[
+onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(()=>{for(let c2 of cards.
+values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{mounted=!1,clearInterval(
+timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??
+{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/orders/${id}`}),title2=h(
+"h2",{id:titleID},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),chip=h("span",{class:"\
+chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",{id})}`:""),deadline=h(
+"span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"alert"}),ref=h("p",{class:"\
+reference"}),button=(name3,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-do":name3,"aria-describedby":titleID,
+onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay","primary",payNow),again=h("a",{class:"\
+button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct("cancel")),refund=button(
+"refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h("button",{type:"button","data-do":"code","ar\
+ia-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,update()}}),picture=h("div",{class:"picture"}),
+code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},picture,h("div",{},h("p",{class:"\
+label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h("li",{class:"order","data-ord\
+er":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,amount),due,pass,rules,
+error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;async function confirmAndAct(action2){await confirm(
+t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){await confirmPayment(order(id),name2.
+textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?one(o2.voucher_id):sale(o2.voucher_id),
+{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(
+o2,v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name2,"href",v2?`/sales/${o2.voucher_id}`:
+null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"d\
+ata-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,
+status),text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,
+working);for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(
+b2,shown2),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"aria-disabled",working||late&&name3!==
+"refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","so\
+ld_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,
+problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&announce(`${title2.textContent}\
+: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={queued:()=>queueNote(o2),pending_payment:()=>working?
+t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("orders.late"),cancelled:()=>o2.cancelled_at&&(expired(
+o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),failed:()=>explain(
+{code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(
+o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,
+words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(
+o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||s2?.name,address=alone?addressOf(s2):"",where=[name3,
+address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.join(" · ")&&of.replaceChildren(...where.flatMap(
+part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"lang",languageOf(where.join(""))),show(of,where.length>
+0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.textContent)),show(rules,rules.textContent)}function showCode(o2){
+let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCod\
+e":"orders.showCode")),attr(toggle,"aria-expanded",String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,
+[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)}\
+ ${stamp(time)}`).join(" · ")),show(validity,validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&
+(text(code,o2.redeem_code),picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}
+return{element,update}}var STORED2="seckill.open",LIFETIME=23*36e5,stored=load3();function load3(){try{return JSON.parse(sessionStorage.getItem(
 STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||button.
 getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),attr(button,"da\
 ta-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=!1,
@@ -721,11 +730,12 @@ activeElement.dataset.slot:null;slots.replaceChildren(...names.map(slot=>h("butt
 lot":slot,onclick:()=>{chosen=slot,update(now())}}))),held!==null&&slots.children[Math.max(names.indexOf(held),0)].focus()}
 names.forEach((slot,i2)=>{let words=slot===""?t("store.everything"):slot===NOW?t("store.now"):hour(slot,now2);text(slots.
 children[i2],words),attr(slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2,idle2=!1){let all2=loaded?
-all():[];text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error),show(more3,
-hasMore2()),show(past2,loaded&&!hasPast());for(let v2 of all2)cards.has(v2.id)||add(v2,now2);for(let[id,c2]of cards)sale(
-id)||(c2.element.remove(),cards.delete(id));showSlots(all2,now2);let contains=search.value.trim()?finder(search.value):null,
-found=0;for(let[id,c2]of cards){let v2=sale(id),visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===
-chosen);show(c2.element,visible),visible&&found++,c2.update(now2,idle2)}let loading=!loaded;show(bones,loading),attr(empty,
+all():[];text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error);let known2=new Set(
+cards.keys());for(let v2 of all2)known2.has(v2.id)||add(v2,now2);for(let[id,c2]of cards)sale(id)||(c2.element.remove(),cards.
+delete(id));showSlots(all2,now2);let contains=search.value.trim()?finder(search.value):null,found=0;for(let[id,c2]of cards){
+let v2=sale(id),visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible),
+visible&&found++,c2.update(now2,idle2)}let added=()=>[...grid.children].find(li=>!li.hidden&&!known2.has(li.dataset.voucher));
+showMore(more3,hasMore2(),added),showMore(past2,loaded&&!hasPast(),added);let loading=!loaded;show(bones,loading),attr(empty,
 "class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.\
 noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(v2.id);c2.rank=rank(v2,now2);
 let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,

@@ -2,7 +2,7 @@
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
-import { attr, h, newID, show, text } from "../lib/dom.js";
+import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { languageOf, left, moment, money, stamp, t } from "../lib/i18n.js";
@@ -59,7 +59,7 @@ export function mount(root, only) {
     show(enter, !user);
     show(shop, user && !loading && orders.length === 0 && !problem && (!only || missing));
     show(all, only);
-    show(more, user && !only && mine.hasMore());
+    const known = new Set(cards.keys());
     for (const [id, c] of cards) {
       if (orders.some((o) => o.id === id)) continue;
       c.element.remove();
@@ -77,6 +77,7 @@ export function mount(root, only) {
       } else if (c.element === at) at = at.nextSibling;
       c.update();
     }
+    showMore(more, user && !only && mine.hasMore(), () => [...list.children].find((li) => !known.has(li.dataset.order)));
   }
 
   const ends = [
@@ -107,7 +108,7 @@ function card(id, open) {
   const alone = open;
   const titleID = newID("order");
   const name = h("a", alone ? {} : { href: `/orders/${id}` });
-  const title = h("h2", { id: titleID, tabindex: "-1" }, name);
+  const title = h("h2", { id: titleID }, name);
   const of = h("p", { class: "sub" });
   const rules = h("p", { class: "note terms" });
   const at = h("span", {});
@@ -151,7 +152,6 @@ function card(id, open) {
   function update() {
     const o = mine.order(id);
     if (!o) return;
-    const held = element.contains(document.activeElement) ? document.activeElement : null;
     const v = alone ? sales.one(o.voucher_id) : sales.sale(o.voucher_id);
     const { action, problem } = mine.doing(id);
     const working = Boolean(action) && !problem;
@@ -180,7 +180,6 @@ function card(id, open) {
     show(error, problem);
     text(ref, problem ? reference(problem) : "");
     show(ref, problem?.requestId);
-    if (held?.closest("[hidden]")) title.focus(); // the button was for the status before
     if (was !== null && was !== status) announce(`${title.textContent}: ${status}`);
     was = status;
   }

@@ -1,7 +1,7 @@
 // The page of the sales.
 
 import * as clock from "../lib/clock.js";
-import { attr, h, newID, show, text } from "../lib/dom.js";
+import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
 import { finder } from "../lib/find.js";
 import { hour, moment, t } from "../lib/i18n.js";
 import { card, keepTime } from "./card.js";
@@ -80,9 +80,8 @@ export function mount(root) {
     const all = sales.loaded ? sales.all() : []; // a card that the page of a sale has read would move when the others come
     text(banner, sales.error ? t(sales.error.code === "network" ? "store.offline" : "store.unavailable") : "");
     show(banner, sales.error);
-    show(more, sales.hasMore());
-    show(past, sales.loaded && !sales.hasPast());
-    for (const v of all) if (!cards.has(v.id)) add(v, now);
+    const known = new Set(cards.keys());
+    for (const v of all) if (!known.has(v.id)) add(v, now);
     for (const [id, c] of cards) {
       if (sales.sale(id)) continue;
       c.element.remove();
@@ -98,6 +97,9 @@ export function mount(root) {
       if (visible) found++;
       c.update(now, idle);
     }
+    const added = () => [...grid.children].find((li) => !li.hidden && !known.has(li.dataset.voucher));
+    showMore(more, sales.hasMore(), added);
+    showMore(past, sales.loaded && !sales.hasPast(), added);
     const loading = !sales.loaded;
     show(bones, loading);
     attr(empty, "class", loading ? "sr" : "empty");
