@@ -257,8 +257,9 @@ func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	two.click(buyOf(sale))
 	two.until(`(await state(%q)).is === "buying" || document.querySelector("dialog")`, sale)
 	require.False(t, evaluate[bool](two, `Boolean(document.querySelector("dialog"))`))
-	two.run(`window.renews = true; go()`)
+	two.run(`document.querySelector('[data-do="language"]').focus(); window.renews = true; go()`)
 	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	require.Equal(t, "language", evaluate[string](two, `document.activeElement.dataset.do`), "the header is another then, and keeps the focus")
 }
 
 // truncatedResponse: a response that never ends is treated as lost and repeated.

@@ -174,12 +174,12 @@ abel",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).ma
 icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h(
 "button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),
 phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button2=(name,press,...sign2)=>h("button",{type:"\
-button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));account.replaceChildren(h("\
-output",{}),switchLanguage,...user2?[accountOf(phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]),
-show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
-account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener("po\
-pstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);
-render(),open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name))),held=account.contains(document.
+activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(
+phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]),held&&account.querySelector(`[data-do="${held}\
+"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=
+options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener(
+"popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
 dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
@@ -230,12 +230,13 @@ let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]
 next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
 wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
 items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),showMore(more2,cursor!==
-null,()=>first?null:rows.element.querySelectorAll("tbody tr")[known])}rows.set([]),show(more2,!1),show(count,!1);let element=h(
-"div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));return{element,refresh:()=>rows.
-set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+1;try{await page2(!0)}catch(problem){
-if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||out.show(problem)}finally{attr(
-element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"status-line"});return show(element,!1),{element,
-clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
+null,()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}rows.set([]),show(more2,!1),
+show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));
+return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+1;
+try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||
+out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"status-line"});
+return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,!0),announce(
+sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
 -labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
 link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.

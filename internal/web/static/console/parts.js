@@ -161,7 +161,7 @@ export function listing({ caption, columns, empty, read, refused = () => false }
     show(count, items.length > 0);
     text(nothing, empty);
     show(nothing, items.length === 0);
-    showMore(more, cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[known]));
+    showMore(more, cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[Math.min(known, items.length - 1)]));
   }
 
   rows.set([]);

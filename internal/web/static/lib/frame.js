@@ -157,9 +157,11 @@ function render() {
   const switchLanguage = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.choose(other) }, i18n.languages[other]);
   const phone = user ? user.phone.replace(/^(.*)(....)(....)$/, "$1····$3") : "";
   const button = (name, press, ...sign) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, sign, h("span", { class: "word" }, t(name)));
+  const held = account.contains(document.activeElement) ? document.activeElement.dataset.do : null;
   account.replaceChildren(h("output", {}), switchLanguage, ...(user
     ? [accountOf(phone), button("logout", logout, icon("exit"))]
     : [button("login", () => login())]));
+  if (held) account.querySelector(`[data-do="${held}"]`)?.focus();
   show(account, true);
 }
 
@@ -182,9 +184,7 @@ export function start(options) {
   open(false);
   session.on(render);
   i18n.onLanguage(() => {
-    const focused = account.contains(document.activeElement);
     render();
     open(false);
-    if (focused) account.querySelector("button").focus();
   });
 }

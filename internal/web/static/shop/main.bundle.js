@@ -175,12 +175,13 @@ abel",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).ma
 icon(name2),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==language()),
 switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(
 other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button=(name2,press2,...sign)=>h(
-"button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2)));account.replaceChildren(
-h("output",{}),switchLanguage,...user2?[accountOf(phone),button("logout",logout,icon("exit"))]:[button("login",()=>login())]),
-show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=options.
-account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener("po\
-pstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{let focused=account.contains(document.activeElement);
-render(),open2(!1),focused&&account.querySelector("button").focus()})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+"button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2))),held=account.
+contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,
+...user2?[accountOf(phone),button("logout",logout,icon("exit"))]:[button("login",()=>login())]),held&&account.querySelector(
+`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.
+badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
+ck",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(
+!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),agreed=!1,dialog=h("d\
 ialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
