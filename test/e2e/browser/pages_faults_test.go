@@ -242,7 +242,8 @@ func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.reads("#account", "Log out")
 }
 
-// buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog.
+// buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog. No page asks for a
+// login meanwhile.
 func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := visit(p.URL)
@@ -251,6 +252,10 @@ func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	two.intercept()
 	// A slow page may give up and renew again meanwhile.
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && !window.renews && new Promise((done) => (window.go = done)).then(real)`)
+	two.goTo("/orders")
+	two.until(`window.go`)
+	two.reads(".empty", "Loading…")
+	require.False(t, evaluate[bool](two, `Boolean(document.querySelector('[data-do="login"]'))`), "no login is offered")
 	two.goTo("/")
 	two.until(canBuy(sale))
 	two.until(`window.go`)
@@ -491,8 +496,9 @@ var moduleScenes = []struct{ name, run, then string }{
 		})));
 		const past = document.querySelector('[data-do="past"]');
 		past.focus();
+		past.click();
 		past.click()`,
-		`document.activeElement.getAttribute("href") === "/sales/72"`,
+		`document.activeElement.getAttribute("href") === "/sales/72" && count("status=ended") === 1`,
 	},
 	{
 		"the list of orders reads no sale by itself, and leads from an order that has ended to one that is open",

@@ -4,10 +4,8 @@ child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,at
 SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
 el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
 el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function showMore(button2,visible,next){let held=document.activeElement===button2;
-if(show(button2,visible),!held||visible)return;let first=next(),link3=first?.querySelector("a");first&&!link3&&attr(first,
-"tabindex",-1),(link3??first)?.focus()}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",()=>trail=
-[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
+el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",
+()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
 el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active=document.activeElement;if(!last||active!==
 last&&active!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place=trail.find(el=>el.matches("[a\
 ria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place?.getAttribute(
@@ -56,14 +54,40 @@ M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 
 20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/2,rtt:got-
 sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(s.offset-fresh.
 offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=best.rtt&&(best=s);return performance.
-now()+best.offset}var BASE="/api/v1",TIMEOUT=1e4,Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.detail??
+now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
+if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
+channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0;function hint(value){
+try{if(value===void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(
+NAME)}catch{}return!1}function adopt(login2,broadcast){let before=user?.id;({access_token:token,user}=login2),expires=performance.
+now()+login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({
+login:login2}),user.id!==before&&changes2.emit(user)}function scheduleRenewal(pause){clearTimeout(timer),timer=setTimeout(
+()=>session.renew().catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.
+postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",
+({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
+try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT}))}catch(problem){
+if(problem.code!=="network"||attempt===ATTEMPTS)throw problem;await sleep(backoff(attempt,100,500))}}async function renew(){
+let stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&
+(hint(!0),adopt(login2,!0))})}catch(problem){if(token!==stale)return;throw problem.code==="unauthenticated"?drop(!0):token&&
+scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem}}var session={user:()=>user,lastPhone:()=>lastPhone,
+may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){let failures2=0;for(;hint()&&
+!token;failures2++)try{await session.renew()}catch(problem){hint()&&failed(problem),await sleep(Math.max(problem.retryAfter,
+backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&!token&&hint(),async token(){
+if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.now()>expires)&&await session.
+renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){let response=await send(
+"POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.headers.get("X-Demo-C\
+ode")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body2={phone,code,login_id:loginID,...totp&&
+{totp}},login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));hint(!0),adopt(login2,!0)})},
+async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem){
+if(problem.code!=="unauthenticated")throw problem}drop(!0)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE}),
+drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.detail??
 fields3.title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};function codeOf(status){
 return status===413?"too_large":status===429?"rate_limited":status>=502&&status<=504?"unavailable":"internal"}async function problemOf(response){
 let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.code??codeOf(response.status),title:body2.
 title,detail:body2.detail,status:response.status,requestId:body2.request_id??response.headers.get("X-Request-Id")??"",orderId:body2.
 order_id??"",errors:body2.errors??[],foreign:body2.code===void 0,challenge:body2.challenge,shopName:body2.shop_name,retryAfter:1e3*
 (Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,key,token:token2,headers,
-signal,timeout=TIMEOUT,keepalive,stream,cache="no-store"}={}){let abort=new AbortController,stop=()=>abort.abort();signal?.
+signal,timeout=TIMEOUT2,keepalive,stream,cache="no-store"}={}){let abort=new AbortController,stop=()=>abort.abort();signal?.
 addEventListener("abort",stop),signal?.aborted&&stop();let timer2=setTimeout(stop,timeout),all2=new Headers(headers);token2&&
 all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key),body2!==void 0&&all2.set("Content-Type",
 "application/json");let sent=performance.now();try{let response=await fetch(BASE+path,{method,headers:all2,body:body2===
@@ -79,32 +103,19 @@ null:await response.json()}catch(err){throw new Problem({code:"network",detail:S
 await send("GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,options)),postMine=async(path,options)=>json(
 await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser("PATCH",path,options)),deleteMine=async(path,options)=>json(
 await asUser("DELETE",path,options));function newKey(){return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.
-toString(16).padStart(2,"0")).join("")}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
-alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
-if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT2=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
-channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0;function hint(value){try{if(value===
-void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(NAME)}catch{}
-return!1}function adopt(login2,broadcast){let before=user?.id;({access_token:token,user}=login2),expires=performance.now()+
-login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({login:login2}),
-user.id!==before&&changes2.emit(user)}function scheduleRenewal(pause){clearTimeout(timer),timer=setTimeout(()=>session.renew().
-catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.postMessage({logout:!0})),
-user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",({data})=>{data.login&&adopt(
-data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)try{return await json(await send(
-"POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT2}))}catch(problem){if(problem.code!=="network"||attempt===
-ATTEMPTS)throw problem;await sleep(backoff(attempt,100,500))}}async function renew(){let stale=token;try{await exclusive(
-NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&(hint(!0),adopt(login2,!0))})}catch(problem){
-if(token!==stale)return;throw problem.code==="unauthenticated"?drop(!0):token&&scheduleRenewal(Math.max(problem.retryAfter,
-RETRY_PAUSE*(1+Math.random()))),problem}}var session={user:()=>user,lastPhone:()=>lastPhone,may:permission=>user?.permissions?.
-includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&!token;failures2++)try{await session.
-renew()}catch(problem){hint()&&failed(problem),await sleep(Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}},pending:()=>!token&&
-hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.
-now()>expires)&&await session.renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){
-let response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
-headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body2={phone,code,
-login_id:loginID,...totp&&{totp}},login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));hint(
-!0),adopt(login2,!0)})},async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/lo\
-gout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(!0)},async erase(){await asUser(
-"DELETE","/me",{headers:BY_COOKIE}),drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+toString(16).padStart(2,"0")).join("")}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
+"rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(
+sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,JSON.stringify(stored))}catch{}}
+function intents({lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&save()},openAt=path=>all2[path]?.
+user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);return open3!==void 0&&Date.now()-
+open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{let again=same(path,body2),
+mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(path,mine);let close=()=>{all2[path]===
+mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
+throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
+open=path=>openAt(path)?.body,post.same=same,post}function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{
+if(event?.preventDefault(),!(working||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(
+button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;
+errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a=>a.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t("\
 login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-r\
@@ -160,44 +171,37 @@ history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom
 go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");!link3||event.defaultPrevented||
 event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&event.preventDefault()}function markCurrent(){
 for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-curren\
-t",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}async function logout(){try{await session.
-logout()}catch(problem){text(account.querySelector("output"),explain(problem))}}function accountOf(phone){let label=[h("\
-span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone link","data-do":"\
-account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label)):h("span",{class:"pho\
-ne"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.imprint,"mor\
-e.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console",
-"console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||
-demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.getElementById(
-"brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());let elsewhere=document.
-getElementById("more");attr(elsewhere,"aria-label",t2("more.nav")),elsewhere.replaceChildren(...more()),attr(nav,"aria-l\
-abel",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&
-icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h(
-"button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),
-phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button2=(name,press,...sign2)=>h("button",{type:"\
-button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name))),held=account.contains(document.
-activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(
-phone),button2("logout",logout,icon("exit"))]:[button2("login",()=>login())]),held&&account.querySelector(`[data-do="${held}\
-"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.badge??badge,openAccount=
-options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("click",onClick),addEventListener(
-"popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+t",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
+"button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){
+let say=words2=>text(account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("ex\
+it")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}
+function accountOf(phone){let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"\
+button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"\
+word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();
+return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.\
+shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,
+"more.problems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById(
+"foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(
+...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
+name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).
+find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"z\
+h-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):
+"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("outpu\
+t",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&
+account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=
+options),badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.
+addEventListener("click",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(
+()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
 dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
 h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.
-append(dialog),dialog.showModal()})}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
-"rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(
-sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,JSON.stringify(stored))}catch{}}
-function intents({lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&save()},openAt=path=>all2[path]?.
-user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);return open3!==void 0&&Date.now()-
-open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{let again=same(path,body2),
-mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(path,mine);let close=()=>{all2[path]===
-mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
-throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
-open=path=>openAt(path)?.body,post.same=same,post}function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{
-if(event?.preventDefault(),!(working||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(
-button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;
-errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??
+append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
+on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
+update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),
+link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??
 []).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(`invalid.${e.field}`)).join("")}function errorBox(){
 let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h("p",{class:"reference"}),element=h("div",{class:"e\
 rror-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(element,!1),show(problem,beside2=()=>!1){
@@ -225,22 +229,22 @@ r",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.
 "number","data-label":c.label},c.cell(item))));return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.
 map(row))),show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
 let out=errorBox(),rows=table(caption,columns3,{cards:!0}),count=h("p",{class:"note","data-count":!0}),nothing=h("p",{class:"\
-empty"},t("loading")),more2=button({name:"more",label:t("more"),out},()=>page2(!1)),items=[],cursor=null,requests=0;async function page2(first){
+empty"},t("loading")),more2=moreButton("more",t("more"),()=>page2(!1),out),items=[],cursor=null,requests=0;async function page2(first){
 let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
 next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
 wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
-items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),showMore(more2,cursor!==
-null,()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}rows.set([]),show(more2,!1),
-show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2));
-return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+1;
-try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||
-out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"status-line"});
-return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,!0),announce(
-sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave=button({name:"logout",kind:"\
+items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),more2.update(cursor!==null,
+()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}rows.set([]),more2.update(!1),
+show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2.
+element));return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+
+1;try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(
+problem)||out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"st\
+atus-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,
+!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave2=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
 -labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
 link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),leave));document.body.append(dialog),dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+close()},t("back")),leave2));document.body.append(dialog),dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
 "$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.

@@ -2,10 +2,11 @@
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
-import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain, reference } from "../lib/explain.js";
 import { has, language, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
+import { moreButton } from "../lib/more.js";
 
 // detail returns what a Problem says beyond its code: the server's words, which are English, or in another language what is
 // wrong with the fields that `beside` does not show elsewhere.
@@ -136,7 +137,7 @@ export function listing({ caption, columns, empty, read, refused = () => false }
   const rows = table(caption, columns, { cards: true });
   const count = h("p", { class: "note", "data-count": true });
   const nothing = h("p", { class: "empty" }, t("loading"));
-  const more = button({ name: "more", label: t("more"), out }, () => page(false));
+  const more = moreButton("more", t("more"), () => page(false), out);
   let items = [];
   let cursor = null;
   let requests = 0;
@@ -161,13 +162,13 @@ export function listing({ caption, columns, empty, read, refused = () => false }
     show(count, items.length > 0);
     text(nothing, empty);
     show(nothing, items.length === 0);
-    showMore(more, cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[Math.min(known, items.length - 1)]));
+    more.update(cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[Math.min(known, items.length - 1)]));
   }
 
   rows.set([]);
-  show(more, false);
+  more.update(false);
   show(count, false);
-  const element = h("div", { class: "listing" }, out.element, count, rows.element, nothing, h("div", { class: "center" }, more));
+  const element = h("div", { class: "listing" }, out.element, count, rows.element, nothing, h("div", { class: "center" }, more.element));
   return {
     element,
     refresh: () => rows.set(items),

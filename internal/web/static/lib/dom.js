@@ -40,18 +40,6 @@ export function show(el, visible) {
   if (el.hidden === Boolean(visible)) el.hidden = !visible;
 }
 
-// showMore sets the visibility of a button that makes a list longer. If it hides with the focus, that goes on to the first
-// element that the button has added, which next() returns if there is one.
-export function showMore(button, visible, next) {
-  const held = document.activeElement === button;
-  show(button, visible);
-  if (!held || visible) return;
-  const first = next();
-  const link = first?.querySelector("a");
-  if (first && !link) attr(first, "tabindex", -1);
-  (link ?? first)?.focus();
-}
-
 // keepFocusNear moves the focus when what had it disappears: to the heading of the part of the page around it, or to its table.
 // Otherwise people with a keyboard or a screen reader would start again at the top of the page.
 export function keepFocusNear() {

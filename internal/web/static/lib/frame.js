@@ -5,6 +5,7 @@ import { attr, focusPage, h, keepFocusNear, show, text } from "./dom.js";
 import { explain } from "./explain.js";
 import { icon } from "./icon.js";
 import * as i18n from "./i18n.js";
+import { singleFlight } from "./intent.js";
 import { login } from "./login.js";
 import { session } from "./session.js";
 
@@ -111,12 +112,16 @@ function markCurrent() {
   }
 }
 
-async function logout() {
-  try {
-    await session.logout();
-  } catch (problem) {
-    text(account.querySelector("output"), explain(problem));
-  }
+const accountButton = (name, press, ...sign) => h("button", {
+  type: "button", class: "quiet", "data-do": name, onclick: press,
+}, sign, h("span", { class: "word" }, t(name)));
+
+// leave returns the button that logs out.
+function leave() {
+  const say = (words) => text(account.querySelector("output"), words);
+  const button = accountButton("logout", (event) => press(event), icon("exit"));
+  const press = singleFlight(button, { clear: () => say(""), show: (problem) => say(explain(problem)) }, session.logout);
+  return button;
 }
 
 // accountOf shows the phone of the user, as a button if the page has an account dialog.
@@ -156,11 +161,10 @@ function render() {
   const other = Object.keys(i18n.languages).find((l) => l !== i18n.language());
   const switchLanguage = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.choose(other) }, i18n.languages[other]);
   const phone = user ? user.phone.replace(/^(.*)(....)(....)$/, "$1····$3") : "";
-  const button = (name, press, ...sign) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: press }, sign, h("span", { class: "word" }, t(name)));
   const held = account.contains(document.activeElement) ? document.activeElement.dataset.do : null;
   account.replaceChildren(h("output", {}), switchLanguage, ...(user
-    ? [accountOf(phone), button("logout", logout, icon("exit"))]
-    : [button("login", () => login())]));
+    ? [accountOf(phone), leave()]
+    : session.pending() ? [] : [accountButton("login", () => login())]));
   if (held) account.querySelector(`[data-do="${held}"]`)?.focus();
   show(account, true);
 }

@@ -26,6 +26,7 @@ let token = "";
 let expires = 0; // performance.now()
 let renewing = null;
 let timer = 0;
+let starting = true; // until start has restored the session, or there is none
 
 // hint sets the flag that a session exists, or returns it if called without a value.
 function hint(value) {
@@ -115,7 +116,8 @@ export const session = {
   // start restores the session of the cookie, if one is expected. It retries until the server answers; failed() receives the
   // Problems of attempts that are repeated.
   async start(failed = () => {}) {
-    for (let failures = 0; hint() && !token; failures++) {
+    let failures = 0;
+    for (; hint() && !token; failures++) {
       try {
         await session.renew();
       } catch (problem) {
@@ -123,10 +125,12 @@ export const session = {
         await sleep(Math.max(problem.retryAfter, backoff(failures, 500, 10_000)));
       }
     }
+    starting = false;
+    if (failures > 0 && !user) changes.emit(null); // the expected session is over
   },
 
   // pending reports whether a session is expected that start has not restored yet.
-  pending: () => !token && hint(),
+  pending: () => starting && !token && hint(),
 
   // token returns a valid access token. Problems: "unauthenticated", "network" and those of POST /auth/refresh.
   async token() {

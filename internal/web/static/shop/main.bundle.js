@@ -4,10 +4,8 @@ child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,at
 SVG,tag);for(let[name2,value]of Object.entries(attributes??{}))el.setAttribute(name2,value);return el.append(...children),
 el}function attr(el,name2,value){value==null||value===!1?el.removeAttribute(name2):el.getAttribute(name2)!==String(value)&&
 el.setAttribute(name2,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
-el.hidden===!!visible&&(el.hidden=!visible)}function showMore(button,visible,next2){let held=document.activeElement===button;
-if(show(button,visible),!held||visible)return;let first=next2(),link=first?.querySelector("a");first&&!link&&attr(first,
-"tabindex",-1),(link??first)?.focus()}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",()=>trail=
-[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
+el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",
+()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
 el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active2=document.activeElement;if(!last||active2!==
 last&&active2!==document.body||last.isConnected&&!last.closest("[hidden]"))return;let place2=trail.find(el=>el.matches("\
 [aria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility()),to=document.getElementById(place2?.
@@ -58,14 +56,40 @@ let fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,100),samp
 shift()}function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
 s2.offset-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function forget(){samples=samples.slice(-1)}function now(){let best=samples[0]??
-coarse;if(!best)return Date.now();for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}var BASE="/api/v1",TIMEOUT=1e4,Problem=class extends Error{constructor(fields){super(`${fields.code}: ${fields.detail??fields.
-title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields)}};function codeOf(status){
+coarse;if(!best)return Date.now();for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
+signal,alone=work}={}){let granted=!1;try{return await navigator.locks.request(name2,{signal},()=>(granted=!0,work()))}catch(err){
+if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
+channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0;function hint(value){
+try{if(value===void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(
+NAME)}catch{}return!1}function adopt(login2,broadcast){let before2=user?.id;({access_token:token,user}=login2),expires=performance.
+now()+login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({
+login:login2}),user.id!==before2&&changes2.emit(user)}function scheduleRenewal(pause2){clearTimeout(timer),timer=setTimeout(
+()=>session.renew().catch(()=>{}),pause2)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.
+postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",
+({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
+try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT}))}catch(problem2){
+if(problem2.code!=="network"||attempt===ATTEMPTS)throw problem2;await sleep(backoff(attempt,100,500))}}async function renew(){
+let stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&
+(hint(!0),adopt(login2,!0))})}catch(problem2){if(token!==stale)return;throw problem2.code==="unauthenticated"?drop(!0):token&&
+scheduleRenewal(Math.max(problem2.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,
+may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){let failures2=0;for(;hint()&&
+!token;failures2++)try{await session.renew()}catch(problem2){hint()&&failed(problem2),await sleep(Math.max(problem2.retryAfter,
+backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&!token&&hint(),async token(){
+if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.now()>expires)&&await session.
+renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){let response=await send(
+"POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.headers.get("X-Demo-C\
+ode")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body={phone,code,login_id:loginID,...totp&&
+{totp}},login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(!0),adopt(login2,!0)})},async logout({
+everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){
+if(problem2.code!=="unauthenticated")throw problem2}drop(!0)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE}),
+drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields){super(`${fields.code}: ${fields.detail??
+fields.title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields)}};function codeOf(status){
 return status===413?"too_large":status===429?"rate_limited":status>=502&&status<=504?"unavailable":"internal"}async function problemOf(response){
 let body={};try{body=await response.json()}catch{}return new Problem({code:body.code??codeOf(response.status),title:body.
 title,detail:body.detail,status:response.status,requestId:body.request_id??response.headers.get("X-Request-Id")??"",orderId:body.
 order_id??"",errors:body.errors??[],foreign:body.code===void 0,challenge:body.challenge,shopName:body.shop_name,retryAfter:1e3*
 (Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{body,key,token:token2,headers:headers2,
-signal,timeout=TIMEOUT,keepalive,stream:stream2,cache="no-store"}={}){let abort=new AbortController,stop2=()=>abort.abort();
+signal,timeout=TIMEOUT2,keepalive,stream:stream2,cache="no-store"}={}){let abort=new AbortController,stop2=()=>abort.abort();
 signal?.addEventListener("abort",stop2),signal?.aborted&&stop2();let timer3=setTimeout(stop2,timeout),all2=new Headers(headers2);
 token2&&all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key),body!==void 0&&all2.set("Conte\
 nt-Type","application/json");let sent=performance.now();try{let response=await fetch(BASE+path2,{method,headers:all2,body:body===
@@ -80,33 +104,11 @@ code==="unauthenticated"&&session.expired(token2),problem2}}async function json(
 null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path2,options)=>json(
 await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
 await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
-getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
-signal,alone=work}={}){let granted=!1;try{return await navigator.locks.request(name2,{signal},()=>(granted=!0,work()))}catch(err){
-if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT2=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
-channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0;function hint(value){try{if(value===
-void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(NAME)}catch{}
-return!1}function adopt(login2,broadcast){let before2=user?.id;({access_token:token,user}=login2),expires=performance.now()+
-login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({login:login2}),
-user.id!==before2&&changes2.emit(user)}function scheduleRenewal(pause2){clearTimeout(timer),timer=setTimeout(()=>session.
-renew().catch(()=>{}),pause2)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.postMessage(
-{logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",({data})=>{
-data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)try{return await json(
-await send("POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT2}))}catch(problem2){if(problem2.code!==
-"network"||attempt===ATTEMPTS)throw problem2;await sleep(backoff(attempt,100,500))}}async function renew(){let stale=token;
-try{await exclusive(NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&(hint(!0),adopt(
-login2,!0))})}catch(problem2){if(token!==stale)return;throw problem2.code==="unauthenticated"?drop(!0):token&&scheduleRenewal(
-Math.max(problem2.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,
-may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){for(let failures2=0;hint()&&
-!token;failures2++)try{await session.renew()}catch(problem2){hint()&&failed(problem2),await sleep(Math.max(problem2.retryAfter,
-backoff(failures2,500,1e4)))}},pending:()=>!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unau\
-thenticated",status:401});return(!token||performance.now()>expires)&&await session.renew(),token},renew(){return renewing??=
-renew().finally(()=>renewing=null),renewing},async sendCode(phone){let response=await send("POST","/auth/code",{body:{phone},
-headers:BY_COOKIE});return{...await json(response),demo:response.headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){
-await exclusive(NAME,async()=>{let body={phone,code,login_id:loginID,...totp&&{totp}},login2=await json(await send("POST",
-"/auth/login",{body,headers:BY_COOKIE}));hint(!0),adopt(login2,!0)})},async logout({everywhere=!1}={}){try{await asUser(
-"POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){if(problem2.code!=="unauthentic\
-ated")throw problem2}drop(!0)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE}),drop(!0)},expired(rejected){
-rejected===token&&drop(!0)}};var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(sessionStorage.getItem(STORED))??
+{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||button.
+getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),attr(button,"da\
+ta-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=!1,
+attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a2=>a2.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t(
 "login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-\
@@ -161,23 +163,24 @@ brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new 
 pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
 event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
 for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
-current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}async function logout(){try{await session.
-logout()}catch(problem2){text(account.querySelector("output"),explain(problem2))}}function accountOf(phone){let label=[h(
-"span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone link","data-do":"\
-account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label)):h("span",{class:"pho\
-ne"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.imprint,"mor\
-e.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console",
-"console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||
-demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.getElementById(
-"brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());let elsewhere=document.
-getElementById("more");attr(elsewhere,"aria-label",t2("more.nav")),elsewhere.replaceChildren(...more()),attr(nav,"aria-l\
-abel",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name2])=>h("a",{href},name2&&
-icon(name2),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==language()),
-switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(
-other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",button=(name2,press2,...sign)=>h(
-"button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2))),held=account.
+current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name2,press2,...sign)=>h(
+"button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2)));function leave(){
+let say=words=>text(account.querySelector("output"),words),button=accountButton("logout",event=>press2(event),icon("exit")),
+press2=singleFlight(button,{clear:()=>say(""),show:problem2=>say(explain(problem2))},session.logout);return button}function accountOf(phone){
+let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone li\
+nk","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label)):h("sp\
+an",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.
+imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
+["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
+ems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.
+getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
+let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
+attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name2])=>h(
+"a",{href},name2&&icon(name2),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==
+language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,
+onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.
 contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,
-...user2?[accountOf(phone),button("logout",logout,icon("exit"))]:[button("login",()=>login())]),held&&account.querySelector(
+...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&account.querySelector(
 `[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.
 badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
 ck",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(
@@ -216,7 +219,7 @@ v2.id,p2={is:"working",next:0}),p2.running||performance.now()<p2.next)return;p2.
 p2.next=performance.now()+(is==="failed"?RETRY*(1+Math.random()):AGAIN),p2.is!==is&&(p2.is=is,changes3.emit())};solution(
 v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(id,challenge??void 0);function forget3(id){
 proofs.delete(id),forget2(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
-hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
+hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load2,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
 pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path2,{signal,headers:own,
 lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
 renew3=!1,heard=!1,began=performance.now(),cut=new AbortController,stop2=()=>cut.abort();signal.addEventListener("abort",
@@ -248,7 +251,7 @@ o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){if(ord
 let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>
 progress[order2.status]&&(known2.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known2,...order2}),
 known2?.status!==order2.status&&(notify&&channel2?.postMessage({user:session.user()?.id}),known2&&busy.delete(order2.id)),
-changes4.emit(order2,known2?.status),updateStreams()}var cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
+changes4.emit(order2,known2?.status),updateStreams()}var cursor=null,hasMore=()=>cursor!==null;async function load2(more3=!1){
 let user2=session.user()?.id;if(user2){(state==="none"||state==="failed")&&(state="loading");try{let page2=await getMine(
 `/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
 (cursor=page2.next_cursor);for(let o2 of page2.items)put(o2,!1);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
@@ -276,21 +279,21 @@ lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??
 performance.now()+HELD,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
 id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(let[id,{submitted}]of busy)submitted&&
 await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(
-o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
-"queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:
-0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
+o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load2();for(let o2 of unwatched)
+(["queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+
+1:0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
 busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
-user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
-updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
-!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave,onChange:()=>onChange3,
-place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1,POLL2=5e3,RETRY2=1e3,SLOWEST=8e3,STORED="seckill.place.",places=new Map,changes5=topic(),channel3=channelOf(
+user2&&load2()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
+updateStreams(),document.hidden||load2()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
+!document.hidden&&load2()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
+place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1,POLL2=5e3,RETRY2=1e3,SLOWEST=8e3,STORED2="seckill.place.",places=new Map,changes5=topic(),channel3=channelOf(
 "seckill.rooms"),streams2=0,heldUntil2=0,onChange3=changes5.on;function place(id){let state2=places.get(id)?.state??{is:"\
 none"};return state2.is==="admitted"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){
 let all2=[...places.keys()].map(place);if(all2.some(p2=>p2.is==="admitted"))return t("room.badgeTurn");let positions=all2.
 filter(p2=>p2.is==="waiting").map(p2=>p2.position);return positions.length>0?t("room.badge",{position:Math.min(...positions)}):
 all2.some(p2=>p2.is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);let p2={user:user2,ticket:answer.
 ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2),store(user2,id,p2.ticket),take(id,p2,answer),keep(
-id,p2)}async function leave(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){
+id,p2)}async function leave2(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){
 if(problem2.code!=="entry_required")throw problem2}places.get(id)===p2&&drop2(id,p2,"none")}function done(id){let p2=places.
 get(id);p2&&drop2(id,p2,"none")}async function renew2(id){let p2=places.get(id);if(p2){try{take(id,p2,await getMine(path(
 id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}}var path=id=>`/vouche\
@@ -302,10 +305,10 @@ ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function
 ed"?drop2(id,p2,"lost"):["sale_ended","invalid_state","not_found"].includes(code)?drop2(id,p2,"none"):code==="sold_out"?
 set(id,p2,{is:"sold_out"}):code==="sale_not_started"?set(id,p2,{is:"lobby"}):set(id,p2,{...p2.state,offline:!0})}function drop2(id,p2,is){
 places.get(id)===p2&&(store(p2.user,id,null),set(id,p2,{is}),p2.abort.abort())}function stop(id){places.get(id)?.abort.abort(),
-places.delete(id)}function store(user2,id,ticket){try{ticket===null?localStorage.removeItem(`${STORED}${user2}.${id}`):localStorage.
-setItem(`${STORED}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){let{signal}=p2.abort,lead=()=>new Promise(release=>{
-p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
-`${STORED}${p2.user}.${id}`,lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){
+places.delete(id)}function store(user2,id,ticket){try{ticket===null?localStorage.removeItem(`${STORED2}${user2}.${id}`):
+localStorage.setItem(`${STORED2}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){let{signal}=p2.abort,lead=()=>new Promise(
+release=>{p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
+`${STORED2}${p2.user}.${id}`,lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){
 if(streams2>=MAX_STREAMS2)return poll2(id,p2);let soldOut2=()=>p2.state.is==="sold_out",held=()=>performance.now()<heldUntil2;
 for(;!p2.abort.signal.aborted;)if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(
 id,p2))heldUntil2=performance.now()+HELD;else if(!soldOut2())return}async function stream(id,p2){streams2++;let end=new AbortController,
@@ -317,10 +320,10 @@ signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;
 signal.aborted||!needed())return;try{let answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=
 0,pause2=answer.poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)
 return;pause2=problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}
-function restore(user2){for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=`${STORED}${user2.
+function restore(user2){for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=`${STORED2}${user2.
 id}.`,names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(prefix))}catch{}for(let name2 of names)
 adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){
-let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED}${user2}\
+let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED2}${user2}\
 .${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController},places.set(id,p2),ticket!==null&&keep(id,p2)}
 p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(id)}function start3(){session.on(restore),
 session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(null)),addEventListener("pageshow",event=>event.
@@ -406,7 +409,10 @@ get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="failed"?re
 "internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),p2.state={...p2.state,is:"bought"}):p2.state=
 {is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[id,p2]of purchases)p2.running||p2.user===user2?.
 id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
-sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
+sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name2,label,work,out=elsewhere){let element=h("button",{type:"but\
+ton",class:"quiet","data-do":name2},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
+update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
+link=first?.querySelector("a");first&&!link&&attr(first,"tabindex",-1),(link??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
 t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){return new Promise(resolve=>{let id=newID("pay"),amount=money(order2.amount,order2.
 currency),sandbox="sandbox"in document.documentElement.dataset,agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelled\
@@ -480,8 +486,8 @@ for(a2.I=l3+11&-8;a2.I<8*o2.t;)a2.push(i2,16);let e2=x(s3.size,s3.K);return H(e2
 P.with=(...t4)=>(o2,e)=>P(o2,{modes:[...g,...t4],...e});var QUIET2=4;function qr(content,label){let code=P(content),size=code.size+2*QUIET2,path2="";for(let y2=0;y2<code.size;y2++)
 for(let x2=0;x2<code.size;x2++)code.get(x2,y2)&&(path2+=`M${x2+QUIET2} ${y2+QUIET2}h1v1h-1z`);return svg("svg",{class:"q\
 r",viewBox:`0 0 ${size} ${size}`,role:"img","aria-label":label,"shape-rendering":"crispEdges"},svg("path",{class:"qr-lig\
-ht",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load2,mapLink:()=>mapLink,onChange:()=>onChange6,
-shop:()=>shop2});var RETRY3=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load2(){listed??=get(
+ht",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load3,mapLink:()=>mapLink,onChange:()=>onChange6,
+shop:()=>shop2});var RETRY3=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load3(){listed??=get(
 "/shops?limit=100").then(({items})=>{for(let s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}function shop2(id){
 return!shops.get(id)&&performance.now()>=(next.get(id)??0)&&(next.set(id,performance.now()+RETRY3),(listed??Promise.resolve()).
 then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2),changes8.emit()},()=>{})),shops.get(id)??null}var maps={
@@ -491,69 +497,65 @@ join(" ")}function mapLink(address){let lang=languageOf(address);return h("a",{c
 address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount(root2,only2){let cards=new Map,heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title")),all2=h(
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
-t("login.title")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=h("button",{type:"button",class:"\
-quiet",onclick:()=>load(!0)},t("more")),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.
-replaceChildren(h("header",{class:"lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3));
-function find2(){clearTimeout(retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=
-null,problem2=>{missing5=["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&
-mounted&&(retry=setTimeout(find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){
-let user2=session.user(),{state:state2,problem:unread}=loadState(),orders2=user2?only2?[order(only2)].filter(Boolean):list():
-[],problem2=orders2.length===0&&unreadable||unread,loading=user2&&state2!=="loaded"&&!problem2;text(empty,user2?missing5?
-t("orders.missing"):loading||only2?t("loading"):t("orders.none"):t("orders.guest")),show(empty,orders2.length===0&&!problem2),
-text(error2,problem2?`${explain(problem2)} ${t("store.retrying")}`:""),show(error2,user2&&problem2),show(enter,!user2),show(
-shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2);let known2=new Set(cards.keys());
-for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));!only2&&orders2.some(o2=>!active(
-o2)||o2.title===void 0)&&(stopReading??=watch2());let at=list2.firstChild;for(let o2 of orders2){let c2=cards.get(o2.id);
-c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(c2.element,at)),c2.
-update()}showMore(more3,user2&&!only2&&hasMore(),()=>[...list2.children].find(li=>!known2.has(li.dataset.order)))}let ends=[
-onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(()=>{for(let c2 of cards.
-values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{mounted=!1,clearInterval(
-timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.title===void 0?v2??
-{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/orders/${id}`}),title2=h(
-"h2",{id:titleID},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),chip=h("span",{class:"\
-chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",{id})}`:""),deadline=h(
-"span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"alert"}),ref=h("p",{class:"\
-reference"}),button=(name3,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-do":name3,"aria-describedby":titleID,
-onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay","primary",payNow),again=h("a",{class:"\
-button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct("cancel")),refund=button(
-"refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h("button",{type:"button","data-do":"code","ar\
-ia-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,update()}}),picture=h("div",{class:"picture"}),
-code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},picture,h("div",{},h("p",{class:"\
-label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h("li",{class:"order","data-ord\
-er":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,amount),due,pass,rules,
-error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;async function confirmAndAct(action2){await confirm(
-t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){await confirmPayment(order(id),name2.
-textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?one(o2.voucher_id):sale(o2.voucher_id),
-{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending_payment",{title:bought3}=boughtOf(
-o2,v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name2,"href",v2?`/sales/${o2.voucher_id}`:
-null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&timeLeft(o2)<=0;attr(element,"d\
-ata-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`status.${o2.status}`);text(chip,
-status),text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,o2.currency)),showDue(o2,unpaid,
-working);for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,"refund",o2.status==="paid"]])show(
-b2,shown2),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"aria-disabled",working||late&&name3!==
-"refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(o2)&&v2&&["on_sale","upcoming","so\
-ld_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),show(error2,problem2),text(ref,
-problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&announce(`${title2.textContent}\
-: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={queued:()=>queueNote(o2),pending_payment:()=>working?
-t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("orders.late"),cancelled:()=>o2.cancelled_at&&(expired(
-o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancelled",{at:moment(o2.cancelled_at)})),failed:()=>explain(
-{code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(
-o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,
-words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(
-o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||s2?.name,address=alone?addressOf(s2):"",where=[name3,
-address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.join(" · ")&&of.replaceChildren(...where.flatMap(
-part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"lang",languageOf(where.join(""))),show(of,where.length>
-0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.textContent)),show(rules,rules.textContent)}function showCode(o2){
-let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCod\
-e":"orders.showCode")),attr(toggle,"aria-expanded",String(open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,
-[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)}\
- ${stamp(time)}`).join(" · ")),show(validity,validity.textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&
-(text(code,o2.redeem_code),picture.replaceChildren(qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}
-return{element,update}}var STORED2="seckill.open",LIFETIME=23*36e5,stored=load3();function load3(){try{return JSON.parse(sessionStorage.getItem(
-STORED2))??{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||button.
-getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),attr(button,"da\
-ta-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=!1,
-attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
+t("login.title")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load2(
+!0)),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"\
+lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(
+retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{missing5=
+["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&mounted&&(retry=setTimeout(
+find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){let user2=session.
+user(),{state:state2,problem:unread}=loadState(),orders2=user2?only2?[order(only2)].filter(Boolean):list():[],problem2=orders2.
+length===0&&unreadable||unread,loading=session.pending()||user2&&state2!=="loaded"&&!problem2,guest=!user2&&!loading;text(
+empty,guest?t("orders.guest"):missing5?t("orders.missing"):loading||only2?t("loading"):t("orders.none")),show(empty,orders2.
+length===0&&!problem2),text(error2,problem2?`${explain(problem2)} ${t("store.retrying")}`:""),show(error2,user2&&problem2),
+show(enter,guest),show(shop3,user2&&!loading&&orders2.length===0&&!problem2&&(!only2||missing5)),show(all2,only2);let known2=new Set(
+cards.keys());for(let[id,c2]of cards)orders2.some(o2=>o2.id===id)||(c2.element.remove(),cards.delete(id));!only2&&orders2.
+some(o2=>!active(o2)||o2.title===void 0)&&(stopReading??=watch2());let at=list2.firstChild;for(let o2 of orders2){let c2=cards.
+get(o2.id);c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(c2.element,
+at)),c2.update()}more3.update(user2&&!only2&&hasMore(),()=>[...list2.children].find(li=>!known2.has(li.dataset.order)))}
+let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
+()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load2(),pin(only2??""),find2(),render2(),()=>{
+mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
+title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/ord\
+ers/${id}`}),title2=h("h2",{id:titleID},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),
+chip=h("span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.\
+number",{id})}`:""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"\
+alert"}),ref=h("p",{class:"reference"}),button=(name3,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-d\
+o":name3,"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay",
+"primary",payNow),again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quie\
+t",()=>confirmAndAct("cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h(
+"button",{type:"button","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,
+update()}}),picture=h("div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pas\
+s",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),
+element=h("li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",
+{class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;
+async function confirmAndAct(action2){await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){
+await confirmPayment(order(id),name2.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?
+one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.
+status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&
+attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
+timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
+status.${o2.status}`);text(chip,status),text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
+o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
+"refund",o2.status==="paid"]])show(b2,shown2),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"a\
+ria-disabled",working||late&&name3!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
+o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),
+show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&
+announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
+queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("o\
+rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancel\
+led",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
+redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
+unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
+let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||
+s2?.name,address=alone?addressOf(s2):"",where=[name3,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
+join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\
+ang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.
+textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
+has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",String(
+open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].
+filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
+textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
+qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
 1&&last?.position>=position&&performance.now()-last.at<SPOKEN?last.position:(spoken.set(id,{position,at:performance.now()}),
 position)}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return;let p2=place(v2.id),shown2=places2[p2.
 is](v2,state2,p2,alone);return shown2&&p2.offline&&(shown2.note=t("room.offline")),shown2}function message(v2,state2){if(v2.
@@ -642,13 +644,13 @@ pan",{class:"label"}),time=h("span",{class:"time",role:"timer","aria-live":"off"
 "p",{id:noteID,class:"note"}),result=h("div",{class:"result"},sign,h("div",{},headline,figure,part,note)),another=h("but\
 ton",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(id)}),limit=h("p",{class:"\
 limit"}),ref=h("p",{class:"reference"}),word=h("p",{class:"banner","data-message":!0}),error2=h("p",{class:"error",role:"\
-alert"}),leave2=h("button",{type:"button",class:"link","data-do":"leave","aria-describedby":titleID},t("room.leave"));leave2.
-addEventListener("click",singleFlight(leave2,{clear:()=>text(error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{
-await confirm(t("room.sure"),t("room.leave"))&&(await leave(id),button.focus())}));let remind=alone?reminders(id):null,act2=h(
-"div",{class:"act"},word,result,another,limit,ref,leave2,error2,remind?.element),element=h(alone?"article":"li",{class:"\
-sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),
-h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth,
-" ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={},counted=null,reserved2=!1,timed=null,
+alert"}),leave3=h("button",{type:"button",class:"link","data-do":"leave","aria-describedby":titleID},t("room.leave"));leave3.
+addEventListener("click",singleFlight(leave3,{clear:()=>text(error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{
+await confirm(t("room.sure"),t("room.leave"))&&(await leave2(id),button.focus())}));let remind=alone?reminders(id):null,
+act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,error2,remind?.element),element=h(alone?"article":"li",{
+class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",
+sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,
+worth," ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={},counted=null,reserved2=!1,timed=null,
 was=null,said=null,turned=null;function onPress(){button.getAttribute("aria-disabled")!=="true"&&(button.dataset.do==="r\
 eady"?login():press(id))}function update(now2,idle2){let v2=sale(id);if(!v2)return;let state2=stateOf2(v2,now2);if(idle2&&
 state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(v2.shop_id)?.name??"";(v2!==shown2.v||at!==shown2.
@@ -657,7 +659,7 @@ showStock(v2,state2,a2),counted=v2,reserved2=!!a2.reserved,attr(element,"data-st
 showTime(v2,state2,now2,a2.until),showAction(a2),showResult(a2),alone&&!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,
 now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.say&&`${v2.title}: ${a2.say}`),was=a2.say;let from=message(
 v2,state2);text(word,from),show(word,from),said!==null&&said!==from&&announce(from&&`${v2.title}: ${from}`),said=from,show(
-leave2,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
+leave3,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
 document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown2.
 v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown2={v:v2,at};for(let[el,words]of[[name2,v2.
 title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial]=at||v2.title;
@@ -713,37 +715,37 @@ update);return()=>{attr(root2,"data-bar",null),stopReading(),stopTime()}}var fol
 split(/\s+/).filter(Boolean);return text2=>{let full2=folded2(text2),plain=withoutAccents(full2);return words.every(word=>full2.
 includes(word)||plain.includes(word))}}var DAY3=24*36e5,NOW="now";function mount3(root2){let cards=new Map,grid=h("ul",{class:"grid"}),bones=h("div",{class:"gr\
 id bones","aria-hidden":"true"},...Array.from({length:6},()=>h("div",{class:"bone"}))),empty=h("p",{class:"empty",role:"\
-status"}),banner=h("p",{class:"banner toast",role:"status"}),more3=h("button",{type:"button",class:"quiet","data-do":"mo\
-re",onclick:()=>more2()},t("more")),past2=h("button",{type:"button",class:"quiet","data-do":"past",onclick:()=>readPast()},
-t("store.past")),slots=h("div",{class:"slots",role:"group","aria-label":t("store.slots")}),searchID=newID("search"),search=h(
-"input",{id:searchID,type:"search",name:"q",placeholder:t("store.searchFor"),oninput:onSearch});search.value=new URLSearchParams(
-location.search).get("q")??"";let chosen="";root2.replaceChildren(h("header",{class:"lead store"},h("h1",{tabindex:-1},t(
-"store.title")),h("p",{},t("store.lead")),h("div",{class:"search",role:"search"},h("label",{for:searchID,class:"sr"},t("\
-store.search")),search)),slots,banner,empty,grid,bones,h("div",{class:"center"},more3,past2));function onSearch(){history.
-replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.value})}`:"/"),update(now())}function matches(v2,contains){
-let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,of?.area,of?.address,moment(v2.begin_at)].join(
-" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2==="ended"?"":v2.begin_at===chosen?chosen:state2!==
-"upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){let starts=[...new Set(all2.
-map(v2=>slotOf(v2,now2)))].filter(slot=>slot&&slot!==NOW).sort(),found=all2.some(v2=>slotOf(v2,now2)===NOW)?[NOW,...starts]:
-starts;chosen&&!found.includes(chosen)&&(chosen=""),show(slots,found.length>1||!loaded);let names=["",...found];if(slots.
-dataset.names!==names.join()){slots.dataset.names=names.join();let held=slots.contains(document.activeElement)?document.
-activeElement.dataset.slot:null;slots.replaceChildren(...names.map(slot=>h("button",{type:"button",class:"quiet","data-s\
-lot":slot,onclick:()=>{chosen=slot,update(now())}}))),held!==null&&slots.children[Math.max(names.indexOf(held),0)].focus()}
-names.forEach((slot,i2)=>{let words=slot===""?t("store.everything"):slot===NOW?t("store.now"):hour(slot,now2);text(slots.
-children[i2],words),attr(slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2,idle2=!1){let all2=loaded?
-all():[];text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error);let known2=new Set(
-cards.keys());for(let v2 of all2)known2.has(v2.id)||add(v2,now2);for(let[id,c2]of cards)sale(id)||(c2.element.remove(),cards.
-delete(id));showSlots(all2,now2);let contains=search.value.trim()?finder(search.value):null,found=0;for(let[id,c2]of cards){
-let v2=sale(id),visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);show(c2.element,visible),
-visible&&found++,c2.update(now2,idle2)}let added=()=>[...grid.children].find(li=>!li.hidden&&!known2.has(li.dataset.voucher));
-showMore(more3,hasMore2(),added),showMore(past2,loaded&&!hasPast(),added);let loading=!loaded;show(bones,loading),attr(empty,
-"class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):all2.length>0?t("store.\
-noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(v2.id);c2.rank=rank(v2,now2);
-let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||before(other.rank,
-first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null),cards.set(v2.id,c2)}load2();let ends=[watch2(),
-keepTime(update)];return()=>{for(let end of ends)end()}}function rank(v2,now2){let state2=stateOf2(v2,now2),at=Date.parse(
-state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(state2),state2==="en\
-ded"?-at:at,-Number(v2.id)]}function before(a2,b2){let i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+status"}),banner=h("p",{class:"banner toast",role:"status"}),more3=moreButton("more",t("more"),more2),past2=moreButton("\
+past",t("store.past"),readPast),slots=h("div",{class:"slots",role:"group","aria-label":t("store.slots")}),searchID=newID(
+"search"),search=h("input",{id:searchID,type:"search",name:"q",placeholder:t("store.searchFor"),oninput:onSearch});search.
+value=new URLSearchParams(location.search).get("q")??"";let chosen="";root2.replaceChildren(h("header",{class:"lead stor\
+e"},h("h1",{tabindex:-1},t("store.title")),h("p",{},t("store.lead")),h("div",{class:"search",role:"search"},h("label",{for:searchID,
+class:"sr"},t("store.search")),search)),slots,banner,empty,grid,bones,h("div",{class:"center"},more3.element,past2.element));
+function onSearch(){history.replaceState(history.state,"",search.value?`/?${new URLSearchParams({q:search.value})}`:"/"),
+update(now())}function matches(v2,contains){let of=shop2(v2.shop_id);return contains([v2.title,v2.sub_title,of?.name,of?.
+area,of?.address,moment(v2.begin_at)].join(" "))}function slotOf(v2,now2){let state2=stateOf2(v2,now2);return state2==="\
+ended"?"":v2.begin_at===chosen?chosen:state2!=="upcoming"?NOW:Date.parse(v2.begin_at)-now2<DAY3?v2.begin_at:""}function showSlots(all2,now2){
+let starts=[...new Set(all2.map(v2=>slotOf(v2,now2)))].filter(slot=>slot&&slot!==NOW).sort(),found=all2.some(v2=>slotOf(
+v2,now2)===NOW)?[NOW,...starts]:starts;chosen&&!found.includes(chosen)&&(chosen=""),show(slots,found.length>1||!loaded);
+let names=["",...found];if(slots.dataset.names!==names.join()){slots.dataset.names=names.join();let held=slots.contains(
+document.activeElement)?document.activeElement.dataset.slot:null;slots.replaceChildren(...names.map(slot=>h("button",{type:"\
+button",class:"quiet","data-slot":slot,onclick:()=>{chosen=slot,update(now())}}))),held!==null&&slots.children[Math.max(
+names.indexOf(held),0)].focus()}names.forEach((slot,i2)=>{let words=slot===""?t("store.everything"):slot===NOW?t("store.\
+now"):hour(slot,now2);text(slots.children[i2],words),attr(slots.children[i2],"aria-pressed",String(slot===chosen))})}function update(now2,idle2=!1){
+let all2=loaded?all():[];text(banner,error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,
+error);let known2=new Set(cards.keys());for(let v2 of all2)known2.has(v2.id)||add(v2,now2);for(let[id,c2]of cards)sale(id)||
+(c2.element.remove(),cards.delete(id));showSlots(all2,now2);let contains=search.value.trim()?finder(search.value):null,found=0;
+for(let[id,c2]of cards){let v2=sale(id),visible=(!contains||matches(v2,contains))&&(chosen===""||slotOf(v2,now2)===chosen);
+show(c2.element,visible),visible&&found++,c2.update(now2,idle2)}let added=()=>[...grid.children].find(li=>!li.hidden&&!known2.
+has(li.dataset.voucher));more3.update(hasMore2(),added),past2.update(loaded&&!hasPast(),added);let loading=!loaded;show(
+bones,loading),attr(empty,"class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):
+all2.length>0?t("store.noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(v2.id);
+c2.rank=rank(v2,now2);let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
+before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null),cards.set(v2.id,c2)}load3();
+let ends=[watch2(),keepTime(update)];return()=>{for(let end of ends)end()}}function rank(v2,now2){let state2=stateOf2(v2,
+now2),at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(
+state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){let i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=
+0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\

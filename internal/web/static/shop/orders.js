@@ -2,12 +2,13 @@
 
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
-import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { languageOf, left, moment, money, stamp, t } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
 import { login } from "../lib/login.js";
+import { moreButton } from "../lib/more.js";
 import { session } from "../lib/session.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
@@ -26,14 +27,14 @@ export function mount(root, only) {
   const error = h("p", { class: "banner", role: "status" });
   const enter = h("button", { type: "button", class: "primary", onclick: () => login() }, t("login.title"));
   const shop = h("a", { href: "/", class: "button primary" }, t("orders.shop"));
-  const more = h("button", { type: "button", class: "quiet", onclick: () => mine.load(true) }, t("more"));
+  const more = moreButton("more", t("more"), () => mine.load(true));
   let missing = false;
   let unreadable = null; // the Problem of reading the order `only`
   let failures = 0;
   let mounted = true;
   let retry = 0;
   let stopReading = null;
-  root.replaceChildren(h("header", { class: "lead" }, all, heading), error, list, empty, h("div", { class: "center" }, enter, shop, more));
+  root.replaceChildren(h("header", { class: "lead" }, all, heading), error, list, empty, h("div", { class: "center" }, enter, shop, more.element));
 
   function find() {
     clearTimeout(retry);
@@ -51,12 +52,13 @@ export function mount(root, only) {
     const { state, problem: unread } = mine.loadState();
     const orders = !user ? [] : only ? [mine.order(only)].filter(Boolean) : mine.list();
     const problem = (orders.length === 0 && unreadable) || unread;
-    const loading = user && state !== "loaded" && !problem;
-    text(empty, !user ? t("orders.guest") : missing ? t("orders.missing") : loading || only ? t("loading") : t("orders.none"));
+    const loading = session.pending() || (user && state !== "loaded" && !problem);
+    const guest = !user && !loading;
+    text(empty, guest ? t("orders.guest") : missing ? t("orders.missing") : loading || only ? t("loading") : t("orders.none"));
     show(empty, orders.length === 0 && !problem);
     text(error, problem ? `${explain(problem)} ${t("store.retrying")}` : "");
     show(error, user && problem);
-    show(enter, !user);
+    show(enter, guest);
     show(shop, user && !loading && orders.length === 0 && !problem && (!only || missing));
     show(all, only);
     const known = new Set(cards.keys());
@@ -77,7 +79,7 @@ export function mount(root, only) {
       } else if (c.element === at) at = at.nextSibling;
       c.update();
     }
-    showMore(more, user && !only && mine.hasMore(), () => [...list.children].find((li) => !known.has(li.dataset.order)));
+    more.update(user && !only && mine.hasMore(), () => [...list.children].find((li) => !known.has(li.dataset.order)));
   }
 
   const ends = [

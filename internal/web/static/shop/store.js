@@ -1,9 +1,10 @@
 // The page of the sales.
 
 import * as clock from "../lib/clock.js";
-import { attr, h, newID, show, showMore, text } from "../lib/dom.js";
+import { attr, h, newID, show, text } from "../lib/dom.js";
 import { finder } from "../lib/find.js";
 import { hour, moment, t } from "../lib/i18n.js";
+import { moreButton } from "../lib/more.js";
 import { card, keepTime } from "./card.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
@@ -18,8 +19,8 @@ export function mount(root) {
   const bones = h("div", { class: "grid bones", "aria-hidden": "true" }, ...Array.from({ length: 6 }, () => h("div", { class: "bone" })));
   const empty = h("p", { class: "empty", role: "status" });
   const banner = h("p", { class: "banner toast", role: "status" });
-  const more = h("button", { type: "button", class: "quiet", "data-do": "more", onclick: () => sales.more() }, t("more"));
-  const past = h("button", { type: "button", class: "quiet", "data-do": "past", onclick: () => sales.readPast() }, t("store.past"));
+  const more = moreButton("more", t("more"), sales.more);
+  const past = moreButton("past", t("store.past"), sales.readPast);
   const slots = h("div", { class: "slots", role: "group", "aria-label": t("store.slots") });
   const searchID = newID("search");
   const search = h("input", { id: searchID, type: "search", name: "q", placeholder: t("store.searchFor"), oninput: onSearch });
@@ -30,7 +31,7 @@ export function mount(root) {
       h("h1", { tabindex: -1 }, t("store.title")),
       h("p", {}, t("store.lead")),
       h("div", { class: "search", role: "search" }, h("label", { for: searchID, class: "sr" }, t("store.search")), search)),
-    slots, banner, empty, grid, bones, h("div", { class: "center" }, more, past));
+    slots, banner, empty, grid, bones, h("div", { class: "center" }, more.element, past.element));
 
   // onSearch keeps the words in the address, so that a search can be shared.
   function onSearch() {
@@ -98,8 +99,8 @@ export function mount(root) {
       c.update(now, idle);
     }
     const added = () => [...grid.children].find((li) => !li.hidden && !known.has(li.dataset.voucher));
-    showMore(more, sales.hasMore(), added);
-    showMore(past, sales.loaded && !sales.hasPast(), added);
+    more.update(sales.hasMore(), added);
+    past.update(sales.loaded && !sales.hasPast(), added);
     const loading = !sales.loaded;
     show(bones, loading);
     attr(empty, "class", loading ? "sr" : "empty");
