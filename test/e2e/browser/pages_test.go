@@ -329,6 +329,8 @@ func account(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 
 	v.click(`dialog[open] [data-do="delete"]`)
 	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
+	described := `document.getElementById(document.querySelector("dialog[open]:last-of-type").getAttribute("aria-describedby")).innerText`
+	require.Contains(t, evaluate[string](v.tab, described), "Paid vouchers stay valid")
 	v.key(kb.Escape)
 	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog[aria-busy]")`)
 	v.reads("#account", "Log out") // nothing was deleted

@@ -194,11 +194,11 @@ options),badge=options.badge??badge,openAccount=options.account??null,use(option
 addEventListener("click",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(
 ()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
-sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),agreed=!1,dialog=h("\
-dialog",{class:"sheet","aria-labelledby":id2,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?
-h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.
-append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
+sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
+"why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.
+remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{
+class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",
+class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),
 link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??

@@ -7,9 +7,10 @@ import { t } from "./i18n.js";
 export function confirm(question, yes, explanation = "") {
   return new Promise((resolve) => {
     const id = newID("confirm");
+    const why = explanation && newID("why");
     let agreed = false;
-    const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, onclose: () => { dialog.remove(); resolve(agreed); } },
-      h("h2", { id }, question), explanation ? h("p", { class: "note" }, explanation) : null,
+    const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, "aria-describedby": why || null, onclose: () => { dialog.remove(); resolve(agreed); } },
+      h("h2", { id }, question), explanation ? h("p", { id: why, class: "note" }, explanation) : null,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("back")),
         h("button", { type: "button", class: "primary", onclick: () => { agreed = true; dialog.close(); } }, yes)));

@@ -185,11 +185,11 @@ contains(document.activeElement)?document.activeElement.dataset.do:null;account.
 badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
 ck",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(
 !1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
-h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),agreed=!1,dialog=h("d\
-ialog",{class:"sheet","aria-labelledby":id,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?
-h("p",{class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.
-append(dialog),dialog.showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
+h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
+"why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id,"aria-describedby":why||null,onclose:()=>{dialog.
+remove(),resolve(agreed)}},h("h2",{id},question),explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{class:"\
+actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"\
+primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.append(dialog),dialog.showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
 ()=>URL.revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
 save(await response.blob(),FILE)}function account2(){let id=newID("account"),error2=h("p",{class:"error",role:"alert"}),
 working=!1;async function work(what){if(!working){working=!0,text(error2,""),attr(dialog,"aria-busy",!0);try{await what()}catch(problem2){
