@@ -197,6 +197,18 @@ func accessControl(t *testing.T, c *consoleTest) {
 	a.goTo("/console/orders/abc")
 	a.reads("h1", "Page not found")
 	a.leave(`main a[href="/console"]`, "Home")
+
+	// What was lost is read again, without a reload.
+	a.run(`window.answer = (request) => count("/shops?") < 2 && request.includes("/shops?") && Promise.reject(new TypeError("gone"))`)
+	a.leave(`#nav a[href="/console/shops"]`, "Shops")
+	a.reads(errorBox, "Cannot reach the server")
+	a.until(`document.querySelector("tbody tr")`)
+	a.leave(`#nav a[href="/console/sales"]`, "Sales")
+	a.run(`requested.length = 0`)
+	a.leave(`main a[href="/console/new"]`, "New sale")
+	a.reads(errorBox, "Cannot reach the server")
+	a.until(`document.querySelector("form[data-form=make]")`)
+	a.until(`!document.querySelector(%q)`, errorBox)
 	a.goTo("/console/rush")
 	a.until(`document.querySelector("form[data-form=rush]")`)
 	a.run(`window.answer = (request) => request.endsWith("/admin/rush") && problem(403, "forbidden")`)

@@ -7,7 +7,7 @@ import { h, show, text } from "../lib/dom.js";
 import { money, number, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form } from "./form.js";
-import { confirmAnother, errorBox, section, statusLine } from "./parts.js";
+import { confirmAnother, errorBox, reading, section, statusLine } from "./parts.js";
 import { all as allShops } from "./shops.js";
 import { beside, preview } from "./preview.js";
 import { body, fields, groups, MAX_UNITS, validate, valuesOf } from "./voucher.js";
@@ -109,9 +109,9 @@ export function mount(root, id) {
   const out = errorBox();
   const place = h("div", {});
   root.replaceChildren(h("header", { class: "lead" }, title, h("a", { href: `/console/sales/${id}`, class: "link" }, t("sale.back"))), out.element, place);
-  let unmounted = false;
-  Promise.all([getMine(`/vouchers/${id}`), allShops()]).then(([v, shops]) => {
-    if (unmounted) return;
+  reading(out, () => Promise.all([getMine(`/vouchers/${id}`), allShops()])).then((found) => {
+    if (!found) return;
+    const [v, shops] = found;
     text(title, v.title);
     const all = forms(v, shops, (changed) => {
       text(title, changed.title);
@@ -119,11 +119,6 @@ export function mount(root, id) {
     });
     place.replaceChildren(all.element);
     all.focus(new URLSearchParams(location.search).get("field"));
-  }, (problem) => {
-    if (!problem.code) throw problem;
-    out.show(problem);
   });
-  return () => {
-    unmounted = true;
-  };
+  return () => {};
 }

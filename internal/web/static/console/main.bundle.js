@@ -206,7 +206,11 @@ link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3?
 let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h("p",{class:"reference"}),element=h("div",{class:"e\
 rror-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(element,!1),show(problem,beside2=()=>!1){
 text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem)),text(note,detail(problem,beside2)),
-text(code,[problem.code,reference(problem)].filter(Boolean).join(" · ")),show(element,!0)}}}async function confirmAnother(post,path,body2,describe){
+text(code,[problem.code,reference(problem)].filter(Boolean).join(" · ")),show(element,!0)}}}var FIRST=1e3,MOST=15e3;function pauseAfter(problem,failures2){
+return problem.status===0||problem.status===429||problem.status>=500?problem.retryAfter+backoff(failures2,FIRST,MOST):0}
+async function reading(out,read){for(let failures2=0;;failures2++)try{let answer=await read();return failures2>0&&out.clear(),
+out.element.isConnected?answer:null}catch(problem){if(!problem.code)throw problem;out.show(problem);let pause=pauseAfter(
+problem,failures2);if(pause>0&&await sleep(pause),pause===0||!out.element.isConnected)return null}}async function confirmAnother(post,path,body2,describe){
 let open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.\
 do"))}function button({name,label,kind="quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,
 "aria-describedby":about},label??t(`do.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){
@@ -229,18 +233,19 @@ r",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.
 "number","data-label":c.label},c.cell(item))));return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.
 map(row))),show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
 let out=errorBox(),rows=table(caption,columns3,{cards:!0}),count=h("p",{class:"note","data-count":!0}),nothing=h("p",{class:"\
-empty"},t("loading")),more2=moreButton("more",t("more"),()=>page2(!1),out),items=[],cursor=null,requests=0;async function page2(first){
+empty"},t("loading")),more2=moreButton("more",t("more"),()=>page2(!1),out),items=[],cursor=null,requests=0,failures2=0;async function page2(first){
 let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
 next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
 wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
 items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),more2.update(cursor!==null,
-()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}rows.set([]),more2.update(!1),
-show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.element,nothing,h("div",{class:"center"},more2.
-element));return{element,refresh:()=>rows.set(items),async load(){out.clear(),attr(element,"aria-busy","true");let turn=requests+
-1;try{await page2(!0)}catch(problem){if(!problem.code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(
-problem)||out.show(problem)}finally{attr(element,"aria-busy",null)}}}}function statusLine(){let element=h("p",{class:"st\
-atus-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(element,sentence),show(element,
-!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave2=button({name:"logout",kind:"\
+()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}async function load2(){attr(element,
+"aria-busy","true");let turn=requests+1;try{await page2(!0),failures2=0,turn===requests&&out.clear()}catch(problem){if(!problem.
+code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||out.show(problem);let pause=pauseAfter(
+problem,failures2++);pause>0&&setTimeout(()=>element.isConnected&&turn===requests&&load2(),pause)}finally{attr(element,"\
+aria-busy",null)}}rows.set([]),more2.update(!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.
+element,nothing,h("div",{class:"center"},more2.element));return{element,refresh:()=>rows.set(items),load:load2}}function statusLine(){
+let element=h("p",{class:"status-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(
+element,sentence),show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave2=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
 -labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
 link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
@@ -465,13 +470,13 @@ section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.l
 {lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),children:[status.element],
 work:async values=>{if(status.clear(),!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post(
 "/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
-let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("shops.one")),place=h("div",{});root2.replaceChildren(
-h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place);let unmounted=!1;
-return get(`/shops/${id2}`).then(shop2=>{if(unmounted)return;text(title,shop2.name);let f=form({name:"shop",label:t("sal\
-e.save"),fields:fieldsOf(shop2),changes:!0,children:[status.element],work:async values=>{if(status.clear(),Object.keys(values).
+let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("shops.one")),place=h("div",{});return root2.replaceChildren(
+h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(
+out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,shop2.name);let f=form({name:"shop",label:t("sale\
+.save"),fields:fieldsOf(shop2),changes:!0,children:[status.element],work:async values=>{if(status.clear(),Object.keys(values).
 length===0)return status.show(t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(
 Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.cha\
-nge"),f.element))},problem=>{if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+nge"),f.element))}),()=>{}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
@@ -571,11 +576,11 @@ path,values).finally(showOpen).catch(async problem=>{if(problem.code!=="invalid_
 `/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
 changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
 0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
-le.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/consol\
-e/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place);let unmounted=!1;return Promise.all([getMine(`/voucher\
-s/${id2}`),all()]).then(([v,shops])=>{if(unmounted)return;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,
-changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
-get("field"))},problem=>{if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
+le.change")),out=errorBox(),place=h("div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`\
+/console/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers\
+/${id2}`),all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{
+text(title,changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.
+search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
 out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
 query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
 "events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
@@ -609,8 +614,8 @@ latency",series:[{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency(
 {name:"batch",value:batch}]},{name:"lag",queue:!0,series:[{name:"lag",value:fact("lag")}]}],inLane=(lane,items)=>items.filter(
 item=>lane==="queue"||!item.queue),columns2=[{name:"durable",value:durable},{name:"accepted",value:accepted,queue:!0},{name:"\
 refused",value:refusals},{name:"database",value:fact("stock")},{name:"gate",value:fact("gate"),queue:!0},{name:"batch",value:batch},
-{name:"lag",value:fact("lag"),queue:!0},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path,{signal,headers:own,
-lastID="",most=MOST,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
+{name:"lag",value:fact("lag"),queue:!0},{name:"p50",value:latency("p50_ms")},{name:"p99",value:latency("p99_ms")}];var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST2=500,MOST2=15e3,SPREAD=3e3;async function follow(path,{signal,headers:own,
+lastID="",most=MOST2,onEvent,onProblem,done}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
 renew2=!1,heard=!1,began=performance.now(),cut=new AbortController,stop=()=>cut.abort();signal.addEventListener("abort",
 stop);try{let headers={...own,Accept:"text/event-stream",...lastID&&{"Last-Event-ID":lastID}},response=await asUser("GET",
 path,{headers,signal:cut.signal,stream:!0,timeout:MUTE});if(response.status===204)return!1;let hear=()=>{heard||onProblem?.(
@@ -620,7 +625,7 @@ data!==""&&onEvent(event),done?.(event))return!1}}catch(err){if(signal.aborted)r
 if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
 401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop),cut.abort()}
 if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew2||await pauseOrOnline(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return!1}async function pauseOrOnline(pause,signal){
+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST2,most)),signal)}return!1}async function pauseOrOnline(pause,signal){
 if(signal.aborted)return;let wake2=new AbortController,up=()=>wake2.abort();addEventListener("online",up,{once:!0}),signal.
 addEventListener("abort",up,{once:!0}),await sleep(pause,wake2.signal),removeEventListener("online",up),signal.removeEventListener(
 "abort",up)}async function*events(body2,hear,stop){let reader=body2.pipeThrough(new TextDecoderStream).getReader(),timer2=setTimeout(
@@ -1428,15 +1433,15 @@ te")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h(
 all2.load();let onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilitychange",onVisible);let unsubscribe=onChange(
 all2.refresh);return()=>{unsubscribe(),document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){
 let post=intents({lasting:!0}),from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("div",{},h("\
-p",{class:"empty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/c\
-onsole/sales",class:"link"},t("sales.back"))),out.element,place);let unmounted=!1;return Promise.all([all(),from&&getMine(
-`/vouchers/${from}`)]).then(([shops,copied])=>{if(unmounted)return;let values=copied?copyOf(copied):{},f=form({name:"mak\
-e",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value("currency")).map(field2=>({
-...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(values2,f),status:"draft"};
-if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post("/admin/vouche\
-rs",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.value(
-"currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.
-element))},problem=>{if(!problem.code)throw problem;place.replaceChildren(),out.show(problem)}),()=>{unmounted=!0}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+p",{class:"empty"},t("loading")));return root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"\
+/console/sales",class:"link"},t("sales.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vo\
+uchers/${from}`)])).then(found=>{if(!found)return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):
+{},f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value(
+"currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(
+values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post(
+"/admin/vouchers",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.
+value("currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),
+card.element))}),()=>{}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
 v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
 "ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
 ...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(
@@ -1587,7 +1592,7 @@ reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(mo
 undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.n\
 one"))),outside(o)??"")}return root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"\
 link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
-load2().catch(problem=>{if(!problem.code)throw problem;about.replaceChildren(),out.show(problem)}),()=>{unmounted=!0}}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+reading(out,async()=>(await load2(),!0)).then(read=>read||about.replaceChildren()),()=>{unmounted=!0}}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
 loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>render3(
 await getMine("/admin/reconcile"),!1)),repair=button({name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{
 await confirm(t("reconcile.sure"),t("reconcile.apply"))&&render3(await post("/admin/reconcile",{}),!0)});function render3(answer,applied){
@@ -1702,7 +1707,7 @@ exec(p.detail);if(short){let[lasts,time3]=short.slice(1).map(words2=>duration(se
 ote"},t("check.warning.lasts",{lasts,time:time3}))}let[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t("c\
 heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let before=current2;if(current2=v,isOver(v)){show(
 element,!1),show(bar,!1);return}before?.updated_at===v.updated_at&&before.stock===v.stock||(v.status!=="on"||before?.status!==
-"on")&&load2().catch(problem=>out.show(problem))}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
+"on")&&reading(out,load2)}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
 "progress",{"aria-label":t("refunds.progress")}),words2=h("p",{class:"note"}),progress=h("div",{"data-refunds":!0},bar,words2),
 ended=!1,title="",over=!1,paid=0,start4=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
 path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(
@@ -1745,16 +1750,16 @@ show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.mode!=="open"),show(view
 "draft"),show(about,v.status!=="draft"||!operates),attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?previ\
 ew`),text(view,t(v.status==="on"?"sale.view":"sale.preview")),show(terms,v.status!=="draft"||!operates),refund.render(v),
 waitingRoom.render(v),list4.set(Object.entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value}))),
-edit?.reset(v),publishing.render(v)}async function update(v){if(unmounted)return;let first=current2===null;if(render3(v),
-!!first){if(v.status==="draft"){if(!operates)return;let shops=await all();if(unmounted)return;edit=forms2(v,shops,update),
-place.append(edit.element);return}v.type==="seckill"&&(live=panel(id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.
-showFigures(room2),refund.count(orders2),Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at)&&render3(voucher)}),
-place.append(waitingRoom.element,live.element))}}async function offQuestion(){let{title:title2}=current2,stats=await getMine(
-`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)return t(
-"sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(
-orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,
-out.element,about,publishing.element,place,terms,publishing.bar),getMine(`/vouchers/${id2}`).then(update).catch(problem=>{
-if(!problem.code)throw problem;out.show(problem)}),()=>{unmounted=!0,live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+edit?.reset(v),publishing.render(v)}function update(v,shops){if(unmounted)return;let first=current2===null;if(render3(v),
+!!first){if(v.status==="draft"){if(!operates)return;edit=forms2(v,shops,update),place.append(edit.element);return}v.type===
+"seckill"&&(live=panel(id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2),refund.count(orders2),
+Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at)&&render3(voucher)}),place.append(waitingRoom.element,live.
+element))}}async function offQuestion(){let{title:title2}=current2,stats=await getMine(`/admin/vouchers/${id2}/stats?hou\
+r=false`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});
+let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sal\
+e.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,out.element,about,publishing.element,
+place,terms,publishing.bar),reading(out,async()=>{let v=await getMine(`/vouchers/${id2}`);return[v,v.status==="draft"&&operates?
+await all():[]]}).then(found=>found&&update(...found)),()=>{unmounted=!0,live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\

@@ -13,7 +13,7 @@ import * as audit from "./audit.js";
 import { download } from "./files.js";
 import { form } from "./form.js";
 import { named, saleLink } from "./names.js";
-import { button, chip, errorBox, facts, finder, head, listing, section, statusLine, table } from "./parts.js";
+import { button, chip, errorBox, facts, finder, head, listing, reading, section, statusLine, table } from "./parts.js";
 
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
@@ -213,11 +213,10 @@ export function one(root, id) {
 
   root.replaceChildren(head(t("orders.number", { id }), h("a", { href: "/console/orders", class: "link" }, t("orders.back"))),
     h("div", { class: "bar" }, refresh), status.element, out.element, about, section(t("audit.title"), log.element));
-  load().catch((problem) => {
-    if (!problem.code) throw problem;
-    about.replaceChildren();
-    out.show(problem);
-  });
+  reading(out, async () => {
+    await load();
+    return true;
+  }).then((read) => read || about.replaceChildren());
   return () => {
     unmounted = true;
   };

@@ -3,6 +3,7 @@
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
+import { backoff, sleep } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { has, language, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
@@ -33,6 +34,33 @@ export function errorBox() {
       show(element, true);
     },
   };
+}
+
+const FIRST = 1_000; // ms
+const MOST = 15_000;
+
+// pauseAfter returns the ms after which a read is repeated that has failed so often before; 0 if that is of no use.
+function pauseAfter(problem, failures) {
+  const passing = problem.status === 0 || problem.status === 429 || problem.status >= 500;
+  return passing ? problem.retryAfter + backoff(failures, FIRST, MOST) : 0;
+}
+
+// reading resolves to what read() does, which it repeats while the server does not answer or is overloaded. The error box `out`
+// of the page shows why. It resolves to null after another Problem, and when the page has been left.
+export async function reading(out, read) {
+  for (let failures = 0; ; failures++) {
+    try {
+      const answer = await read();
+      if (failures > 0) out.clear();
+      return out.element.isConnected ? answer : null;
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      out.show(problem);
+      const pause = pauseAfter(problem, failures);
+      if (pause > 0) await sleep(pause);
+      if (pause === 0 || !out.element.isConnected) return null;
+    }
+  }
 }
 
 // confirmAnother asks for confirmation if the outcome of a different request to the same path is unknown; `describe`
@@ -141,6 +169,7 @@ export function listing({ caption, columns, empty, read, refused = () => false }
   let items = [];
   let cursor = null;
   let requests = 0;
+  let failures = 0;
 
   async function page(first) {
     const turn = ++requests;
@@ -165,6 +194,26 @@ export function listing({ caption, columns, empty, read, refused = () => false }
     more.update(cursor !== null, () => (first ? null : rows.element.querySelectorAll("tbody tr")[Math.min(known, items.length - 1)]));
   }
 
+  // load does not wait for its repetitions: an action that loads the list again would not end.
+  async function load() {
+    attr(element, "aria-busy", "true");
+    const turn = requests + 1;
+    try {
+      await page(true);
+      failures = 0;
+      if (turn === requests) out.clear();
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      if (turn !== requests) return;
+      show(nothing, false);
+      if (!refused(problem)) out.show(problem);
+      const pause = pauseAfter(problem, failures++);
+      if (pause > 0) setTimeout(() => element.isConnected && turn === requests && load(), pause);
+    } finally {
+      attr(element, "aria-busy", null);
+    }
+  }
+
   rows.set([]);
   more.update(false);
   show(count, false);
@@ -172,21 +221,7 @@ export function listing({ caption, columns, empty, read, refused = () => false }
   return {
     element,
     refresh: () => rows.set(items),
-    async load() {
-      out.clear();
-      attr(element, "aria-busy", "true");
-      const turn = requests + 1;
-      try {
-        await page(true);
-      } catch (problem) {
-        if (!problem.code) throw problem;
-        if (turn !== requests) return;
-        show(nothing, false);
-        if (!refused(problem)) out.show(problem);
-      } finally {
-        attr(element, "aria-busy", null);
-      }
-    },
+    load,
   };
 }
 

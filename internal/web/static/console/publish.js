@@ -8,7 +8,7 @@ import { duration, money, number, stamp, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { detailOf } from "./details.js";
-import { button, errorBox, section } from "./parts.js";
+import { button, errorBox, reading, section } from "./parts.js";
 
 // The points of the list, with the fields of the voucher that they are about. The first of those is the one to change.
 const points = {
@@ -106,7 +106,7 @@ export function checklist(id, { fix, actions, unsaved, published }) {
         return;
       }
       if (before?.updated_at === v.updated_at && before.stock === v.stock) return;
-      if (v.status !== "on" || before?.status !== "on") load().catch((problem) => out.show(problem));
+      if (v.status !== "on" || before?.status !== "on") reading(out, load);
     },
   };
 }

@@ -11,7 +11,7 @@ import { session } from "../lib/session.js";
 import { forms } from "./edit.js";
 import { formatMinutes } from "./form.js";
 import { panel } from "./panel.js";
-import { button, chip, errorBox, factList, section, setChip, statusLine } from "./parts.js";
+import { button, chip, errorBox, factList, reading, section, setChip, statusLine } from "./parts.js";
 import { checklist } from "./publish.js";
 import { refunds } from "./refunds.js";
 import { room } from "./room.js";
@@ -109,16 +109,15 @@ export function mount(root, id) {
     publishing.render(v);
   }
 
-  // update renders a voucher from an answer. With the first one it adds the live panel or, for a draft, the forms.
-  async function update(v) {
+  // update renders a voucher from an answer. With the first one it adds the live panel or, for a draft, the forms, which offer
+  // the shops.
+  function update(v, shops) {
     if (unmounted) return;
     const first = current === null;
     render(v);
     if (!first) return;
     if (v.status === "draft") {
       if (!operates) return;
-      const shops = await allShops();
-      if (unmounted) return;
       edit = forms(v, shops, update);
       place.append(edit.element);
       return;
@@ -147,10 +146,10 @@ export function mount(root, id) {
 
   show(terms, false);
   root.replaceChildren(top, out.element, about, publishing.element, place, terms, publishing.bar);
-  getMine(`/vouchers/${id}`).then(update).catch((problem) => {
-    if (!problem.code) throw problem;
-    out.show(problem);
-  });
+  reading(out, async () => {
+    const v = await getMine(`/vouchers/${id}`);
+    return [v, v.status === "draft" && operates ? await allShops() : []];
+  }).then((found) => found && update(...found));
   return () => {
     unmounted = true;
     live?.end();

@@ -9,7 +9,7 @@ import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import { form } from "./form.js";
 import { named } from "./names.js";
-import { chip, confirmAnother, errorBox, head, listing, section } from "./parts.js";
+import { chip, confirmAnother, errorBox, head, listing, reading, section } from "./parts.js";
 import { beside, preview } from "./preview.js";
 import { all as allShops } from "./shops.js";
 import { body, copyOf, fields, groups, validate } from "./voucher.js";
@@ -112,9 +112,9 @@ export function make(root) {
   const out = errorBox();
   const place = h("div", {}, h("p", { class: "empty" }, t("loading")));
   root.replaceChildren(head(t("sales.new"), h("p", {}, t("sales.newLead")), h("a", { href: "/console/sales", class: "link" }, t("sales.back"))), out.element, place);
-  let unmounted = false;
-  Promise.all([allShops(), from && getMine(`/vouchers/${from}`)]).then(([shops, copied]) => {
-    if (unmounted) return;
+  reading(out, () => Promise.all([allShops(), from && getMine(`/vouchers/${from}`)])).then((found) => {
+    if (!found) return place.replaceChildren();
+    const [shops, copied] = found;
     const values = copied ? copyOf(copied) : {};
     const f = form({
       name: "make", label: t("sales.save"), check: validate(null), groups: groups(),
@@ -129,12 +129,6 @@ export function make(root) {
     });
     const card = preview(f, shops, { currency: () => f.value("currency"), stock: () => Number(f.value("stock")) || 0 });
     place.replaceChildren(beside(section(t("sales.details"), f.element), card.element));
-  }, (problem) => {
-    if (!problem.code) throw problem;
-    place.replaceChildren();
-    out.show(problem);
   });
-  return () => {
-    unmounted = true;
-  };
+  return () => {};
 }

@@ -6,7 +6,7 @@ import { t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { form } from "./form.js";
-import { confirmAnother, errorBox, head, listing, section, statusLine } from "./parts.js";
+import { confirmAnother, errorBox, head, listing, reading, section, statusLine } from "./parts.js";
 
 const fields = [{ name: "name", required: true, max: 128 }, { name: "area", max: 128 }, { name: "address", max: 255 }, { name: "open_hours", max: 32 }];
 
@@ -64,9 +64,8 @@ export function one(root, id) {
   const title = h("h1", { tabindex: -1 }, t("shops.one"));
   const place = h("div", {});
   root.replaceChildren(h("header", { class: "lead" }, title, h("a", { href: "/console/shops", class: "link" }, t("shops.back"))), out.element, place);
-  let unmounted = false;
-  get(`/shops/${id}`).then((shop) => {
-    if (unmounted) return;
+  reading(out, () => get(`/shops/${id}`)).then((shop) => {
+    if (!shop) return;
     text(title, shop.name);
     const f = form({
       name: "shop", label: t("sale.save"), fields: fieldsOf(shop), changes: true, children: [status.element],
@@ -80,11 +79,6 @@ export function one(root, id) {
       },
     });
     place.replaceChildren(section(t("shops.change"), f.element));
-  }, (problem) => {
-    if (!problem.code) throw problem;
-    out.show(problem);
   });
-  return () => {
-    unmounted = true;
-  };
+  return () => {};
 }
