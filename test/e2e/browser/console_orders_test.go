@@ -88,6 +88,17 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 	v.key("another-code" + kb.Enter)
 	v.reads(fieldError("redeem", "code"), "Code not found")
 	c.WaitFor(t, token, o.ID, "paid")
+
+	// Another device has redeemed a code that this one shows. The next scan replaces that as well.
+	v.until(hasFocus(codeField))
+	v.key(code + kb.Enter)
+	v.until(hasFocus(`[data-do="use-code"]`))
+	c.Must(t, rig.Post("/admin/redeem", c.Token, map[string]any{"code": code}).Keyed("redeem "+code))
+	v.key(kb.Enter)
+	v.reads("[data-redemption] [role=alert]", "Already redeemed on")
+	v.until(hasFocus(codeField))
+	v.key("next")
+	require.Equal(t, "next", v.fieldValue("redeem", "code"))
 }
 
 // findOrders finds orders by what their buyer can tell, and keeps the search in the address, but no phone number. It cancels

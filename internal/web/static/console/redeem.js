@@ -58,6 +58,9 @@ export function mount(root) {
       } catch (problem) {
         if (problem.code !== "invalid_state") throw problem;
         await preview(code); // it was used meanwhile: show when
+        if (input.value.trim() !== code) return;
+        input.focus();
+        input.select();
         return;
       }
       status.show(t("redeem.done", { title: order.title, id: order.id }));
