@@ -4,6 +4,9 @@
 // 0.8 ms for more calls. A [Batcher] keeps the batches of different keys apart as long as enough batches may run at the
 // same time. No existing package was found that is keyed, bounded, and runs a second batch beside the first;
 // golang.org/x/sync/singleflight shares one result among equal calls only.
+//
+// A key whose batches hang, because a transaction holds the row of its sale or the Redis of its gate does not answer,
+// delays no other key for long: from slowRun on it has batches and places of its own, until one of them is quick.
 package batch
 
 import (
@@ -30,9 +33,9 @@ const (
 	maxBatch = 500
 	// maxWaiting is the largest number of calls that wait for one key; further calls fail with ErrFull.
 	maxWaiting = 20_000
-	// maxRunning is the largest number of batches that run at the same time. With 1,000 vouchers on sale, half as many as
-	// eight form batches twice as large, and an order costs a sixth less CPU time. It also leaves connections to the
-	// database and to Redis for everything else.
+	// maxRunning is the largest number of batches that run at the same time, apart from slow ones. With 1,000 vouchers on
+	// sale, half as many as eight form batches twice as large, and an order costs a sixth less CPU time. It also leaves
+	// connections to the database and to Redis for everything else.
 	maxRunning = 4
 	// secondBatchThreshold is how many calls must wait for a key before a second batch runs beside the first. It
 	// prepares a transaction while the previous one is written to disk, which raises throughput by a sixth. Below the
@@ -46,6 +49,9 @@ const (
 	gatherFor  = 800 * time.Microsecond
 	// runTimeout bounds one run of a batch.
 	runTimeout = 2 * time.Second
+	// slowRun is the time after which a batch gives its place to another one, and its keys count as slow. On a database
+	// whose every statement is slow, the batches take less, so that keys can still share them.
+	slowRun = time.Second
 )
 
 // StartTimeout bounds the time until the batch of a call starts. With the time of the run it is below the 4 s that a
@@ -64,25 +70,32 @@ type Config[T, R any] struct {
 	MaxKeys int
 }
 
-// Batcher groups concurrent calls into batches. A key uses memory only while calls wait for it. A Batcher is safe for
-// concurrent use.
+// Batcher groups concurrent calls into batches. A key uses memory only while calls wait for it, and while it is slow. A
+// Batcher is safe for concurrent use.
 type Batcher[T, R any] struct {
 	cfg Config[T, R]
-	// A semaphore: one element per running batch.
-	running chan struct{}
+	// For the batches of quick keys, and for those of slow ones.
+	quick places
+	slow  places
 	// The calls of *call, to reuse their channels and timers.
 	calls  sync.Pool
 	mu     sync.Mutex
 	queues map[int64]*queue[T, R]
 }
 
-// queue holds the calls that wait for one key. It exists while a goroutine serves it.
+// places is a semaphore: one element per running batch that is not slow yet.
+type places chan struct{}
+
+// queue holds the calls that wait for one key. It exists while it has calls or is slow.
 type queue[T, R any] struct {
+	key     int64
 	waiting []*call[T, R]
 	// Goroutines that serve the queue, at most two.
 	serving int
 	// Batches with items of this key.
 	running int
+	// The newest batch takes or took longer than slowRun.
+	slow bool
 	// Closed when want calls wait; nil while no goroutine gathers.
 	full chan struct{}
 	// Calls, including those that waited when the gathering began.
@@ -102,9 +115,10 @@ type call[T, R any] struct {
 func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 	cfg.MaxKeys = max(cfg.MaxKeys, 1)
 	return &Batcher[T, R]{
-		cfg:     cfg,
-		running: make(chan struct{}, maxRunning),
-		queues:  map[int64]*queue[T, R]{},
+		cfg:    cfg,
+		quick:  make(places, maxRunning),
+		slow:   make(places, maxRunning),
+		queues: map[int64]*queue[T, R]{},
 	}
 }
 
@@ -168,13 +182,13 @@ func (b *Batcher[T, R]) enqueue(key int64, item T) *call[T, R] {
 
 	q := b.queues[key]
 	if q == nil {
-		q = &queue[T, R]{}
+		q = &queue[T, R]{key: key}
 		b.queues[key] = q
 	}
 
 	if q.serving == 0 || q.serving < 2 && len(q.waiting) >= secondBatchThreshold {
 		q.serving++
-		go b.serve(key, q)
+		go b.serve(q)
 	}
 
 	if len(q.waiting) >= maxWaiting {
@@ -197,32 +211,65 @@ func (b *Batcher[T, R]) release(c *call[T, R]) R {
 	return result
 }
 
-func (b *Batcher[T, R]) serve(key int64, q *queue[T, R]) {
+func (b *Batcher[T, R]) serve(q *queue[T, R]) {
 	last := 0
 	for {
 		if last >= gatherFrom {
 			b.gather(q, last)
 		}
 
-		b.running <- struct{}{}
-		batch, queues := b.take(key, q)
+		place := b.placesOf(q)
+		place <- struct{}{}
+		batch, queues := b.take(q, place)
 		last = len(batch)
 
+		if len(queues) == 0 {
+			<-place
+			return
+		}
+
+		overrun := time.AfterFunc(slowRun, func() {
+			b.setSlow(queues, true)
+			<-place
+		})
 		if len(batch) > 0 {
 			b.run(batch)
 		}
-
-		<-b.running
-
-		if len(queues) == 0 {
-			return
+		if overrun.Stop() {
+			b.setSlow(queues, false)
+			<-place
 		}
 
 		b.mu.Lock()
 		for _, q := range queues {
 			q.running--
+			b.removeIdle(q)
 		}
 		b.mu.Unlock()
+	}
+}
+
+// removeIdle forgets a queue without calls, unless its key is slow. The caller holds mu.
+func (b *Batcher[T, R]) removeIdle(q *queue[T, R]) {
+	if q.serving == 0 && q.running == 0 && !q.slow {
+		delete(b.queues, q.key)
+	}
+}
+
+func (b *Batcher[T, R]) placesOf(q *queue[T, R]) places {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if q.slow {
+		return b.slow
+	}
+	return b.quick
+}
+
+func (b *Batcher[T, R]) setSlow(queues []*queue[T, R], slow bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, q := range queues {
+		q.slow = slow
 	}
 }
 
@@ -255,24 +302,22 @@ func (b *Batcher[T, R]) gather(q *queue[T, R], last int) {
 	}
 }
 
-// take removes the next batch from the queue and returns it with the queues that it came from. It returns no queue if
-// none of the calls is left; the caller then stops serving q.
-func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) ([]*call[T, R], []*queue[T, R]) {
+// take removes the next batch from the queue and returns it with the queues that it came from: those of other quick keys
+// only if all places are in use. It returns no queue if none of the calls is left; the caller then stops serving q.
+func (b *Batcher[T, R]) take(q *queue[T, R], place places) ([]*call[T, R], []*queue[T, R]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	if len(q.waiting) == 0 {
 		q.serving--
-		if q.serving == 0 {
-			delete(b.queues, key)
-		}
+		b.removeIdle(q)
 		return nil, nil
 	}
 
 	batch := b.dequeue(q, nil)
 	queues := []*queue[T, R]{q}
 	q.running++
-	if len(b.running) < cap(b.running) {
+	if q.slow || len(place) < cap(place) {
 		// The other queues can still run batches of their own.
 		return batch, queues
 	}
@@ -282,7 +327,7 @@ func (b *Batcher[T, R]) take(key int64, q *queue[T, R]) ([]*call[T, R], []*queue
 			break
 		}
 
-		if len(other.waiting) > 0 && other.running == 0 {
+		if len(other.waiting) > 0 && other.running == 0 && !other.slow {
 			batch = b.dequeue(other, batch)
 			queues = append(queues, other)
 			other.running++

@@ -45,16 +45,16 @@ func submit(b *Batcher[int, answer], key int64, items ...int) <-chan answer {
 // A call that arrives alone runs at once. Calls that arrive while a batch runs share the next one.
 func TestNextBatchFormsWhileOneRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newTestBatcher(1, func([]int) { time.Sleep(time.Second) })
+		b := newTestBatcher(1, func([]int) { time.Sleep(slowRun / 2) })
 		start := time.Now()
 		first := submit(b, 1, 10)
 		rest := submit(b, 1, 20, 21, 22)
 		require.Equal(t, answer{item: 10, size: 1}, <-first)
-		require.Equal(t, time.Second, time.Since(start), "a single call does not wait")
+		require.Equal(t, slowRun/2, time.Since(start), "a single call does not wait")
 		for range 3 {
 			require.Equal(t, 3, (<-rest).size)
 		}
-		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Equal(t, slowRun, time.Since(start))
 		synctest.Wait()
 		require.Empty(t, b.queues, "an idle queue is removed")
 	})
@@ -68,7 +68,7 @@ func TestSecondBatchRunsAboveThreshold(t *testing.T) {
 			if n := running.Add(1); n > most.Load() {
 				most.Store(n)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(slowRun / 2)
 			running.Add(-1)
 		})
 		submit(b, 1, 0)
@@ -163,7 +163,7 @@ func TestKeysRunSideBySide(t *testing.T) {
 			running++
 			most = max(most, running)
 			mu.Unlock()
-			time.Sleep(time.Second)
+			time.Sleep(slowRun / 2)
 			mu.Lock()
 			running--
 			mu.Unlock()
@@ -175,7 +175,7 @@ func TestKeysRunSideBySide(t *testing.T) {
 		start := time.Now()
 		wg.Wait()
 		require.Equal(t, maxRunning, most)
-		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Equal(t, slowRun, time.Since(start))
 	})
 }
 
@@ -215,6 +215,47 @@ func TestKeysShareABatchWhenAllRun(t *testing.T) {
 		require.Empty(t, busy, "its key has a running batch")
 		time.Sleep(2 * time.Second)
 		require.Equal(t, answer{item: 100, size: 1}, <-busy)
+		synctest.Wait()
+		require.Empty(t, b.queues)
+	})
+}
+
+// More keys than batches may run hang at once. Others lose the batch that they share with them, and then wait for none of
+// them. Keys that hang no longer are as quick as the others.
+func TestKeysThatHangDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys, hanging = 40, 2 * maxRunning
+		begin := time.Now()
+		hangEnd := begin.Add(time.Minute)
+		end := hangEnd.Add(time.Minute)
+		b := newTestBatcher(keys, func(batch []int) {
+			if time.Now().Before(hangEnd) && slices.Min(batch) < hanging {
+				time.Sleep(runTimeout)
+			}
+			time.Sleep(10 * time.Millisecond)
+		})
+
+		var others, afterwards atomic.Int64 // calls that took as long as a slow batch
+		var callers sync.WaitGroup
+		for key := range keys {
+			callers.Go(func() {
+				for time.Now().Before(end) {
+					began := time.Now()
+					b.Do(int64(key), key, began.Add(time.Hour))
+					switch {
+					case time.Since(began) < slowRun:
+					case began.After(hangEnd):
+						afterwards.Add(1)
+					case key >= hanging && began.After(begin.Add(3*runTimeout)):
+						others.Add(1)
+					}
+				}
+			})
+		}
+		callers.Wait()
+		require.Zero(t, others.Load())
+		require.Zero(t, afterwards.Load())
+		time.Sleep(gatherFor)
 		synctest.Wait()
 		require.Empty(t, b.queues)
 	})
