@@ -26,9 +26,6 @@ const (
 	// batchDelay is how long a deferrable call may be delayed to share a round trip. A contended cycle of a mutex costs a
 	// tenth less CPU time with it, and a quarter less if all waiters are of one client.
 	batchDelay = 2 * time.Millisecond
-
-	// maxInFlightSolo replaces maxInFlight where each command has a round trip of its own.
-	maxInFlightSolo = 128
 )
 
 var errBusy = errors.New("too many commands are waiting for Redis")
@@ -67,12 +64,13 @@ func newExecutor(rdb redis.UniversalClient, timeout time.Duration) *executor {
 		rdb:         bounded(rdb, timeout),
 		timeout:     timeout,
 		batch:       1,
-		maxInFlight: maxInFlightSolo,
+		maxInFlight: maxQueued,
 	}
 	e.delayed = time.AfterFunc(time.Hour, e.sendDelayed)
 	e.delayed.Stop()
 
-	// A pipeline over several nodes would be as slow as the slowest of them.
+	// A pipeline over several nodes would be as slow as the slowest of them, and so would a queue for a few round trips: each
+	// node has a pool of connections instead.
 	if _, ok := rdb.(*redis.Client); ok {
 		e.batch = maxBatch
 		e.maxInFlight = maxInFlight

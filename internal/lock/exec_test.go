@@ -155,6 +155,37 @@ func TestExecutorWhileServerHangs(t *testing.T) {
 	env.Fails(e.run(soon(t), echo, []string{"a"}, nil))(t, ErrClosed)
 }
 
+// In a Cluster, commands for a node that hangs delay no command for another one, however many they are.
+func TestHangingNodeOfSeveral(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": startServer(t)}})
+	defer func() { _ = ring.Close() }()
+	resume := make(chan struct{})
+	ring.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "get" {
+			<-resume
+		}
+		return nil
+	}))
+	e := newExecutor(ring, longTimeout)
+	defer e.close()
+	goOn := sync.OnceFunc(func() { close(resume) })
+	defer goOn()
+
+	var hanging []*call
+	for range 1000 {
+		hanging = append(hanging, e.submit(&call{plain: []any{"get", "a"}}))
+	}
+	other := e.submit(&call{plain: []any{"incr", "b"}})
+	require.True(t, e.wait(soon(t), other))
+	require.NoError(t, other.err)
+
+	goOn()
+	for _, c := range hanging {
+		require.True(t, e.wait(soon(t), c))
+	}
+}
+
 // Calls of a joint script that are sent together are one command, each with its own key, arguments, reply and error.
 func TestJointScript(t *testing.T) {
 	t.Parallel()

@@ -117,7 +117,7 @@ func TestFailedRenewalsEndHold(t *testing.T) {
 func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 	each(t, allLocks, startServer, func(t *testing.T, addr string, k lockKind) {
 		c, p := k.faulty(t, addr)
-		c.exec.maxInFlight = maxInFlightSolo // a repeated call has another command in flight
+		c.exec.maxInFlight = maxQueued // a repeated call has another command in flight
 		held := env.Must(k.lock(c, "a").Lock(soon(t)))(t)
 		k.ready(t, c, "b")
 

@@ -117,7 +117,7 @@ func (ch change) faulty(t *testing.T, addr string) (c, direct *Client, p *proxy)
 	t.Helper()
 	p = env.StartProxy(t, addr)
 	c = newLocks(t, p.Addr)
-	c.exec.maxInFlight = maxInFlightSolo // a repeated call has another command in flight
+	c.exec.maxInFlight = maxQueued // a repeated call has another command in flight
 	direct = newLocks(t, addr)
 	_, _ = ch.do(soon(t), c, "warm")
 	ch.ready(t, direct)
