@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,9 +52,9 @@ type executor struct {
 	// delayed runs while only deferrable calls are queued.
 	delayed *time.Timer
 
-	// silent means that the last batch had no reply in time.
-	silent atomic.Bool
-	// probing means that a PING of answers is under way.
+	// slow means that the last batch took longer than a slowPart of the timeout, or one in flight already does.
+	slow atomic.Bool
+	// probing means that a PING of isSlow is under way.
 	probing atomic.Bool
 }
 
@@ -240,10 +239,13 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 	return c.value, c.err
 }
 
-// answers reports whether the last batch had a reply in time. If not, it sends a PING, whose reply ends the silence.
-func (e *executor) answers() bool {
-	if !e.silent.Load() {
-		return true
+// slowPart is the part of its timeout from which a batch is slow: more than a busy node takes, and little for a buyer.
+const slowPart = 10
+
+// isSlow reports whether the last batch was slow. Then it sends a PING, whose reply shows when the node is quick again.
+func (e *executor) isSlow() bool {
+	if !e.slow.Load() {
+		return false
 	}
 
 	if e.probing.CompareAndSwap(false, true) {
@@ -252,7 +254,7 @@ func (e *executor) answers() bool {
 			onReply: func(any, error) { e.probing.Store(false) },
 		})
 	}
-	return false
+	return true
 }
 
 func (e *executor) dropUnsent(c *call, why error) bool {
@@ -335,6 +337,7 @@ func (noRetry) NoRetry() bool { return true }
 // roundTrip sends a batch and finishes its calls, except those that name a script by a hash unknown to the server,
 // which it returns.
 func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []*call {
+	late := time.AfterFunc(e.timeout/slowPart, func() { e.slow.Store(true) })
 	groups := group(batch)
 	cmds := make([]noRetry, len(groups))
 	for i, calls := range groups {
@@ -352,8 +355,9 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 		_, _ = pipe.Exec(ctx)
 	}
 
-	var timeout net.Error
-	e.silent.Store(errors.As(cmds[len(cmds)-1].Err(), &timeout) && timeout.Timeout())
+	if late.Stop() {
+		e.slow.Store(false)
+	}
 
 	var missing []*call
 	for i, calls := range groups {

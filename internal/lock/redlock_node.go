@@ -19,8 +19,8 @@ type nodeState struct {
 	node *executor
 	key  keyState
 
-	// spare means that the other nodes can be a majority.
-	spare bool
+	// all are the nodes of the lock.
+	all []*executor
 
 	// acquired is the reply to SET NX, last the reply to the last script.
 	acquired vote
@@ -75,16 +75,27 @@ type conn struct {
 	state *nodeState
 }
 
-var errSilent = fmt.Errorf("%w: the node did not answer the last one in time", errNotSent)
+var errSlow = fmt.Errorf("%w: the node did not answer the last one quickly", errNotSent)
+
+// leftOut reports whether the node is slow, and the nodes that are not are a majority.
+func (s *nodeState) leftOut() bool {
+	quick := 0
+	for _, n := range s.all {
+		if !n.slow.Load() {
+			quick++
+		}
+	}
+	return quick > len(s.all)/2 && s.node.isSlow()
+}
 
 // Close implements Conn; there is nothing to close.
 func (c *conn) Close() error { return nil }
 
-// send sends a command, after the pending command of this node, if there is one. It skips a node that does not answer, or
-// each holder would wait for it in vain.
+// send sends a command, after the pending command of this node, if there is one. It skips a node that is slow or hangs, if
+// the others suffice, or each holder would wait for it.
 func (c *conn) send(sent *call) (any, error) {
-	if c.state.spare && !c.state.node.answers() {
-		return nil, errSilent
+	if c.state.leftOut() {
+		return nil, errSlow
 	}
 
 	if last := c.state.pending; last != nil {

@@ -49,7 +49,7 @@ func newSession(l *redLock, lease time.Duration) *session {
 	pools := make([]redsyncredis.Pool, len(l.nodes))
 	for i, n := range l.nodes {
 		s.states[i].node = n
-		s.states[i].spare = len(l.nodes) > 2
+		s.states[i].all = l.nodes
 		pools[i] = &s.states[i]
 	}
 

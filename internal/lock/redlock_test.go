@@ -166,33 +166,70 @@ func TestReleaseInParts(t *testing.T) {
 }
 
 // The node timeout holds for clients with their default timeouts and retries. After it the node gets only PINGs, and no
-// holder waits for it, until it answers again.
-func TestHangingNodeIsLeftOut(t *testing.T) {
+// holder waits for it, until it answers again. A node that answers late is treated in the same way.
+func TestSlowNodeIsLeftOut(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
+	for _, fault := range []struct {
+		name        string
+		begin, heal func(server *env.Redis, link *proxy) error
+	}{
+		{
+			name:  "hangs",
+			begin: func(server *env.Redis, _ *proxy) error { return server.Pause() },
+			heal:  func(server *env.Redis, _ *proxy) error { return server.Resume() },
+		}, {
+			name:  "slow",
+			begin: func(_ *env.Redis, link *proxy) error { link.Delay(time.Second); return nil },
+			heal:  func(_ *env.Redis, link *proxy) error { link.Delay(0); return nil },
+		},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := context.Background()
+			last := env.StartRedis(t)
+			link := env.StartProxy(t, last.Addr)
+			var clients []redis.UniversalClient
+			for _, addr := range append(startServers(t, 2), link.Addr) {
+				rdb := redis.NewClient(&redis.Options{Addr: addr}) // read timeout 5 s, 3 retries
+				defer func() { _ = rdb.Close() }()
+				clients = append(clients, rdb)
+			}
+			l := env.Must(NewRedLock("a", clients, WithNodeTimeout(3*time.Second)))(t)
+			require.NoError(t, TryDo(ctx, l, nothing))
+
+			require.NoError(t, fault.begin(last, link))
+			for range 20 {
+				require.NoError(t, TryDo(ctx, l, nothing))
+			}
+			require.NoError(t, fault.heal(last, link))
+			rdb := newClient(t, last.Addr)
+			require.LessOrEqual(t, calls(t, rdb, "set"), 2, "one cycle before the fault, and one in it")
+
+			eventually(t, "the node is asked again", func() bool {
+				before := calls(t, rdb, "set")
+				require.NoError(t, TryDo(ctx, l, nothing))
+				return calls(t, rdb, "set") > before
+			})
+			keyGone(t, last.Addr, "a")
+		})
+	}
+}
+
+// Slow nodes are not left out if the others are no majority.
+func TestSlowMajority(t *testing.T) {
+	t.Parallel()
+	addrs := startServers(t, 3)
+	for i := range addrs[:2] {
+		link := env.StartProxy(t, addrs[i])
+		link.Delay(200 * time.Millisecond)
+		addrs[i] = link.Addr
+	}
 	var clients []redis.UniversalClient
-	var last *env.Redis
-	for range 3 {
-		last = env.StartRedis(t)
-		rdb := redis.NewClient(&redis.Options{Addr: last.Addr}) // read timeout 5 s, 3 retries
-		defer func() { _ = rdb.Close() }()
-		clients = append(clients, rdb)
+	for _, addr := range addrs {
+		clients = append(clients, newClient(t, addr))
 	}
 	l := env.Must(NewRedLock("a", clients, WithNodeTimeout(time.Second)))(t)
-	require.NoError(t, TryDo(ctx, l, nothing))
-
-	require.NoError(t, last.Pause())
-	for range 20 {
-		require.NoError(t, TryDo(ctx, l, nothing))
+	for range 3 {
+		require.NoError(t, TryDo(context.Background(), l, nothing))
 	}
-	require.NoError(t, last.Resume())
-	rdb := newClient(t, last.Addr)
-	require.LessOrEqual(t, calls(t, rdb, "set"), 2, "one cycle before the pause, and one in it")
-
-	eventually(t, "the node is asked again", func() bool {
-		before := calls(t, rdb, "set")
-		require.NoError(t, TryDo(ctx, l, nothing))
-		return calls(t, rdb, "set") > before
-	})
-	keyGone(t, last.Addr, "a")
 }
