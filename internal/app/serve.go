@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +32,7 @@ import (
 	"seckill/internal/ops/tracing"
 	"seckill/internal/out/payment"
 	"seckill/internal/repo"
+	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
@@ -290,45 +292,55 @@ func sells(cfg Config, b backends) func(context.Context) error {
 	}
 }
 
-// redisReady returns nil if the server accepts writes, or more than half of the masters of a cluster answer. A dead master
-// stops the purchases that need its keys, and no others, so the servers remain in the load balancer.
+// redisReady returns nil if the server accepts writes, or more than half of a cluster's masters that have sales answer. A
+// dead master stops the purchases that need its keys, and no others, so the servers remain in the load balancer.
 func redisReady(ctx context.Context, rdb redis.UniversalClient) error {
 	cluster, ok := rdb.(*redis.ClusterClient)
 	if !ok {
 		return redisconn.Ready(ctx, rdb)
 	}
 
-	var mu sync.Mutex
+	// ForEachMaster would read the slot map first, which a master that hangs delays.
 	var masters []redis.UniversalClient
-	err := cluster.ForEachMaster(ctx, func(_ context.Context, master *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		masters = append(masters, master)
-		return nil
-	})
-	if err != nil {
-		return err
+	var missing error
+	for shard := range admission.Shards {
+		master, err := cluster.MasterForKey(ctx, shard.Stream())
+		if err != nil {
+			missing = err
+		} else if !slices.Contains(masters, redis.UniversalClient(master)) {
+			masters = append(masters, master)
+		}
+	}
+	if len(masters) == 0 {
+		return missing
 	}
 
 	return quorum(ctx, masters, redisconn.Ping)
 }
 
-// quorum returns nil if ready does for more than half of the nodes, as Redlock requires.
+// quorum returns nil as soon as ready did for more than half of the nodes, as Redlock requires. It does not wait for the
+// others, which may hang.
 func quorum(ctx context.Context, nodes []redis.UniversalClient, ready func(context.Context, redis.UniversalClient) error) error {
-	errs := loop.All(nodes, func(n redis.UniversalClient) error { return ready(ctx, n) })
+	results := make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() { results <- ready(ctx, n) }()
+	}
 
-	down := 0
-	for _, err := range errs {
-		if err != nil {
-			down++
+	var errs []error
+	up := 0
+	for range nodes {
+		if err := <-results; err != nil {
+			errs = append(errs, err)
+			continue
+		}
+
+		up++
+		if up*2 > len(nodes) {
+			return nil
 		}
 	}
 
-	if down*2 >= len(nodes) {
-		return errors.Join(errs...)
-	}
-
-	return nil
+	return errors.Join(errs...)
 }
 
 // run serves until ctx ends, and then for Config.Drain while /readyz is red. It then ends the streams and completes the

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
@@ -65,6 +66,30 @@ func redisChecks(t *testing.T, cfg Config) map[string]handler.Check {
 	locks := env.Must(openUserLocks(cfg, rdb))(t)
 	t.Cleanup(locks.close)
 	return readyChecks(cfg, backends{store: &repo.Store{}, rdb: rdb, locks: locks}, &drain{})
+}
+
+// A minority that hangs delays no check. A majority is waited for until the check ends.
+func TestReadyWithNodesThatHang(t *testing.T) {
+	t.Parallel()
+	hangs := func(ctx context.Context, node redis.UniversalClient) error {
+		if node != nil {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	answers := redis.NewClient(&redis.Options{})
+	defer func() { require.NoError(t, answers.Close()) }()
+
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		require.NoError(t, quorum(ctx, []redis.UniversalClient{nil, answers, answers}, hangs))
+		require.NoError(t, quorum(ctx, []redis.UniversalClient{answers, nil, answers, nil, answers}, hangs))
+		require.Zero(t, time.Since(began))
+		require.ErrorIs(t, quorum(ctx, []redis.UniversalClient{answers, nil, nil}, hangs), context.DeadlineExceeded)
+	})
 }
 
 // TestStartGivesUp: a server that does not answer is waited for, but not without end.
