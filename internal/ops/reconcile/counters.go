@@ -54,15 +54,11 @@ type Comparison struct {
 	users bool
 }
 
-// maxReads bounds the attempts of Compare to read gate and database without a change of the gate in between.
+// maxReads bounds the attempts of CompareAll to read gate and database without a change of the gate in between.
 const maxReads = 10
 
-// Compare compares the counters of a gate with the database, which is cheap. Errors: domain.ErrGateCold, ErrGateBroken,
+// compare compares the counters of a gate with the database, which is cheap. Errors: domain.ErrGateCold, ErrGateBroken,
 // ErrNotFound, ErrUnavailable.
-func Compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comparison, error) {
-	return compare(ctx, gate, store, voucherID, maxReads)
-}
-
 func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries int) (Comparison, error) {
 	before, err := gate.Level(ctx, voucherID)
 	if err != nil {
@@ -108,7 +104,7 @@ func CompareAll(
 	for {
 		var differing []int64
 		for _, id := range ids {
-			c, err := Compare(ctx, gate, store, id)
+			c, err := compare(ctx, gate, store, id, maxReads)
 			switch {
 			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound):
 				delete(all, id)
