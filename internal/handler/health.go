@@ -7,12 +7,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // readyTimeout bounds all checks of /readyz. A check that takes longer has failed.
@@ -47,23 +47,15 @@ func ready(checks map[string]Check) func(*gin.Context) error {
 		ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
 		defer cancel()
 
-		var (
-			wg   sync.WaitGroup
-			mu   sync.Mutex
-			down = map[string]error{}
-		)
+		names := slices.Collect(maps.Keys(checks))
+		errs := loop.All(names, func(name string) error { return checks[name](ctx) })
 
-		for name, check := range checks {
-			wg.Go(func() {
-				if err := check(ctx); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					down[name] = err
-				}
-			})
+		down := map[string]error{}
+		for i, name := range names {
+			if errs[i] != nil {
+				down[name] = errs[i]
+			}
 		}
-
-		wg.Wait()
 
 		if len(down) > 0 {
 			return &notReadyError{down}

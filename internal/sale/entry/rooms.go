@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -408,23 +410,17 @@ func (r *Rooms) stock(ctx context.Context, voucherID int64, l *line) (int64, err
 
 // exchangeAll is exchange for every line, at the same time: a Redis that hangs costs a tick the time of one exchange.
 func (r *Rooms) exchangeAll(ctx context.Context, lines map[int64]*line) map[int64][]report {
-	var (
-		mu  sync.Mutex
-		all = make(map[int64][]report, len(lines))
-		wg  sync.WaitGroup
-	)
+	ids := slices.Collect(maps.Keys(lines))
+	reports := loop.All(ids, func(id int64) []report {
+		some := r.exchange(ctx, id, lines[id])
+		lines[id].keep(some)
+		return some
+	})
 
-	for id, l := range lines {
-		wg.Go(func() {
-			reports := r.exchange(ctx, id, l)
-			l.keep(reports)
-			mu.Lock()
-			defer mu.Unlock()
-			all[id] = reports
-		})
+	all := make(map[int64][]report, len(ids))
+	for i, id := range ids {
+		all[id] = reports[i]
 	}
-
-	wg.Wait()
 	return all
 }
 
