@@ -72,22 +72,18 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%d %s: %s %s", p.Status, p.Code, p.Title, p.Detail)
 }
 
-func (c *Client) do(ctx context.Context, method, path, token string, in, out any) (http.Header, error) {
-	return c.doWithHeaders(ctx, method, path, token, nil, in, out)
-}
-
 // Send sends one request of the API with an Idempotency-Key, unless that is empty, and decodes a 2xx answer into out,
 // unless that is nil. Any other status is a *Problem.
 func (c *Client) Send(ctx context.Context, method, path, token, key string, in, out any) error {
-	_, err := c.doWithHeaders(ctx, method, "/api/v1"+path, token, map[string]string{keyHeader: key}, in, out)
+	_, err := c.do(ctx, method, "/api/v1"+path, token, in, out, keyHeader, key)
 	return err
 }
 
 const keyHeader = "Idempotency-Key"
 
-// doWithHeaders sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem.
-// An empty value sets no header.
-func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, headers map[string]string, in, out any) (http.Header, error) {
+// do sends one request and decodes a 2xx answer into out, unless out is nil. Any other status is a *Problem. headers are
+// names and values in turn; an empty value sets none.
+func (c *Client) do(ctx context.Context, method, path, token string, in, out any, headers ...string) (http.Header, error) {
 	var body io.Reader
 	if in != nil {
 		text, err := json.Marshal(in)
@@ -107,9 +103,9 @@ func (c *Client) doWithHeaders(ctx context.Context, method, path, token string, 
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
 
-	for header, value := range headers {
-		if value != "" {
-			req.Header.Set(header, value)
+	for header := range slices.Chunk(headers, 2) {
+		if header[1] != "" {
+			req.Header.Set(header[0], header[1])
 		}
 	}
 
@@ -293,8 +289,7 @@ func (c *Client) Place(ctx context.Context, token, voucherID, key, pass string) 
 		OrderID string `json:"order_id"`
 	}
 
-	headers := map[string]string{keyHeader: key, "X-Entry-Pass": pass}
-	_, err := c.doWithHeaders(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, headers, nil, &answer)
+	_, err := c.do(ctx, http.MethodPost, "/api/v1/vouchers/"+voucherID+"/orders", token, nil, &answer, keyHeader, key, "X-Entry-Pass", pass)
 
 	if answer.Status == Queued {
 		answer.ID = answer.OrderID
