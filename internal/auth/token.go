@@ -3,7 +3,6 @@ package auth
 import (
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -302,12 +301,7 @@ func (t *Tokens) isCode(hash []byte, loginID, code string) bool {
 	return t.codeKeys.Any(func(key []byte) bool { return hmac.Equal(hash, mac(key, loginID+"/"+code)) })
 }
 
-func mac(key []byte, text string) []byte {
-	h := hmac.New(sha256.New, key)
-	// Never fails (hash.Hash).
-	h.Write([]byte(text))
-	return h.Sum(nil)
-}
+func mac(key []byte, text string) []byte { return domain.MAC(key, []byte(text)) }
 
 // NewSessionID returns 128 random bits in hexadecimal.
 func NewSessionID() string {
