@@ -26,7 +26,6 @@ type demoRenewal struct {
 // errNotEnded ends a change of a sale that need not be moved.
 var errNotEnded = errors.New("the sale has not ended")
 
-// run moves the sales that have ended. Several servers may call it.
 func (r demoRenewal) run(ctx context.Context) error {
 	page := domain.Page{Limit: domain.MaxPageSize}
 	for {

@@ -545,7 +545,6 @@ func (w *wiring) newOutbox() *webhook.Outbox {
 	}
 }
 
-// newReceiver is for the events of orders and for alerts.
 func (w *wiring) newReceiver(url string) webhook.Client {
 	return newReceiver(url, domain.ParseKeyring(w.cfg.EventsSecret), webhook.DeliveryTimeout, w.now)
 }

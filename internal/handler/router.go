@@ -303,7 +303,6 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(vouchers.show)))
 }
 
-// streams registers the streams, which have no timeout.
 func (r *routes) streams() {
 	wrap := r.errors.wrap
 	events := &eventHandler{r.api}

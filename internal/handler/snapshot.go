@@ -254,5 +254,4 @@ func (a *answerCache[K]) write(c *gin.Context, key K, read func(context.Context)
 	return nil
 }
 
-// forget drops all answers of this process, so that the next ones have a change that was just made.
 func (a *answerCache[K]) forget() { a.cache.Clear() }

@@ -145,7 +145,6 @@ func (i *Idempotency) observe(err error) {
 	}
 }
 
-// keyOutcome returns what observers of keyed requests receive for an error.
 func keyOutcome(err error, other string) string {
 	switch {
 	case errors.Is(err, domain.ErrIdempotencyMismatch):

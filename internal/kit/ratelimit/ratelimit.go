@@ -59,7 +59,6 @@ func PerDay(name string, burst, most int) Rule {
 	return Rule{name, burst, (24 * time.Hour / time.Duration(most-burst)).Round(time.Millisecond)}
 }
 
-// cost is the time in which n tokens come back.
 func (r Rule) cost(n int) time.Duration { return r.Interval * time.Duration(n) }
 
 func (r Rule) refill() time.Duration { return r.Interval * time.Duration(r.Burst) }

@@ -193,7 +193,6 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("waited for %v: %w", d, context.DeadlineExceeded))
 }
 
-// sleep reports whether ctx has outlived d.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):

@@ -54,7 +54,6 @@ func (s *SQLite) reach(ctx context.Context) Result {
 	return Good("reachable")
 }
 
-// fix returns the advice for a database that answered before and fails now.
 func (s *SQLite) fix(error) string {
 	return "find the process that locks the database: fuser " + filepath.Join(s.Dir, s.Database)
 }

@@ -180,7 +180,6 @@ type Counts struct {
 	P99 domain.Milliseconds `json:"p99_ms"`
 }
 
-// parseCounts returns the sum of counts that Redis has.
 func parseCounts(hash map[string]string) Counts {
 	c := Counts{Answers: map[string]int64{}, Settled: map[string]int64{}}
 	latency := map[int]int64{}

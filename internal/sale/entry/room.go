@@ -181,7 +181,6 @@ func (l *line) passTime(now time.Time) time.Time {
 	return domain.Earlier(now, l.room.Heartbeat.Add(domain.RoomOutage))
 }
 
-// pause notes that the heartbeats stand still because the room is paused.
 func (l *line) pause() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
