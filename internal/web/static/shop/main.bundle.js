@@ -684,7 +684,7 @@ ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.dat
 sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-kind",a2.kind),attr(act2,"data-result",!!a2.
 kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]])text(el,words??""),show(
 el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(part,a2.part),show(result,a2.kind||note.textContent)}
-return{element,update}}var shown="",title=()=>sale(shown)?.title??t(missing4===shown?"missing.title":"store.title");function mount2(root2,id){shown=
+return{element,update}}var shown="",title=()=>sale(shown)?.title??t(missing4===shown?"missing.title":"loading");function mount2(root2,id){shown=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(

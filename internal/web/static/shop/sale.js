@@ -12,7 +12,7 @@ import * as shops from "./shops.js";
 let shown = ""; // the id of the sale on the page
 
 // title returns the title of the page.
-export const title = () => sales.sale(shown)?.title ?? t(sales.missing === shown ? "missing.title" : "store.title");
+export const title = () => sales.sale(shown)?.title ?? t(sales.missing === shown ? "missing.title" : "loading");
 
 // mount shows the page of a sale in root and returns the function that removes it.
 export function mount(root, id) {
