@@ -45,6 +45,9 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 	v.send("change", "sub_title", "changed here")
 	v.reads("main", "Saved.")
 	require.Equal(t, "changed here", c.Must(t, rig.Get("/vouchers/"+normal, ""))["sub_title"])
+	v.send("change", "pay_value", "x")
+	v.until(`document.querySelector("[name=pay_value]").ariaInvalid === "true"`)
+	require.NotContains(t, v.text("main"), "Saved.")
 	v.goTo("/console/sales?tab=all")
 	v.reads(`[data-tab="all"]`, "(1 without a sale)")
 }

@@ -34,10 +34,9 @@ export function forms(v, shops, changed) {
 function editor(v, shops, changed) {
   const status = statusLine();
   const f = form({
-    name: "change", label: t("sale.save"), changes: true, check: validate(v), children: [status.element], groups: groups(),
+    name: "change", label: t("sale.save"), changes: true, check: validate(v), status, groups: groups(),
     fields: fields(v, shops, () => v.currency),
     work: async (values) => {
-      status.clear();
       if (Object.keys(values).length === 0) return status.show(t("sale.same"));
       const ends = v.status === "on" && values.end_at !== undefined && Date.parse(values.end_at) <= now();
       if (!(await confirmPrice(v, values))) return;
@@ -72,14 +71,13 @@ function stock(v, changed) {
     show(open, body);
   };
   const f = form({
-    name: "stock", label: t("sale.apply"), children: [open, status.element],
+    name: "stock", label: t("sale.apply"), children: [open], status,
     fields: [
       { name: "delta", kind: "whole", label: t("sale.delta"), note: t("sale.deltaNote"), required: true, min: -MAX_UNITS, max: MAX_UNITS },
       { name: "reason", kind: "text", label: t("sale.reason"), note: t("sale.reasonNote"), required: true, max: 255 },
     ],
     check: (values) => (values.delta === 0 ? { delta: t("form.zero") } : {}),
     work: async (values) => {
-      status.clear();
       if (!(await confirmAnother(post, path, values, (open) => `${open.delta}, ${open.reason}`))) return;
       if (values.delta < 0) {
         const { stock: free } = await getMine(`/vouchers/${v.id}`);

@@ -188,13 +188,13 @@ export function forget() {
 // form creates a form. Options: `fields`; `label` and `kind` of its button; `name`, its data-form; `check(values, form)`,
 // which returns {field: sentence} for values that do not fit together; `work(values, form)`, which sends the values. With
 // `changes` these are those of edited fields only; check receives all. `groups` are {name, title, folded}: a field belongs to
-// the one that its `group` names.
-export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], groups = null }) {
+// the one that its `group` names. `status` is a statusLine, which ends with the next attempt.
+export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], status = null, groups = null }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
   const send = h("button", { type: "submit", class: kind, "data-do": name }, label);
   const element = h("form", { class: "form", "data-form": name, novalidate: true },
-    ...(groups ?? [{}]).map(group), ...children, out.element,
+    ...(groups ?? [{}]).map(group), ...children, status?.element, out.element,
     h("div", { class: "actions" }, send));
 
   // group returns the fields of a group, below its title.
@@ -244,6 +244,7 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
   }
 
   element.addEventListener("submit", singleFlight(send, out, async () => {
+    status?.clear();
     const values = read();
     if (values === null) return;
     try {

@@ -393,26 +393,26 @@ cloneNode(!0);scratch.value=value;let normalized=scratch.value;input.value===ini
 normalized),initial=normalized},read(){control?.uploading&&reject("picture.wait"),asRead=input.value;let raw=kind.clean?.(
 asRead)??asRead.trim();return raw!==""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}}}var forms=new Map;
 function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=!1,children=[],
-groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("button",{type:"s\
-ubmit",class:kind,"data-do":name},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).
-map(group),...children,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},
-...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"d\
-ata-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){
-for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;
-for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}
-function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();
-if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof
-InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.
-addEventListener("submit",singleFlight(send2,out,async()=>{let values=read();if(values!==null)try{await work(values,api)}catch(problem){
-let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
-form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
-value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.
-input.value]),write(entries2){for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},
-clear(){for(let f of all2.values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.
-entries(values))all2.get(field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).
-markSaved()},showErrors,focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("chan\
-ge",showFields);let key=`${session.user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),
-api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
+status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("butt\
+on",{type:"submit",class:kind,"data-do":name},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??
+[{}]).map(group),...children,status?.element,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("\
+div",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.
+folded?h("details",{"data-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.
+title),own):own}function showFields(){for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}
+function showErrors(errors){let first=null;for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=
+f);return first?.focus(),first!==null}function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.
+element.hidden)try{let value=f.read();if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=
+value)}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,
+api),...errors})?null:values}element.addEventListener("submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();
+if(values!==null)try{await work(values,api)}catch(problem){let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.
+field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(
+problem,field2=>all2.has(field2))}}));let api={element,out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].
+filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(let[field2,value]of entries2)all2.
+has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.values())f.input.value=f.def.value??
+"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},
+markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,focus(field2){return all2.get(field2)?.
+focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.user()?.id} ${name}`;return api.
+write(forms.get(key)?.edited()??[]),forms.set(key,api),api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
 path,query:query2={},file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{
@@ -467,16 +467,15 @@ h("a",{href:`/console/shops/${s.id}`},s.name):s.name},...["area","address","open
 cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:cursor=>getMine(`/shops?${new URLSearchParams(
 {limit:50,...cursor&&{cursor}})}`)});return root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
 section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.load(),()=>{}}function make(created){let post=intents(
-{lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),children:[status.element],
-work:async values=>{if(status.clear(),!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post(
-"/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
+{lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),status,work:async values=>{
+if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post("/admin/shops",values);
+f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
 let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("shops.one")),place=h("div",{});return root2.replaceChildren(
 h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(
 out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,shop2.name);let f=form({name:"shop",label:t("sale\
-.save"),fields:fieldsOf(shop2),changes:!0,children:[status.element],work:async values=>{if(status.clear(),Object.keys(values).
-length===0)return status.show(t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(
-Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.cha\
-nge"),f.element))}),()=>{}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+.save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.keys(values).length===0)return status.show(
+t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values)),text(title,
+changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))}),()=>{}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
@@ -556,31 +555,30 @@ null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.focus("delta"):
 edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),f=form({name:"\
-change",label:t("sale.save"),changes:!0,check:validate(v),children:[status.element],groups:groups(),fields:fields2(v,shops,
-()=>v.currency),work:async values=>{if(status.clear(),Object.keys(values).length===0)return status.show(t("sale.same"));
-let ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&
-!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.
-id}`,{body:body(values,f)});f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"\
-sale.savedDraft"))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,
-status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(
-n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){
-let post=intents({lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-\
-open":!0}),showOpen=()=>{let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({
-name:"stock",label:t("sale.apply"),children:[open3,status.element],fields:[{name:"delta",kind:"whole",label:t("sale.delt\
-a"),note:t("sale.deltaNote"),required:!0,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),
-note:t("sale.reasonNote"),required:!0,max:255}],check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{
-if(status.clear(),!await confirmAnother(post,path,values,open4=>`${open4.delta}, ${open4.reason}`))return;if(values.delta<
-0){let{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.delta<0)return f.showErrors({delta:t("sale.free",{n:number(
-free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.apply")))return}let saved=await post(
-path,values).finally(showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(
-`/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
-changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
-0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
-le.change")),out=errorBox(),place=h("div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`\
-/console/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers\
-/${id2}`),all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{
-text(title,changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.
-search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
+change",label:t("sale.save"),changes:!0,check:validate(v),status,groups:groups(),fields:fields2(v,shops,()=>v.currency),
+work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.same"));let ends=v.status==="on"&&values.
+end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&!await confirm(t("sale.sure.en\
+d",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.id}`,{body:body(values,f)});
+f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"sale.savedDraft"))}});return f}
+async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,status}=await getMine(`/v\
+ouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(n,v.currency));return confirm(
+t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){let post=intents(
+{lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-open":!0}),showOpen=()=>{
+let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({name:"stock",label:t("sal\
+e.apply"),children:[open3],status,fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:!0,
+min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sale.reasonNote"),required:!0,max:255}],
+check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{if(!await confirmAnother(post,path,values,open4=>`${open4.
+delta}, ${open4.reason}`))return;if(values.delta<0){let{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.delta<
+0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.delta),
+title:v.title}),t("sale.apply")))return}let saved=await post(path,values).finally(showOpen).catch(async problem=>{if(problem.
+code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(`/vouchers/${v.id}`);changed(current2),f.
+showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),changed(saved),status.show(t("sale.sto\
+ckUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===0&&f.write(Object.entries(post.open(
+path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sale.change")),out=errorBox(),place=h(
+"div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/console/sales/${id2}`,class:"link"},
+t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers/${id2}`),all()])).then(found=>{if(!found)
+return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,changed.title),all2.reset(changed)});
+place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
 out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
 query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
 "events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\

@@ -44,9 +44,8 @@ function make(created) {
   const post = intents({ lasting: true });
   const status = statusLine();
   const f = form({
-    name: "shop", label: t("shops.create"), fields: fieldsOf(null), children: [status.element],
+    name: "shop", label: t("shops.create"), fields: fieldsOf(null), status,
     work: async (values) => {
-      status.clear();
       if (!(await confirmAnother(post, "/admin/shops", values, (open) => open.name))) return;
       const shop = await post("/admin/shops", values);
       f.clear();
@@ -68,9 +67,8 @@ export function one(root, id) {
     if (!shop) return;
     text(title, shop.name);
     const f = form({
-      name: "shop", label: t("sale.save"), fields: fieldsOf(shop), changes: true, children: [status.element],
+      name: "shop", label: t("sale.save"), fields: fieldsOf(shop), changes: true, status,
       work: async (values) => {
-        status.clear();
         if (Object.keys(values).length === 0) return status.show(t("sale.same"));
         const changed = await patchMine(`/admin/shops/${id}`, { body: values });
         f.markSaved(Object.keys(values));
