@@ -388,6 +388,8 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	require.Equal(t, "?q=HARBOUR+breakfast", evaluate[string](v.tab, `location.search`))
 	v.click(card(sale) + " h2 a")
 	v.reads("h1", "Breakfast in the harbour")
+	v.do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	v.until(`document.activeElement?.getAttribute("href") === "/sales/%s"`, sale)
 
 	// The rules of searches are those of domain.Finder.
 	coffee := p.Publish(t, rig.Offer{Title: "Café Straße 🍣", Stock: 1})

@@ -154,17 +154,18 @@ await enter()}))}function next(event){if(event.preventDefault(),!sent()){if(phon
 .badphone")),phone.focus();return}send2();return}work(enter)}function closed(){clearInterval(ticking),dialog.remove(),document.
 activeElement===document.body&&focusPage(),resolve(done)}again&&(phone.value=session.lastPhone()),render3(),document.body.
 append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
-"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},find=path=>pages.
+"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},shown="",find=path=>pages.
 find(p=>p.path.test(path)),here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(
 ".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){
-try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();unmount=page2.mount(
-root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&(scrollTo(0,0),
-focusPage())}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color2){
-let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/
-1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(
-h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;style.setProperty("\
---accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>
-.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();
+unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
+(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link3=>link3.getAttribute(
+"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
+function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?
+part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
+".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
+style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
+shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
 let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
 function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
 history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
@@ -180,7 +181,7 @@ button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:
 word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();
 return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.\
 shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,
-"more.problems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
+"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
 document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById(
 "foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(
 ...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
@@ -191,8 +192,8 @@ h-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone
 t",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&
 account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=
 options),badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.
-addEventListener("click",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(
-()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+addEventListener("click",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{
+render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.
@@ -216,9 +217,9 @@ do"))}function button({name,label,kind="quiet",about,out},work){let b=h("button"
 "aria-describedby":about},label??t(`do.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){
 let id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
 return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){let element=h("dl",
-{class:"facts-list"}),shown2="";return{element,set(entries2){let given=entries2.filter(e=>e.value!=null&&e.value!==""&&e.
-value!==!1),names2=JSON.stringify(given.map(e=>e.name));names2!==shown2&&element.replaceChildren(...given.map(e=>h("div",
-{},h("dt",{},e.name),h("dd",{"data-fact":e.id})))),shown2=names2,given.forEach(({value},i)=>{let dd=element.children[i].
+{class:"facts-list"}),shown3="";return{element,set(entries2){let given=entries2.filter(e=>e.value!=null&&e.value!==""&&e.
+value!==!1),names2=JSON.stringify(given.map(e=>e.name));names2!==shown3&&element.replaceChildren(...given.map(e=>h("div",
+{},h("dt",{},e.name),h("dd",{"data-fact":e.id})))),shown3=names2,given.forEach(({value},i)=>{let dd=element.children[i].
 lastChild;attr(element.children[i],"class",typeof value=="string"&&value.length>LONG?"long":null),value instanceof Node?
 dd.replaceChildren(value):text(dd,String(value))})}}}function facts(entries2){let list4=factList();return list4.set(entries2.
 map(([name,value])=>({name,value}))),list4.element}var finder=(title,form2)=>h("details",{class:"panel fold",open:matchMedia(
@@ -310,9 +311,9 @@ refunds2.length-NAMED)}))),notices>0&&all2.push(link("/console/notices",t("alert
 0&&all2.push(link("/console/events",t("alerts.events",{n:number(events2)}))),checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED&&
 all2.push(t("alerts.unchecked",{at:stamp(checkedAt)})),!checkedAt&&performance.now()-started>UNCHECKED&&all2.push(t("ale\
 rts.neverChecked")),all2}function start2(){let list4=h("ul",{}),banner=h("div",{class:"alerts",role:"status","data-alert\
-s":!0},list4);show(banner,!1),document.querySelector("header.top").after(banner);let shown2="";render2=()=>{let all2=sentences2(),
-words2=JSON.stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0),words2!==shown2&&(keepFocus(
-list4,()=>list4.replaceChildren(...all2.map(s=>h("li",{},s)))),shown2=words2,changes3.emit())};async function read(){if(!(document.
+s":!0},list4);show(banner,!1),document.querySelector("header.top").after(banner);let shown3="";render2=()=>{let all2=sentences2(),
+words2=JSON.stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0),words2!==shown3&&(keepFocus(
+list4,()=>list4.replaceChildren(...all2.map(s=>h("li",{},s)))),shown3=words2,changes3.emit())};async function read(){if(!(document.
 hidden||!session.may("read"))){try{alerts=await getMine("/admin/alerts"),[failures,answeredAt]=[0,new Date]}catch(problem){
 if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll(){
 for(;;)await read(),wake=new AbortController,await sleep(failures?RETRY:POLL,wake.signal)}session.on(user2=>{user2||([alerts,
@@ -1450,9 +1451,9 @@ v.detail??"");text(li.querySelector(".detail"),detail2),attr(li.querySelector(".
 announced.get(v.id)!==word&&announce(`${name}: ${t(`invariant.${word}`)}`),announced.set(v.id,word)})}}}var statuses=["pending_payment","paid","redeemed","refunding","refunded","cancelled"],ROWS=10,CURVE=1e4,round3=n=>n==null?
 "–":number(Math.round(n*10)/10),outdated=v=>v.ok?{...v,ok:null,detail:""}:v;function takings(){let revenue=h("strong",
 {"data-fact":"revenue"}),bar=h("dd",{}),list4=factList(),element=h("div",{class:"takings"},h("dl",{},h("div",{class:"rev\
-enue"},h("dt",{},t("money.revenue")),h("dd",{},revenue)),h("div",{},h("dt",{},t("sales.sold")),bar)),list4.element),shown2="";
+enue"},h("dt",{},t("money.revenue")),h("dd",{},revenue)),h("div",{},h("dt",{},t("sales.sold")),bar)),list4.element),shown3="";
 return{element,show(v,figures2){text(revenue,figures2?money(figures2.revenue,v.currency):"–");let key=[v.initial_stock,
-v.added_stock,v.stock].join();key!==shown2&&bar.replaceChildren(soldBar(v)??""),shown2=key;let refunded=figures2?.refunded>
+v.added_stock,v.stock].join();key!==shown3&&bar.replaceChildren(soldBar(v)??""),shown3=key;let refunded=figures2?.refunded>
 0?`${number(figures2.refunded)} (${money(figures2.refunded_amount,v.currency)})`:"";list4.set([["paid",figures2&&number(
 figures2.paid),refunded&&"paidAndRefunded"],["conversion",figures2?.orders>0?`${round3(figures2.conversion*100)}%`:figures2&&
 "–"],["unpaid",figures2&&number(figures2.unpaid)],["refunded",refunded]].map(([id2,value,name])=>({id:`money.${id2}`,name:t(
@@ -1463,11 +1464,11 @@ v",{class:"plots"}),lastPlace=h("div",{}),pictures=[],last=null,technical=h("det
 l":!0},h("summary",{},h("h2",{},t("live.technical"))),h("div",{class:"reports"},figures2.element,grid2,h("h3",{},t("live\
 .table")),lastPlace)),element=h("div",{class:"live","data-live":id2},stale,staleStatus,repair,out.element,section(t("mon\
 ey.title"),takes.element),section(t("live.course"),sold.element,h("div",{class:"plots"},hourly.map(p=>p.element))),section(
-t("live.invariants"),invariants.element,checked),technical),shown2=null,counted=-1,curveAt=-CURVE;show(stale,!1),show(repair,
+t("live.invariants"),invariants.element,checked),technical),shown3=null,counted=-1,curveAt=-CURVE;show(stale,!1),show(repair,
 !1);function render3({stats,seconds,hour:hour2,stale:old,receivedAt,problem}){let sentence=old?stats?t("live.stale",{at:clockTime(
 receivedAt)}):t("live.waiting"):"";if(text(stale,sentence),text(staleStatus,sentence),show(stale,old&&!problem),problem?
 out.show(problem):out.clear(),attr(element,"data-state",stats?old?"stale":"live":"waiting"),stats&&invariants.set(old?stats.
-invariants.map(outdated):stats.invariants),!(!stats||stats===shown2)){if(shown2=stats,last||draw(stats.lane),attr(element,
+invariants.map(outdated):stats.invariants),!(!stats||stats===shown3)){if(shown3=stats,last||draw(stats.lane),attr(element,
 "data-seconds",seconds.length),attr(element,"data-holes",seconds.filter(s=>!s.outcomes).length),takes.show(stats.voucher,
 stats.figures),showRepair(stats.invariants.some(v=>v.ok===!1)),showFigures(stats),text(checked,stats.checked_at?t("live.\
 checked",{at:stamp(stats.checked_at)}):""),!document.hidden){for(let p of pictures)p.show(seconds);for(let p of hourly)p.
@@ -1562,10 +1563,10 @@ about=h("div",{},h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(
 [getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);unmounted||render3(o)}let redeemNote=h("p",
 {class:"note"},t("redeem.note")),move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},
 async()=>{if(status.clear(),!!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(
-`/admin/orders/${id2}/${name}`),status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown2=h(
-"span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown2;let reveal=button({name:"reveal",kind:"\
+`/admin/orders/${id2}/${name}`),status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown3=h(
+"span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown3;let reveal=button({name:"reveal",kind:"\
 link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:
-""}`);text(shown2,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown2," ",reveal)}async function undoHere(reason){
+""}`);text(shown3,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3," ",reveal)}async function undoHere(reason){
 status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason}),status.show(t("redeem.undone",{id:id2}))}finally{
 await load2()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.
 may("operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"\
@@ -1624,30 +1625,30 @@ some(d=>d.kind==="videoinput")}catch{return!1}}function refusal(order,by){let wh
 deem.used",{at:stamp(order.redeemed_at),who}):order.status!=="paid"?t("redeem.not",{status:t(`status.${order.status}`)}):
 order.valid_from&&now()<Date.parse(order.valid_from)?t("redeem.early",{at:stamp(order.valid_from)}):order.valid_until&&now()>=
 Date.parse(order.valid_until)?t("redeem.late",{at:stamp(order.valid_until)}):""}function mount8(root2){let post=intents(),
-status=statusLine(),out=errorBox(),shown2=h("div",{class:"redemption","data-redemption":!0}),undoOf=(order,code)=>undo(async reason=>{
-status.clear(),await post("/admin/redeem/undo",{code,reason}),show(shown2,!1),status.show(t("redeem.undone",{id:order.id})),
+status=statusLine(),out=errorBox(),shown3=h("div",{class:"redemption","data-redemption":!0}),undoOf=(order,code)=>undo(async reason=>{
+status.clear(),await post("/admin/redeem/undo",{code,reason}),show(shown3,!1),status.show(t("redeem.undone",{id:order.id})),
 input.focus()});async function preview2(code){try{let found=await postMine("/admin/redeem/preview",{body:{code}});asked===
 code&&render3(found,code)}catch(problem){if(problem.errors?.some(e=>e.field==="code")&&f.showErrors({code:t("invalid.cod\
-e")}))return;if(!problem.shopName)throw problem;attr(shown2,"data-verdict","no"),shown2.replaceChildren(h("p",{class:"sh\
-op"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown2,!0)}}function render3({order,
+e")}))return;if(!problem.shopName)throw problem;attr(shown3,"data-verdict","no"),shown3.replaceChildren(h("p",{class:"sh\
+op"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown3,!0)}}function render3({order,
 voucher,redeemed_by:by},code){let shop2=newID("shop"),title=newID("title"),use2=button({name:"use-code",kind:"primary",label:t(
 "redeem.do"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!==
 "invalid_state")throw problem;if(await preview2(code),input.value.trim()!==code)return;input.focus(),input.select();return}
 status.show(t("redeem.done",{title:order.title,id:order.id})),input.value.trim()===code&&f.clear(),use2.isConnected&&(attr(
-shown2,"data-verdict",null),shown2.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,by);attr(shown2,
-"data-verdict",no?"no":"yes"),shown2.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"head"},
+shown3,"data-verdict",null),shown3.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,by);attr(shown3,
+"data-verdict",no?"no":"yes"),shown3.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"head"},
 h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("voucher.\
 sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),
 amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.valid_until&&
 stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("\
 orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?"":
-h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown2,!0),!no&&input.value.trim()===
+h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown3,!0),!no&&input.value.trim()===
 code&&use2.focus()}let f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.co\
-de"),required:!0,max:64}],work:async({code})=>{status.clear(),out.clear(),show(shown2,!1),input.select();try{await preview2(
+de"),required:!0,max:64}],work:async({code})=>{status.clear(),out.clear(),show(shown3,!1),input.select();try{await preview2(
 code)}finally{asked!==code&&setTimeout(()=>f.element.requestSubmit())}}}),input=f.element.querySelector("input"),asked="";
 f.element.addEventListener("submit",()=>{asked=input.value.trim()},{capture:!0});let scanner=camera(code=>{f.write([["co\
-de",code]]),f.element.requestSubmit()});show(shown2,!1);let counter=section(t("redeem.title"),f.element,scanner.element,
-out.element,status.element,shown2);return attr(counter,"data-counter",!0),attr(input,"data-first",!0),counter.addEventListener(
+de",code]]),f.element.requestSubmit()});show(shown3,!1);let counter=section(t("redeem.title"),f.element,scanner.element,
+out.element,status.element,shown3);return attr(counter,"data-counter",!0),attr(input,"data-first",!0),counter.addEventListener(
 "keydown",event=>{!(event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&!event.altKey)||event.target.
 matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t("redeem.page")),counter),focusPage(),scanner.
 end}var POLL3=700,IDLE_POLL=4e3,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(
@@ -1659,7 +1660,7 @@ class:"sub"},link3),state),progress,list4.element,why,detail2,results.element,h(
 "div",{}),start4=form({name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:!0,
 min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:!0,min:1,max:STOCK,value:100},{name:"\
 for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(
-await post("/admin/rush",values))}),live=null,shown2="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;
+await post("/admin/rush",values))}),live=null,shown3="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;
 let running=r.state==="running";show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(state,t(`rush.is.${r.
 state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`),
 show(link3,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??0),list4.set([{id:"answered",
@@ -1670,7 +1671,7 @@ r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([cod
 t(`series.${code}`):code,value:number(n)}))]);let known=has(`rush.why.${r.reason}`);text(why,r.state==="failed"?t(`rush.\
 why.${known?r.reason:"other"}`):""),text(detail2,known?"":r.detail??""),results.set(r.verdicts??[]),show(stop,running),r.
 voucher_id&&r.voucher_id!=="0"&&showSale(r.voucher_id),was&&was!==r.state&&announce(t(`rush.is.${r.state}`)),was=r.state,
-schedule(running?POLL3:IDLE_POLL)}function showSale(id2){id2!==shown2&&(shown2=id2,live?.end(),live=panel(id2),panelPlace.
+schedule(running?POLL3:IDLE_POLL)}function showSale(id2){id2!==shown3&&(shown3=id2,live?.end(),live=panel(id2),panelPlace.
 replaceChildren(live.element))}function schedule(pause){clearTimeout(timer2),unmounted||(timer2=setTimeout(()=>document.
 hidden?schedule(pause):poll(),pause))}async function poll(){try{render3(await getMine("/admin/rush")),out.clear()}catch(problem){
 if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden")return showForbidden(problem);out.show(
@@ -2280,20 +2281,20 @@ n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is
 成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.why.timeout":"超过三分钟\
 仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成。","rush.noDemo":"\
 本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},texts_default=withOwn(
-{en:en2,zh:zh2});var sessionKnown=!1,outage="",shown="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permissions2)=>(root2,...args)=>{
-location.pathname!==shown&&forget(),shown=location.pathname;let user2=session.user();if(permissions2.some(session.may))return mount11(
-root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\
-enter",onclick:()=>login()},t("login.title")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?`${outage}\
- ${t("loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,
-sessionKnown&&!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"\
-/",class:"button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(null,"",
-landing()),queueMicrotask(reload)),()=>{}},permissions={"/console":["read"],"/console/sales":["read"],"/console/orders":[
-"read"],"/console/redeem":["redeem"],"/console/shops":["read"]},system={"/console/dead-letters":["read"],"/console/event\
-s":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":["admini\
-ster"]},page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,title,nav:nav4,mount:guarded(title,
-mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.title",mount5,"/console"),
-page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.new",make2,"/console/sale\
-s",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
+{en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permissions2)=>(root2,...args)=>{
+location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(permissions2.some(session.may))
+return mount11(root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"pr\
+imary","data-do":"enter",onclick:()=>login()},t("login.title")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?
+`${outage} ${t("loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(
+enter,sessionKnown&&!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h(
+"a",{href:"/",class:"button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(
+null,"",landing()),queueMicrotask(reload)),()=>{}},permissions={"/console":["read"],"/console/sales":["read"],"/console/\
+orders":["read"],"/console/redeem":["redeem"],"/console/shops":["read"]},system={"/console/dead-letters":["read"],"/cons\
+ole/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":[
+"administer"]},page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,title,nav:nav4,mount:guarded(
+title,mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.title",mount5,"/cons\
+ole"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.new",make2,"/consol\
+e/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
 "sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"orders.title",list3,"/console/orders"),page(
 /^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,"redeem.page",mount8,"/cons\
 ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"shops.one",

@@ -20,6 +20,7 @@ let foot = () => "";
 let badge = () => "";
 let openAccount = null;
 let unmount = () => {};
+let shown = ""; // the path of the page
 
 const find = (path) => pages.find((p) => p.path.test(path));
 const here = () => find(location.pathname) ?? missing;
@@ -41,6 +42,7 @@ function decode(part) {
 // open shows the page for the current address. `moved` means that the address has changed.
 function open(moved) {
   unmount();
+  shown = location.pathname;
   const page = here();
   unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1).map(decode));
   showTitle();
@@ -48,6 +50,13 @@ function open(moved) {
   if (!moved) return;
   scrollTo(0, 0);
   focusPage();
+}
+
+// back shows the page before, at the link that led away from it, if that is there.
+function back() {
+  const from = shown;
+  open(true);
+  [...root.querySelectorAll("a")].find((link) => link.getAttribute("href") === from)?.focus();
 }
 
 // brand is the name of the shop, in the header and in the titles of the pages.
@@ -183,7 +192,7 @@ export function start(options) {
   dress();
   keepFocusNear();
   document.addEventListener("click", onClick);
-  addEventListener("popstate", () => open(true));
+  addEventListener("popstate", back);
   render();
   open(false);
   session.on(render);

@@ -147,20 +147,22 @@ await enter()}))}function next2(event){if(event.preventDefault(),!sent()){if(pho
 in.badphone")),phone.focus();return}send2();return}work(enter)}function closed2(){clearInterval(ticking),dialog.remove(),
 document.activeElement===document.body&&focusPage(),resolve(done2)}again&&(phone.value=session.lastPhone()),render2(),document.
 body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
-"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},find=path2=>pages.
+"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},shown="",find=path2=>pages.
 find(p2=>p2.path.test(path2)),here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.
 querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
-"{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount();let page2=here();
-unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
-(scrollTo(0,0),focusPage())}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("bra\
-nd")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=
-.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.
-querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.
-documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color}\
- 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":
-"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),
-brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.
-pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
+"{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount(),shown=
+location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),
+showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll(
+"a")].find(link=>link.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2(
+"console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,
+at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
+if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;
+let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-m\
+ix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(
+shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),typeof title2=="fu\
+nction"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.
+href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,"",full(to)),
+open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
 event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
 for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
 current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name2,press2,...sign)=>h(
@@ -172,7 +174,7 @@ nk","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user
 an",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.
 imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
 ["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
-ems",staff||demo]].filter(([,,shown2])=>shown2).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.
+ems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.
 getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
 let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
 attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name2])=>h(
@@ -183,8 +185,7 @@ contains(document.activeElement)?document.activeElement.dataset.do:null;account.
 ...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&account.querySelector(
 `[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.
 badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
-ck",onClick),addEventListener("popstate",()=>open2(!0)),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(
-!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id,"aria-describedby":why||null,onclose:()=>{dialog.
 remove(),resolve(agreed)}},h("h2",{id},question),explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{class:"\
@@ -535,8 +536,8 @@ status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name2,bought3||t
 attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
 timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
 status.${o2.status}`);text(chip,status),text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
-o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown2]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
-"refund",o2.status==="paid"]])show(b2,shown2),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"a\
+o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
+"refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"a\
 ria-disabled",working||late&&name3!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
 o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),
 show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&
@@ -557,8 +558,8 @@ filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)
 textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
 qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
 1&&last?.position>=position&&performance.now()-last.at<SPOKEN?last.position:(spoken.set(id,{position,at:performance.now()}),
-position)}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return;let p2=place(v2.id),shown2=places2[p2.
-is](v2,state2,p2,alone);return shown2&&p2.offline&&(shown2.note=t("room.offline")),shown2}function message(v2,state2){if(v2.
+position)}function turn(v2,state2,alone){if(v2.entry?.mode!=="room"||state2==="ended")return;let p2=place(v2.id),shown3=places2[p2.
+is](v2,state2,p2,alone);return shown3&&p2.offline&&(shown3.note=t("room.offline")),shown3}function message(v2,state2){if(v2.
 entry?.mode!=="room"||state2==="ended")return"";let p2=place(v2.id);return(["lobby","waiting","admitted"].includes(p2.is)?
 p2.message:v2.entry.message)??""}var waits=(head,note,say)=>({label:t("buy.waiting"),disabled:!0,kind:"waiting",head,note,
 say,leave:!0}),reserved=p2=>!p2.paused&&p2.eta===void 0;function wait(p2){if(p2.paused)return t("room.paused");if(reserved(
@@ -614,7 +615,7 @@ show(element,state2==="upcoming"&&!v2.preview),show(notify,"Notification"in glob
 d"&&untilAlarm(v2)<LONGEST)}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-now();async function schedule2(v2){try{if(await Notification.
 requestPermission()!=="granted")return t("remind.blocked");notification(v2)}catch{return t("remind.blocked")}return clearTimeout(
 timers.get(v2.id)),untilAlarm(v2)>0&&timers.set(v2.id,setTimeout(notification,untilAlarm(v2),v2)),t("remind.set")}function notification(v2){
-let shown2=new Notification(v2.title,{body:t("remind.starts",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown2.
+let shown3=new Notification(v2.title,{body:t("remind.starts",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.
 onclick=()=>globalThis.focus()}function toCalendar(v2){save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calend\
 ar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().replace(/[-:]|\.\d+/g,""),escaped=words=>words.replace(
 /[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){let begin2=Date.parse(v2.begin_at),link=new URL(`/sal\
@@ -650,18 +651,18 @@ await confirm(t("room.sure"),t("room.leave"))&&(await leave2(id),button.focus())
 act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,error2,remind?.element),element=h(alone?"article":"li",{
 class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",
 sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,
-worth," ",off),alone?times:null,button,link),act2);observer.observe(element);let shown2={},counted=null,reserved2=!1,timed=null,
+worth," ",off),alone?times:null,button,link),act2);observer.observe(element);let shown3={},counted=null,reserved2=!1,timed=null,
 was=null,said=null,turned=null;function onPress(){button.getAttribute("aria-disabled")!=="true"&&(button.dataset.do==="r\
 eady"?login():press(id))}function update(now2,idle2){let v2=sale(id);if(!v2)return;let state2=stateOf2(v2,now2);if(idle2&&
-state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(v2.shop_id)?.name??"";(v2!==shown2.v||at!==shown2.
+state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(v2.shop_id)?.name??"";(v2!==shown3.v||at!==shown3.
 at)&&showFacts(v2,at);let a2=action(v2,state2,alone);(v2!==counted||state2!==element.dataset.state||!!a2.reserved!==reserved2)&&
 showStock(v2,state2,a2),counted=v2,reserved2=!!a2.reserved,attr(element,"data-state",state2),text(chip,t(`state.${state2}`)),
 showTime(v2,state2,now2,a2.until),showAction(a2),showResult(a2),alone&&!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,
 now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.say&&`${v2.title}: ${a2.say}`),was=a2.say;let from=message(
 v2,state2);text(word,from),show(word,from),said!==null&&said!==from&&announce(from&&`${v2.title}: ${from}`),said=from,show(
 leave3,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
-document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown2.
-v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown2={v:v2,at};for(let[el,words]of[[name2,v2.
+document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown3.
+v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown3={v:v2,at};for(let[el,words]of[[name2,v2.
 title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial]=at||v2.title;
 text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,v2.currency));
 let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(insteadOf,saves);
@@ -684,7 +685,7 @@ ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.dat
 sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-kind",a2.kind),attr(act2,"data-result",!!a2.
 kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]])text(el,words??""),show(
 el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(part,a2.part),show(result,a2.kind||note.textContent)}
-return{element,update}}var shown="",title=()=>sale(shown)?.title??t(missing4===shown?"missing.title":"loading");function mount2(root2,id){shown=
+return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(
