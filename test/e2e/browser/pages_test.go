@@ -501,6 +501,18 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.until(`getComputedStyle(document.querySelector(%q)).color === "rgb(0, 0, 0)"`, buyOf(open)) // on yellow
 	v.legible(t, "list on a phone")
 
+	// The header stays in front of what is scrolled below it.
+	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`(() => {
+		document.documentElement.style.paddingBottom = "50rem"; // as with more cards
+		const button = document.querySelector(%q);
+		scrollBy(0, button.getBoundingClientRect().top - 10);
+		const { x, y } = button.getBoundingClientRect();
+		const front = document.elementFromPoint(x + 20, y + 20).closest("header");
+		document.documentElement.style.paddingBottom = "";
+		scrollTo(0, 0);
+		return front !== null;
+	})()`, buyOf(open))))
+
 	// The slots of the day, of which one is chosen.
 	slot := fmt.Sprintf(`[...document.querySelectorAll(".slots button")].find((b) => b.innerText === new Date(%d).toTimeString().slice(0, 5))`, begin.UnixMilli())
 	v.run(`%s.click()`, slot)
