@@ -50,7 +50,7 @@ type Answer struct {
 //     changed it. Steps after the transaction run again, so they must be idempotent. A request passes its claim to at
 //     most one transaction.
 //   - Placing an order uses no Claim. Its key is stored with the order (RequestKey, Orders.PlaceOnce).
-//   - An effect outside the database is detected by the audit log when Again is set (see DeadLetters).
+//   - An effect outside the database: call NoteResource before it, and detect it when Again is set (see DeadLetters).
 //
 // A Claim belongs to one request and is not safe for concurrent use.
 type Claim struct {
@@ -59,6 +59,8 @@ type Claim struct {
 	Token int64
 	// Again is set on a takeover: an earlier run may have had its effect.
 	Again bool
+	// ResourceID is the resource that an earlier run recorded with NoteResource, or 0.
+	ResourceID int64
 	// Whether the store has a row of the key.
 	Seen bool
 }
@@ -72,4 +74,6 @@ type KeyState struct {
 	Answer *Answer
 	// Runs of this request so far, including the one that has claimed the key.
 	Runs int
+	// Recorded with NoteResource; 0 if nothing is.
+	ResourceID int64
 }

@@ -212,6 +212,29 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 	})
 }
 
+// A dead letter is gone, but the audit log could not be written. The next request with the key has the answer of a success,
+// and writes it.
+func TestDeadLetterIsRecordedByRepetition(t *testing.T) {
+	t.Parallel()
+	e := newQueueEnv(t)
+	for _, r := range keyedRequests(e) {
+		if r.name != "replay" && r.name != "discard" {
+			continue
+		}
+		e.store.faults.Before(func(query string) error {
+			if strings.HasPrefix(query, "INSERT INTO `audit_log`") {
+				return domain.ErrUnavailable
+			}
+			return nil
+		})
+		r.send(r.name).problem(http.StatusServiceUnavailable, "unavailable")
+		e.store.fail(nil)
+		logged := e.count("audit_log")
+		r.send(r.name).want(r.status)
+		assert.Equal(t, logged+1, e.count("audit_log"), r.name)
+	}
+}
+
 func TestKeyRemainsUsableAfterFailure(t *testing.T) {
 	e := start(t)
 	v, buyer := e.sale(5), e.buyer(1)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -13,6 +14,18 @@ import (
 
 // errLeaseLost is the error of a run whose key was taken over by another run.
 var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.ErrOrderInProgress)
+
+// NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
+func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
+	return s.db.RetryUnavailable(ctx, func() error {
+		return s.db.RunTx(ctx, func(tx *gorm.DB) error {
+			if _, err := lockLease(tx, c); err != nil {
+				return err
+			}
+			return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
+		})
+	})
+}
 
 // lockLease reads and locks the row of a claim, so that no other run takes over its key before the transaction ends.
 // Error: errLeaseLost.

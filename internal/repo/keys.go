@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"gorm.io/gorm"
 
@@ -24,6 +25,7 @@ type keyRow struct {
 	Claim       int64
 	Runs        int
 	ResourceID  *int64
+	ResourceAt  *time.Time
 	Done        bool
 	domain.Answer
 	// Whether the lease has not ended.
@@ -54,7 +56,7 @@ func whereKeys(db *gorm.DB, keys ...keyID) *gorm.DB {
 func (s *Store) readKeyRow(db *gorm.DB, key keyID) (*keyRow, error) {
 	k := s.db.Syntax()
 	var row keyRow
-	err := whereKeys(db, key).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, done, status, location, " +
+	err := whereKeys(db, key).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
 		"content_type, body, locked_until > " + k.Now + " AS locked, expires_at <= " + k.Now + " AS expired").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return nil, nil
@@ -142,7 +144,12 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 		// Purged between two reads.
 		return domain.KeyState{Err: domain.ErrOrderInProgress}
 	case r.Claim == c.Token && r.Status == 0:
-		return domain.KeyState{Runs: r.Runs}
+		st := domain.KeyState{Runs: r.Runs}
+		// Noted, and not set by writeOnce.
+		if r.ResourceID != nil && r.ResourceAt != nil {
+			st.ResourceID = *r.ResourceID
+		}
+		return st
 	case !bytes.Equal(r.Fingerprint, c.Fingerprint[:]):
 		return domain.KeyState{Err: domain.ErrIdempotencyMismatch}
 	case r.Status == 0:
@@ -153,7 +160,8 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 }
 
 // takeOver leases a row whose run died or whose lifetime is over, provided that it has not changed since it was read. It
-// returns the row as it is then, or nil if it was purged. The earlier run can no longer write.
+// returns the row as it is then, or nil if it was purged. The resource that an earlier run noted stays; that run can no
+// longer write.
 func (s *Store) takeOver(ctx context.Context, c *domain.Claim, seen *keyRow) (*keyRow, error) {
 	k := s.db.Syntax()
 	return run(ctx, s.db.RunTx, func(tx *gorm.DB) (*keyRow, error) {

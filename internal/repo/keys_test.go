@@ -33,6 +33,7 @@ func TestKeyLifetime(t *testing.T) {
 		first := newClaim(1, "k", "buy")
 		require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), first))
 		require.Equal(t, domain.KeyState{Runs: 1}, s.ClaimKey(t.Context(), first), "a repeated claim, after a lost reply")
+		require.NoError(t, s.NoteResource(t.Context(), first, 77, now))
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")).Err, domain.ErrOrderInProgress)
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch)
 		require.Equal(t, 1, s.ClaimKey(t.Context(), newClaim(2, "k", "sell")).Runs, "the key of another user")
@@ -54,20 +55,21 @@ func TestKeyLifetime(t *testing.T) {
 	})
 }
 
-// After a transient answer the same request may run again.
+// After a transient answer the same request may run again, and gets the resource that was noted.
 func TestTransientAnswerReleasesKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second, third := newClaim(1, "k", "buy"), newClaim(1, "k", "buy"), newClaim(1, "k", "buy")
 		require.Equal(t, 1, s.ClaimKey(t.Context(), first).Runs)
 		require.NoError(t, s.KeepAnswer(t.Context(), first, domain.Answer{Status: 503, Body: []byte("no"), Transient: true}))
-		require.Equal(t, domain.KeyState{Runs: 2}, s.ClaimKey(t.Context(), second))
+		require.Equal(t, domain.KeyState{Runs: 2}, s.ClaimKey(t.Context(), second), "no resource was noted before")
+		require.NoError(t, s.NoteResource(t.Context(), second, 5, now))
 		require.NoError(t, s.KeepAnswer(t.Context(), second, domain.Answer{Transient: true}))
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
-		require.Equal(t, domain.KeyState{Runs: 3}, s.ClaimKey(t.Context(), third))
+		require.Equal(t, domain.KeyState{Runs: 3, ResourceID: 5}, s.ClaimKey(t.Context(), third))
 	})
 }
 
-// A run whose key was taken over stores no answer and changes nothing.
+// A run whose key was taken over stores no answer, notes no resource and changes nothing.
 func TestTakeoverStopsEarlierRun(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		stale, successor := newClaim(1, "k", "make"), newClaim(1, "k", "make")
@@ -77,12 +79,14 @@ func TestTakeoverStopsEarlierRun(t *testing.T) {
 		require.Equal(t, 2, s.ClaimKey(t.Context(), successor).Runs)
 
 		require.ErrorIs(t, s.KeepAnswer(t.Context(), stale, created), domain.ErrOrderInProgress)
+		require.ErrorIs(t, s.NoteResource(t.Context(), stale, 9, now), domain.ErrOrderInProgress)
 		err := s.writeOnce(t.Context(), stale, doneBefore, func(*gorm.DB) (int64, error) {
 			t.Error("an effect of the earlier run")
 			return 0, nil
 		})
 		require.ErrorIs(t, err, domain.ErrOrderInProgress)
 
+		require.NoError(t, s.NoteResource(t.Context(), successor, 10, now))
 		require.NoError(t, s.KeepAnswer(t.Context(), successor, created))
 		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "make")))
 	})
@@ -212,6 +216,7 @@ func TestPurgeBesideNewUseOfKey(t *testing.T) {
 		})
 		n := env.Must(s.PurgeKeys(t.Context()))(t)
 		require.Equal(t, 1, n, "found")
+		require.NoError(t, s.NoteResource(t.Context(), again, 5, now))
 		require.NoError(t, s.KeepAnswer(t.Context(), again, created))
 		require.Equal(t, domain.KeyState{Answer: &created}, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")))
 	})
@@ -226,6 +231,7 @@ func TestKeysWithUnavailableDatabase(t *testing.T) {
 		require.ErrorIs(t, s.ClaimKey(ctx, c).Err, domain.ErrUnavailable)
 		require.Equal(t, 1, s.ClaimKey(t.Context(), c).Runs, "the failed call does not use up the key")
 		require.ErrorIs(t, s.KeepAnswer(ctx, c, created), domain.ErrUnavailable)
+		require.ErrorIs(t, s.NoteResource(ctx, c, 5, now), domain.ErrUnavailable)
 		require.NoError(t, s.KeepAnswer(t.Context(), c, created))
 	})
 }

@@ -46,6 +46,8 @@ const replayLoads = 5
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store DeadLetterStore
+	// May be nil if no request has a key.
+	Notes ResourceNoter
 	Log   ChangeLog
 	Sales domain.GateStore
 	Now   func() time.Time
@@ -63,18 +65,24 @@ func (d *DeadLetters) List(ctx context.Context, before string, limit int) ([]dom
 // Replay puts a dead letter back into the queue under the same order id, as if it had just been admitted. The window of
 // the sale is not checked, because the purchase was made within it.
 //
-// If the dead letter is gone and an earlier run of the same request has replayed it, Replay returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
+// If the dead letter is gone and an earlier run of the same request found it, Replay assumes that the earlier run has
+// replayed it, and returns its order id. Errors: ErrNotFound, ErrInvalidState, ErrSoldOut, *DuplicateOrderError,
 // ErrUnavailable. After ErrUnavailable the dead letter may or may not have been replayed, with or without an entry in the
 // audit log; after any other error it is unchanged.
 func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Actor, id string) (domain.Admission, error) {
+	earlier, err := d.noteResource(ctx, c, id)
+	if err != nil {
+		return domain.Admission{}, err
+	}
+
 	for range replayLoads {
 		a, err := d.Store.Replay(ctx, id)
 		switch {
 		case err == nil:
 			return a, d.record(ctx, ActionReplay, by, id, &a)
-		case errors.Is(err, domain.ErrNotFound) && c != nil && c.Again:
-			a.OrderID, err = d.recorded(ctx, ActionReplay, by, id)
-			return a, err
+		case errors.Is(err, domain.ErrNotFound) && earlier != 0:
+			a := domain.Admission{OrderID: earlier}
+			return a, d.recordMissing(ctx, ActionReplay, by, id, &a)
 		case !errors.Is(err, domain.ErrGateCold):
 			return a, err
 		}
@@ -87,8 +95,14 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Act
 	return domain.Admission{}, domain.ErrUnavailable
 }
 
-// Discard deletes a dead letter. It succeeds if an earlier run of the same request has deleted it. Errors: ErrNotFound, ErrUnavailable, which means the same as in Replay.
+// Discard deletes a dead letter. It succeeds if the dead letter is gone and an earlier run of the same request found
+// it. Errors: ErrNotFound, ErrUnavailable, which means the same as in Replay.
 func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, by domain.Actor, id string) error {
+	earlier, err := d.noteResource(ctx, c, id)
+	if err != nil {
+		return err
+	}
+
 	l, err := d.Store.DeadLetter(ctx, id)
 	if err == nil {
 		err = d.Store.Discard(ctx, id)
@@ -97,8 +111,8 @@ func (d *DeadLetters) Discard(ctx context.Context, c *domain.Claim, by domain.Ac
 	switch {
 	case err == nil:
 		return d.record(ctx, ActionDiscard, by, id, l.Admission)
-	case errors.Is(err, domain.ErrNotFound) && c != nil && c.Again:
-		_, err = d.recorded(ctx, ActionDiscard, by, id)
+	case errors.Is(err, domain.ErrNotFound) && earlier != 0:
+		return d.recordMissing(ctx, ActionDiscard, by, id, nil)
 	}
 
 	return err
@@ -122,22 +136,36 @@ func (d *DeadLetters) record(ctx context.Context, action string, by domain.Actor
 	return d.Log.RecordChange(ctx, e)
 }
 
-// recorded returns the order of an action of an earlier run of the request, which the audit log has. Errors: ErrNotFound,
-// ErrUnavailable.
-func (d *DeadLetters) recorded(ctx context.Context, action string, by domain.Actor, id string) (int64, error) {
-	recent, err := d.Log.AuditLog(ctx, domain.AuditFilter{
-		ActorID: by.ID,
-		Action:  action,
-		Page:    domain.Page{Limit: domain.MaxPageSize},
-	})
+// recordMissing is record for an action of an earlier run of the request, which may have been recorded.
+func (d *DeadLetters) recordMissing(ctx context.Context, action string, by domain.Actor, id string, a *domain.Admission) error {
+	recent, err := d.Log.AuditLog(ctx, domain.AuditFilter{ActorID: by.ID, Page: domain.Page{Limit: domain.MaxPageSize}})
+	if err != nil || slices.ContainsFunc(recent, func(e domain.AuditEntry) bool { return e.Action == action && e.Detail == id }) {
+		return err
+	}
+	return d.record(ctx, action, by, id, a)
+}
+
+// noteResource stores the order id of the dead letter with the idempotency key of the request, if it has one. It must
+// be called before the dead letter is removed. The result is the id that an earlier run of the request has stored, or 0:
+// that run found the dead letter, and may have replayed or discarded it.
+func (d *DeadLetters) noteResource(ctx context.Context, c *domain.Claim, id string) (int64, error) {
+	switch {
+	case c == nil:
+		return 0, nil
+	case c.ResourceID != 0:
+		return c.ResourceID, nil
+	}
+
+	l, err := d.Store.DeadLetter(ctx, id)
 	if err != nil {
 		return 0, err
 	}
 
-	i := slices.IndexFunc(recent, func(e domain.AuditEntry) bool { return e.Detail == id })
-	if i < 0 {
-		return 0, domain.ErrNotFound
+	// Without an order id: any number other than 0 shows that the dead letter was found.
+	subject := l.BuriedAt.UnixMilli()
+	if l.Admission != nil {
+		subject = l.Admission.OrderID
 	}
 
-	return recent[i].OrderID, nil
+	return 0, d.Notes.NoteResource(ctx, c, subject, l.BuriedAt)
 }

@@ -77,7 +77,7 @@ func (m *memKeys) ClaimKey(ctx context.Context, c *domain.Claim) domain.KeyState
 		m.late = false
 		return domain.KeyState{Err: domain.ErrUnavailable}
 	}
-	return domain.KeyState{Runs: r.runs}
+	return domain.KeyState{Runs: r.runs, ResourceID: r.claim.ResourceID}
 }
 
 func (m *memKeys) KeepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer) error {
@@ -96,6 +96,14 @@ func (m *memKeys) KeepAnswer(ctx context.Context, c *domain.Claim, a domain.Answ
 		r.answer = &a
 	}
 	return nil
+}
+
+func (m *memKeys) NoteResource(ctx context.Context, c *domain.Claim, id int64, _ time.Time) error {
+	err := m.fault(ctx)
+	if err == nil {
+		m.set(func() { m.rows[keyRowOf(c)].claim.ResourceID = id })
+	}
+	return err
 }
 
 func (m *memKeys) PurgeKeys(ctx context.Context) (int, error) { return 0, m.fault(ctx) }
@@ -154,7 +162,8 @@ func TestInFlightDuplicatesShareTheAnswer(t *testing.T) {
 	})
 }
 
-// Until the lease of a stuck process ends, other runs fail. Then the next one takes over. If the first run continues after that, it returns no answer.
+// Until the lease of a stuck process ends, other runs fail. Then the next one takes over and gets the recorded
+// resource. If the first run continues after that, it returns no answer.
 func TestTakeoverAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newMemKeys()
@@ -162,6 +171,7 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		zombie := make(chan error, 1)
 		go func() {
 			_, _, err := first.Do(t.Context(), onceRequest, func(ctx context.Context, c *domain.Claim) domain.Answer {
+				require.NoError(t, store.NoteResource(ctx, c, 9, testNow))
 				time.Sleep(domain.KeyLease + time.Minute)
 				return doneAnswer
 			})
@@ -175,6 +185,7 @@ func TestTakeoverAfterTheLease(t *testing.T) {
 		time.Sleep(domain.KeyLease)
 		a, replayed, err := next.Do(t.Context(), onceRequest, func(_ context.Context, c *domain.Claim) domain.Answer {
 			require.True(t, c.Again)
+			require.Equal(t, int64(9), c.ResourceID, "recorded by the first run")
 			return doneAnswer
 		})
 		require.NoError(t, err)
