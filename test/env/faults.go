@@ -15,8 +15,8 @@ import (
 )
 
 // Faults stands between an open database and its connections, so that it reaches every statement of every method of a
-// store, also of later ones. It also refuses statements with a zero time. It does not reach [sqldb.DB.Pools], through which a test looks at the database, nor the
-// connections of reads of whole sales on MySQL.
+// store, also of later ones, and refuses those with a zero time. It does not reach [sqldb.DB.Pools], through which a test
+// looks at the database, nor the connections of reads of whole sales on MySQL.
 type Faults struct {
 	before atomic.Pointer[func(query string) error]
 }
