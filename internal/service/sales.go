@@ -138,7 +138,8 @@ func (s *Sales) readBatch(ctx context.Context, ids []int64) []saleRead {
 		case v == nil:
 			reads[i].err = domain.ErrNotFound
 		default:
-			reads[i].voucher = v
+			// A copy, because v would keep the others of the batch in memory.
+			reads[i].voucher = new(*v)
 		}
 	}
 

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +50,19 @@ func newSales(t *testing.T, l *loader) *Sales {
 	s := NewSales(SalesConfig{Loader: l})
 	t.Cleanup(s.Close)
 	return s
+}
+
+// A snapshot does not keep the vouchers in memory that were read with it.
+func TestSnapshotIsKeptAlone(t *testing.T) {
+	s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return openSale(5), nil }})
+	reads := s.readBatch(t.Context(), []int64{1, 2})
+	kept := reads[0].voucher
+	other := weak.Make(reads[1].voucher)
+	clear(reads)
+
+	runtime.GC()
+	require.Nil(t, other.Value())
+	runtime.KeepAlive(kept)
 }
 
 // The end of the context of the first caller does not stop the read, because other callers share it.
