@@ -52,7 +52,7 @@ type executor struct {
 	// delayed runs while only deferrable calls are queued.
 	delayed *time.Timer
 
-	// slow means that the last batch took longer than a slowPart of the timeout, or one in flight already does.
+	// slow means that the last batch had no answer, or took longer than a slowPart of the timeout, or one in flight does.
 	slow atomic.Bool
 	// probing means that a PING of isSlow is under way.
 	probing atomic.Bool
@@ -242,7 +242,8 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 // slowPart is the part of its timeout from which a batch is slow: more than a busy node takes, and little for a buyer.
 const slowPart = 10
 
-// isSlow reports whether the last batch was slow. Then it sends a PING, whose reply shows when the node is quick again.
+// isSlow reports whether the last batch was slow or had no answer. Then it sends a PING, whose reply shows when the node is
+// quick again.
 func (e *executor) isSlow() bool {
 	if !e.slow.Load() {
 		return false
@@ -355,8 +356,9 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 		_, _ = pipe.Exec(ctx)
 	}
 
+	// A node that is dead is not a quick one, on which the others could rely.
 	if late.Stop() {
-		e.slow.Store(false)
+		e.slow.Store(notAnswered(cmds[len(cmds)-1].Err()))
 	}
 
 	var missing []*call
@@ -369,6 +371,11 @@ func (e *executor) roundTrip(ctx context.Context, batch []*call, byHash bool) []
 		finish(calls, value, err)
 	}
 	return missing
+}
+
+func notAnswered(err error) bool {
+	var reply redis.Error
+	return err != nil && !errors.As(err, &reply)
 }
 
 // group groups the calls that one command can execute: those of one script that has a joint form. The order of the

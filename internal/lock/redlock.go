@@ -31,8 +31,8 @@ func WithWatchdogLease(d time.Duration) RedLockOption {
 // WithNodeTimeout bounds one command on one node, from MinNodeTimeout to MaxNodeTimeout; the default is 500 ms. It is
 // never more than a third of the lease. Commands go to all nodes concurrently and all replies are awaited, so a node
 // that hangs, rather than refuses connections, delays the commands under way by this time. A node that took a tenth of it,
-// or hangs, is then left out until it answers a PING in less, as long as the others are a majority. The bound reaches the
-// network only through a client with ContextTimeoutEnabled or of the type *redis.Client.
+// hangs or is dead is then left out until it answers a PING in less, as long as the others are a majority. The bound reaches
+// the network only through a client with ContextTimeoutEnabled or of the type *redis.Client.
 func WithNodeTimeout(d time.Duration) RedLockOption {
 	return func(l *redLock) { l.nodeTimeout = d }
 }

@@ -233,3 +233,17 @@ func TestSlowMajority(t *testing.T) {
 		require.NoError(t, TryDo(context.Background(), l, nothing))
 	}
 }
+
+// A dead node and a slow one leave no quorum of the quick ones, so the slow one is asked.
+func TestSlowNodeBesideDeadOne(t *testing.T) {
+	t.Parallel()
+	link := env.StartProxy(t, startServer(t))
+	link.Delay(200 * time.Millisecond)
+	dead, kill := newMortalClient(t, env.StartRedis(t))
+	kill()
+	clients := []redis.UniversalClient{newClient(t, link.Addr), dead, newClient(t, startServer(t))}
+	l := env.Must(NewRedLock("a", clients, WithNodeTimeout(time.Second)))(t)
+	for range 3 {
+		require.NoError(t, TryDo(context.Background(), l, nothing))
+	}
+}
