@@ -96,6 +96,12 @@ func TestSessionVariables(t *testing.T) {
 			require.Equal(t, "en_US", right[pool+".lc_messages"], "dupIndex parses the messages")
 		}
 
+		for name, pool := range open(t, dsn+"?wait_timeout=28800").Pools() {
+			var seconds int
+			require.NoError(t, pool.QueryRowContext(t.Context(), "SELECT @@session.wait_timeout").Scan(&seconds))
+			require.Equal(t, 20, seconds, "%s: a process that froze in a transaction would stop a sale", name)
+		}
+
 		conn := env.Must(admin.Conn(t.Context()))(t)
 		defer func() { require.NoError(t, conn.Close()) }()
 		for _, stmt := range sqldb.SessionSettings() {
