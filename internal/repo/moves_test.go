@@ -84,6 +84,27 @@ func TestCloseExpiredSkipsLockedOrders(t *testing.T) {
 	})
 }
 
+// A transaction that has locked the row of one sale delays neither the closing of the orders of others, even if that sale has
+// more expired ones, nor the purchases of others.
+func TestCloseExpiredOfOtherSales(t *testing.T) {
+	onEachServer(t, func(t *testing.T, s *Store) {
+		v, locked := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
+		placeOverdue(t, s, 1, 3, locked.ID)
+		placeOverdue(t, s, 4, 2, v.ID)
+		other := s.db.Writer(t.Context()).Begin()
+		require.NoError(t, returnUnits(other, locked.ID, 1, time.Now()))
+		closed, err := s.CloseExpired(t.Context(), 2)
+		require.ErrorIs(t, err, domain.ErrUnavailable)
+		require.ElementsMatch(t, []int64{4, 5}, orderIDs(closed))
+		requireTotals(t, s, v.ID, 10, 0)
+
+		require.NoError(t, other.Rollback().Error)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2))(t), 2)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2))(t), 1)
+		requireTotals(t, s, locked.ID, 10, 0)
+	})
+}
+
 // BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales on a disk, in batches of the size that the closer uses:
 // go test -run NONE -bench CloseExpired -benchtime 100000x ./internal/repo
 func BenchmarkCloseExpired(b *testing.B) {

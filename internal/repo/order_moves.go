@@ -2,7 +2,7 @@ package repo
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"slices"
 	"time"
 
@@ -146,39 +146,66 @@ func (s *Store) QueryBeforeClosing(provider string) { s.queried = provider }
 const unanswered = `SELECT 1 FROM payments p WHERE p.order_id = voucher_orders.id AND p.status = ? AND p.provider = ?
 	AND (p.queried_at IS NULL OR p.queried_at < voucher_orders.expires_at)`
 
-// CloseExpired implements service.CloserStore. It waits for no order. As in every transaction, the hot rows come last,
-// in the order of voucher ids.
+// expiredRead is how many times as many expired orders are read as a sale may close at once, so that those of a sale whose
+// row is locked hide no others.
+const expiredRead = 10
+
+// CloseExpired implements service.CloserStore. It waits for no order. Each sale has a transaction of its own: another
+// transaction may have locked its hot row for long, and the waiting one must not hold the rows of other sales. The order
+// of the sales is that of a map, so that those behind it get their turn.
 func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
-	return runAt(ctx, s, func(tx *gorm.DB, at time.Time) ([]domain.Order, error) {
-		expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
-		if s.queried != "" {
-			expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
-		}
+	sales, err := runAt(ctx, s, func(tx *gorm.DB, at time.Time) (map[int64][]int64, error) {
+		var rows []orderRow
+		err := s.expired(tx, at).Select("id", "voucher_id").Order("expires_at").Limit(expiredRead * limit).Find(&rows).Error
 
-		rows, err := lockDue[orderRow](expired, "expires_at", limit)
-		if err != nil || len(rows) == 0 {
-			return nil, err
+		sales := map[int64][]int64{}
+		for i := range rows {
+			if ids := sales[rows[i].VoucherID]; len(ids) < limit {
+				sales[rows[i].VoucherID] = append(ids, rows[i].ID)
+			}
 		}
-
-		return s.expire(tx, rows, at)
+		return sales, err
 	})
+
+	var closed []domain.Order
+	for _, ids := range sales {
+		orders, failed := runAt(ctx, s, func(tx *gorm.DB, at time.Time) ([]domain.Order, error) {
+			rows, err := lockDue[orderRow](s.expired(tx, at).Where("id IN ?", ids), "expires_at", limit)
+			if err != nil || len(rows) == 0 {
+				return nil, err
+			}
+			return s.expire(tx, rows, at)
+		})
+
+		closed = append(closed, orders...)
+		err = errors.Join(err, failed)
+	}
+
+	return closed, err
 }
 
-// expire applies domain.MoveExpire to orders that the transaction has locked. It uses one UPDATE and one INSERT per log
-// for all of them, and one UPDATE per sale.
+// expired selects the orders that can be closed.
+func (s *Store) expired(tx *gorm.DB, at time.Time) *gorm.DB {
+	expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
+	if s.queried != "" {
+		expired = expired.Where("(expires_at <= ? OR NOT EXISTS ("+unanswered+"))", at.Add(-closeGrace), domain.PaymentPending, s.queried)
+	}
+	return expired
+}
+
+// expire applies domain.MoveExpire to orders of one sale that the transaction has locked. It uses one UPDATE and one INSERT
+// per log for all of them. As in every transaction, the hot row comes last.
 func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Order, error) {
 	m := domain.MoveExpire
 	ids := make([]int64, len(rows))
 	orders := make([]domain.Order, len(rows))
 	entries := make([]domain.AuditEntry, len(rows))
-	units := map[int64]int{}
 
 	for i := range rows {
 		o := rows[i].Order
 		m.Apply(&o, at)
 		ids[i] = o.ID
 		orders[i] = o
-		units[o.VoucherID]++
 
 		entries[i] = domain.AuditEntry{
 			At:        at,
@@ -212,10 +239,8 @@ func (s *Store) expire(tx *gorm.DB, rows []orderRow, at time.Time) ([]domain.Ord
 		return nil, err
 	}
 
-	for _, voucher := range slices.Sorted(maps.Keys(units)) {
-		if err := returnUnits(tx, voucher, units[voucher], at); err != nil {
-			return nil, err
-		}
+	if err := returnUnits(tx, rows[0].VoucherID, len(rows), at); err != nil {
+		return nil, err
 	}
 
 	return orders, nil

@@ -12,16 +12,17 @@ const (
 	// closeEvery is the interval between searches for unpaid orders past their expiry. It is part of the 5 s within
 	// which they are closed.
 	closeEvery = time.Second
-	// closeBatch bounds the orders of one transaction, which locks the hot rows of their sales until it commits.
+	// closeBatch bounds the orders of one transaction, which locks the hot row of their sale until it commits.
 	closeBatch = 500
-	// closeTimeout bounds the duration of one transaction.
+	// closeTimeout bounds the transactions of one batch.
 	closeTimeout = 3 * time.Second
 )
 
 // CloserStore closes orders.
 type CloserStore interface {
-	// CloseExpired applies MoveExpire to at most limit orders that have expired by the database's clock, in one
-	// transaction, and returns them. It skips orders that another transaction has locked.
+	// CloseExpired applies MoveExpire to orders that have expired by the database's clock, and returns them: at most limit
+	// of each sale, in one transaction. It skips orders that another transaction has locked. If it fails for some sales,
+	// it returns the orders of the others with the error.
 	CloseExpired(ctx context.Context, limit int) ([]domain.Order, error)
 }
 
