@@ -49,10 +49,24 @@ type counted struct {
 	last time.Time
 }
 
-// counts are what happened to a voucher in some time on one process, by the names that they have in Redis.
-type counts map[string]int64
+// counts are what happened to a voucher in some time on one process.
+type counts map[countName]int64
 
-// The names of counts. Those of answers, settled admissions and latencies have a suffix after a colon.
+// countName is the name of a count. Its text in Redis is made once a report, not for each answer.
+type countName struct {
+	kind string
+	// The outcome, reason or latencyBucket, for the kinds that have one.
+	of string
+}
+
+func (n countName) String() string {
+	if n.of == "" {
+		return n.kind
+	}
+	return n.kind + ":" + n.of
+}
+
+// The kinds of counts. Answers, settled admissions and latencies are counted by what they are of.
 const (
 	answersName = "answer"
 	settledName = "settled"
@@ -70,21 +84,20 @@ func NewCounters(stored bool) *Counters {
 // CountAnswer counts one answer to a buyer and its latency. The outcome is an error code of the API, OutcomeOK or
 // OutcomeReplayed.
 func (c *Counters) CountAnswer(voucherID int64, outcome string, took time.Duration) {
-	answer := answersName + ":" + outcome
-	latency := latencyName + ":" + strconv.Itoa(latencyBucket(took))
+	bucket := strconv.Itoa(latencyBucket(took))
 
 	c.count(voucherID, provesExistence(outcome), func(n counts) {
-		n[answer]++
-		n[latency]++
+		n[countName{answersName, outcome}]++
+		n[countName{latencyName, bucket}]++
 		if c.stored && outcome == OutcomeOK {
-			n[settledName+":"+OutcomeOK]++
+			n[countName{settledName, OutcomeOK}]++
 		}
 	})
 }
 
 // CountSettled counts a settled admission. reason is empty for a stored order, else the reason why there is none.
 func (c *Counters) CountSettled(voucherID int64, reason string) {
-	c.count(voucherID, true, func(n counts) { n[settledName+":"+cmp.Or(reason, OutcomeOK)]++ })
+	c.count(voucherID, true, func(n counts) { n[countName{settledName, cmp.Or(reason, OutcomeOK)}]++ })
 }
 
 // CountBatch counts a transaction that committed rows orders of a voucher. A transaction that committed none is not
@@ -94,8 +107,8 @@ func (c *Counters) CountBatch(voucherID int64, rows int) {
 		return
 	}
 	c.count(voucherID, true, func(n counts) {
-		n[batchesName]++
-		n[rowsName] += int64(rows)
+		n[countName{kind: batchesName}]++
+		n[countName{kind: rowsName}] += int64(rows)
 	})
 }
 

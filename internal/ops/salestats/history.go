@@ -97,7 +97,7 @@ func (r *report) add(ctx context.Context, p redis.Pipeliner, voucherID int64, no
 		periodKey(voucherID, now):        time.Hour + time.Minute,
 	} {
 		for name, n := range r.counts {
-			p.HIncrBy(ctx, key, name, n)
+			p.HIncrBy(ctx, key, name.String(), n)
 		}
 
 		for name, level := range map[string]*int64{

@@ -164,7 +164,7 @@ func TestStockOfUnwatchedSale(t *testing.T) {
 		m.cfg.Counters.CountAnswer(9, "ok", time.Millisecond)
 		time.Sleep(time.Second)
 		require.EqualValues(t, 91, *h.last.Load().level.Stock)
-		require.EqualValues(t, 1, h.last.Load().counts["settled:ok"])
+		require.EqualValues(t, 1, h.last.Load().counts[countName{settledName, OutcomeOK}])
 		time.Sleep(5 * time.Second)
 		require.EqualValues(t, 90, *h.last.Load().level.Stock, "once more after the last purchase")
 		require.Empty(t, h.last.Load().counts)
@@ -283,7 +283,7 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	ctx := t.Context()
 	now := time.Now()
 	left := int64(5)
-	one := &report{counts: counts{"answer:ok": 1}, level: Level{Stock: &left}}
+	one := &report{counts: counts{{answersName, "ok"}: 1}, level: Level{Stock: &left}}
 
 	r := env.Must(h.read(ctx, 7, time.Time{}, now))(t)
 	require.Empty(t, r.seconds)
@@ -322,7 +322,7 @@ func lastHour(t *testing.T, rdb *redis.Client) {
 	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
 	at := func(ago time.Duration, stock int64) {
 		for i, h := range processes {
-			r := &report{counts: counts{"answer:ok": 3, "answer:sold_out": 2, "answer:replayed": 7, "settled:ok": 3}}
+			r := &report{counts: counts{{answersName, "ok"}: 3, {answersName, "sold_out"}: 2, {answersName, "replayed"}: 7, {settledName, "ok"}: 3}}
 			if i == 1 {
 				r.level.Stock = &stock
 			}
