@@ -22,10 +22,11 @@ import (
 	"seckill/test/env"
 )
 
-// TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again.
+// TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again. Those whose purchase
+// was under way wait for the lease of their lock in lane lock, and for another worker in lane queue, about ten seconds.
 func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
-	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
+	rig.Core("batch/mariadb").Full("lock/mariadb", "queue/mariadb", "lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		addr := rig.FreeAddr(t)
 		p := s.Spawn(t, addr)
 		c := rig.BuyersOf(p.Sale(t, 300), 300, s.Tokens(t, 400), p)
