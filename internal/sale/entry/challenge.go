@@ -140,7 +140,12 @@ func (w *Work) Challenge(ctx context.Context, userID, voucherID int64) (json.Raw
 		w.given.Delete(to)
 	}
 
-	c, err := w.given.Load(ctx, to, func(ctx context.Context) (givenChallenge, error) { return w.give(ctx, to) })
+	c, err := w.given.Load(ctx, to, func(ctx context.Context) (givenChallenge, error) {
+		// Other requests of the user share the wait, so it does not end with this one.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), joinTimeout)
+		defer cancel()
+		return w.give(ctx, to)
+	})
 	if err != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", domain.ErrOverloaded, err)
 	}
@@ -155,7 +160,7 @@ func (w *Work) solved(by domain.SaleUser, nonce string) {
 	}
 }
 
-// give makes a challenge when a processor is free for it. Errors: domain.ErrOverloaded, that of ctx.
+// give makes a challenge when a processor is free for it. Error: domain.ErrOverloaded, also if ctx ends first.
 func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, error) {
 	select {
 	case w.admits <- struct{}{}:
@@ -168,7 +173,7 @@ func (w *Work) give(ctx context.Context, to domain.SaleUser) (givenChallenge, er
 	case w.running <- struct{}{}:
 		defer func() { <-w.running }()
 	case <-ctx.Done():
-		return givenChallenge{}, ctx.Err()
+		return givenChallenge{}, domain.ErrOverloaded
 	}
 
 	return w.newChallenge(to)
