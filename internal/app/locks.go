@@ -31,10 +31,14 @@ type userLocks struct {
 // lockNodeTimeout bounds one command on one lock node, so that time for the database remains of the 5 s for a purchase.
 const lockNodeTimeout = 1500 * time.Millisecond
 
-// lockLease is the time after which a lock expires if its server was killed: the lease of a lock in Redis, the timeout of
-// a session with ZooKeeper. Until then the user's purchases fail with order_in_progress. A purchase takes at most 3 s; the
-// lock of a longer one is renewed.
-const lockLease = 10 * time.Second
+// A lock expires if its server was killed, after lockLease in Redis or zooKeeperSession in ZooKeeper. Until then the
+// user's purchases fail with order_in_progress. A purchase takes at most 3 s; its lock is renewed every third of the lease,
+// with up to lockNodeTimeout for the reply. A session of ZooKeeper must outlast the election of a leader, or all locks are
+// lost in it.
+const (
+	lockLease        = 5 * time.Second
+	zooKeeperSession = 10 * time.Second
+)
 
 // zooKeeperRoot is the path of the user locks in ZooKeeper.
 const zooKeeperRoot = "/seckill"
@@ -45,7 +49,7 @@ func openUserLocks(cfg Config, rdb redis.UniversalClient) (*userLocks, error) {
 	l := &userLocks{observe: func(lock.Event) {}}
 	event := func(e lock.Event) { l.observe(e) }
 	if servers := cfg.ZooKeeperServers(); len(servers) > 0 {
-		z, err := lock.NewZooKeeper(servers, lock.WithRoot(zooKeeperRoot), lock.WithSessionTimeout(lockLease),
+		z, err := lock.NewZooKeeper(servers, lock.WithRoot(zooKeeperRoot), lock.WithSessionTimeout(zooKeeperSession),
 			lock.WithRequestTimeout(lockNodeTimeout), lock.WithZooKeeperObserver(event))
 		if err != nil {
 			return nil, fmt.Errorf("--lock-nodes: %w", err)

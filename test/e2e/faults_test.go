@@ -23,7 +23,7 @@ import (
 )
 
 // TestServerKilledInMidRush kills the server with SIGKILL. Buyers without an answer send their request again. Those whose purchase
-// was under way wait for the lease of their lock in lane lock, and for another worker in lane queue, about ten seconds.
+// was under way wait for the lease of their lock in lane lock, 5 s, and for another worker in lane queue, about ten.
 func TestServerKilledInMidRush(t *testing.T) {
 	t.Parallel()
 	rig.Core("batch/mariadb").Full("lock/mariadb", "queue/mariadb", "lock/embedded", "queue/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
