@@ -26,9 +26,18 @@ func insertPicture(tx *gorm.DB, p *picture.Picture) error {
 
 // Picture implements picture.Store.
 func (s *Store) Picture(ctx context.Context, id string) (picture.Picture, error) {
-	var row imageRow
-	err := s.db.Reader(ctx).Where("id = ?", id).Take(&row).Error
+	row, err := takeImage(s.db.Reader(ctx), id)
 	return row.Picture, s.db.Translate(err)
+}
+
+// takeImage reads a picture. MySQL compares the column, which is ASCII, with no other text, so what is no id is not
+// searched.
+func takeImage(tx *gorm.DB, id string) (imageRow, error) {
+	var row imageRow
+	if !picture.IsID(id) {
+		return row, gorm.ErrRecordNotFound
+	}
+	return row, tx.Where("id = ?", id).Take(&row).Error
 }
 
 func requireImage(tx *gorm.DB, id string) error {
@@ -37,7 +46,7 @@ func requireImage(tx *gorm.DB, id string) error {
 	}
 
 	// Pictures are never deleted, so it stays.
-	err := tx.Session(&gorm.Session{}).Select("id").Where("id = ?", id).Take(&imageRow{}).Error
+	_, err := takeImage(tx.Session(&gorm.Session{}).Select("id"), id)
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return domain.Invalid("image_id", "is not the id of an uploaded picture")
 	}

@@ -85,6 +85,21 @@ func TestSaleChangesWithItsUnits(t *testing.T) {
 	})
 }
 
+// TestPictureByAnyText: MySQL compares a column in ASCII with no other text, and refuses the statement.
+func TestPictureByAnyText(t *testing.T) {
+	onEach(t, func(t *testing.T, s *Store) {
+		v := newSale(t, s, 1, 1)
+		for _, id := range []string{"x", "图片", strings.Repeat("é", 32), strings.Repeat("0", 64)} {
+			env.Fails(s.Picture(t.Context(), id))(t, domain.ErrNotFound)
+			_, err := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {
+				v.ImageID = id
+				return "", nil
+			})
+			require.Equal(t, domain.Invalid("image_id", "is not the id of an uploaded picture"), err)
+		}
+	})
+}
+
 // The conditions in SQL must agree with domain.VoucherFilter.Matches, which serves the newest vouchers from memory.
 func TestListVouchers(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {

@@ -32,6 +32,12 @@ type Picture struct {
 	CreatedAt time.Time
 }
 
+// IsID reports whether a text has the form of Picture.ID.
+func IsID(text string) bool {
+	sum, err := hex.DecodeString(text)
+	return err == nil && len(sum) == sha256.Size
+}
+
 // The limits of an upload and of the picture made from it.
 const (
 	MaxUpload = 10 << 20 // bytes
