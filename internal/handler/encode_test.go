@@ -507,3 +507,6 @@ func TestPreferredWait(t *testing.T) {
 		assert.Equal(t, tc.want, preferredWait(&gin.Context{Request: r}), "%q", tc.headers)
 	}
 }
+
+// Router returns the routes of the result of New.
+func Router(h http.Handler) *gin.Engine { return h.(server).router }

@@ -2,6 +2,7 @@ package handler_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -27,37 +28,32 @@ import (
 	"seckill/test/env"
 )
 
-// reached creates an order in each stored status through the API, with a payment.
-var reached = map[string]func(t *testing.T, c client, v voucherView) paidView{
-	"pending_payment": func(_ *testing.T, c client, v voucherView) paidView { return c.pay(c.place(v)) },
-	"paid":            func(_ *testing.T, c client, v voucherView) paidView { return c.paid(v) },
-	"redeemed": func(_ *testing.T, c client, v voucherView) paidView {
-		p := c.paid(v)
-		c.env.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil).want(http.StatusOK)
-		return p
-	},
-	"cancelled": func(_ *testing.T, c client, v voucherView) paidView {
-		p := c.pay(c.place(v))
-		c.post(p.Order.path()+"/cancel", nil).want(http.StatusOK)
-		return p
-	},
-	"cancelled by the closer": func(t *testing.T, c client, v voucherView) paidView {
-		p := c.pay(c.place(v))
-		c.env.overdue(p.Order)
-		require.Equal(t, 1, c.env.close())
-		return p
-	},
-	"refunding": func(_ *testing.T, c client, v voucherView) paidView {
-		p := c.paid(v)
-		c.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
-		return p
-	},
-	"refunded": func(t *testing.T, c client, v voucherView) paidView {
-		p := c.paid(v)
-		c.post(p.Order.path()+"/refund", nil).want(http.StatusOK)
-		require.NoError(t, c.env.payments.RefundDue(t.Context()))
-		return p
-	},
+// reached has the steps to an order in each stored status, after the start of its payment.
+var reached = map[string][]string{
+	"pending_payment": {}, "paid": {"succeed"}, "redeemed": {"succeed", "redeem"}, "cancelled": {"cancel"},
+	"cancelled by the closer": {"close"}, "refunding": {"succeed", "refund"}, "refunded": {"succeed", "refund", "return the money"},
+}
+
+// reach creates an order in a status through the API, with a payment.
+func (c client) reach(status string, v voucherView) paidView {
+	c.t.Helper()
+	p := c.pay(c.place(v))
+	for _, step := range reached[status] {
+		switch step {
+		case "succeed":
+			c.env.notify(c.env.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
+		case "redeem":
+			c.env.admin().post("/api/v1/admin/orders/"+p.Order.ID+"/redeem", nil).want(http.StatusOK)
+		case "close":
+			c.env.overdue(p.Order)
+			require.Equal(c.t, 1, c.env.close())
+		case "return the money":
+			require.NoError(c.t, c.env.payments.RefundDue(context.Background()))
+		default:
+			c.post(p.Order.path()+"/"+step, nil).want(http.StatusOK)
+		}
+	}
+	return p
 }
 
 // overdue moves the payment deadline of an order into the past of the database's clock.
@@ -153,15 +149,14 @@ var allowed = map[string]map[string]string{
 // TestEveryMove runs every attempt on an order in every status: it succeeds if it is in the table, and otherwise is refused
 // and changes nothing.
 func TestEveryMove(t *testing.T) {
-	t.Parallel()
 	require.Len(t, domain.Moves(), 7, "a new move needs an attempt")
 	eachDatabase(t, func(t *testing.T, db option) {
-		for status, reach := range reached {
+		for status := range reached {
 			t.Run(status, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db)
 				v, c := e.sale(99), e.buyer(1)
-				p := reach(t, c, v)
+				p := c.reach(status, v)
 				e.overdue(p.Order) // changes no status until the closer runs
 				before := e.life()
 				for _, try := range attempts {
@@ -174,7 +169,7 @@ func TestEveryMove(t *testing.T) {
 				for i, try := range attempts {
 					if want, ok := allowed[status][try.name]; ok {
 						c := e.buyer(2 + i)
-						p := reach(t, c, v)
+						p := c.reach(status, v)
 						e.overdue(p.Order)
 						try.do(t, c, p, true)
 						assert.Equal(t, want, c.status(p.Order), try.name)
@@ -182,7 +177,6 @@ func TestEveryMove(t *testing.T) {
 					}
 				}
 				require.Len(t, allowed[status], done, "every entry of the table is tried")
-				e.checkInvariants()
 			})
 		}
 	})
@@ -233,9 +227,8 @@ var noticed = map[string]map[string]effect{
 // it is returned and nothing else changes. Money that went back at the provider refunds a paid order.
 // Source: Sylius/StripePlugin#101, HiEventsDev/Hi.Events#1156, pretix/pretix#343.
 func TestEveryNotice(t *testing.T) {
-	t.Parallel()
 	eachDatabase(t, func(t *testing.T, db option) {
-		for status, reach := range reached {
+		for status := range reached {
 			t.Run(status, func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, db)
@@ -243,11 +236,11 @@ func TestEveryNotice(t *testing.T) {
 				order, _, _ := strings.Cut(status, " ") // the canceller makes no difference
 				for i, end := range []string{"succeeded", "failed", "refunded", "disputed"} {
 					c := e.buyer(1 + 2*i)
-					p := reach(t, c, v)
+					p := c.reach(status, v)
 					e.notifyAndCheck(t, c, p, e.noticeOf(p.Payment, p.Order, end), noticed[order][end])
 
 					c = e.buyer(2 + 2*i)
-					p = reach(t, c, v)
+					p = c.reach(status, v)
 					foreign := e.noticeOf(paymentView{Ref: "from-elsewhere-" + end}, p.Order, end)
 					before := e.life()
 					if end != "succeeded" {
@@ -273,7 +266,6 @@ func (e *environment) notifyAndCheck(t *testing.T, c client, p paidView, n notic
 	assert.Equal(t, after, e.life(), "a doubled notice changes nothing")
 	returned := strings.Count(after, "return_money") - strings.Count(before, "return_money")
 	assert.Equal(t, map[bool]int{true: 1}[want.returns], returned, "%v", n)
-	e.checkInvariants()
 	if want.payment != "refunding" {
 		return
 	}
@@ -289,7 +281,6 @@ func (e *environment) notifyAndCheck(t *testing.T, c client, p paidView, n notic
 	assert.Equal(t, status == "paid" || status == "redeemed", slices.Contains(statuses, "succeeded"), statuses)
 	assert.Contains(t, statuses, "refunded")
 	assert.NotContains(t, statuses, "refunding")
-	e.checkInvariants()
 }
 
 // TestChangeDuringRefundAll changes the sale or the staff when a request has begun the first of many refunds.
@@ -338,7 +329,6 @@ func TestChangeDuringRefundAll(t *testing.T) {
 
 				require.NoError(t, e.payments.RefundDue(t.Context()))
 				require.Len(t, e.bank.refunded, begun)
-				e.checkInvariants()
 			})
 		})
 	}
@@ -457,7 +447,6 @@ func TestOrderIsNotClosedOverPayment(t *testing.T) {
 		ended(silent.Order, 31*time.Second)
 		require.Equal(t, 1, e.close())
 		require.Equal(t, "cancelled", lost.status(silent.Order))
-		e.checkInvariants()
 	}, overHTTP)
 }
 
@@ -496,7 +485,6 @@ func TestRefundAllOrders(t *testing.T) {
 		}
 		require.Equal(t, "pending_payment", e.buyer(7).status(unpaid))
 		require.Equal(t, "paid", e.buyer(1).status(elsewhere))
-		e.checkInvariants()
 	})
 }
 

@@ -239,9 +239,7 @@ func (a answer) records(separator rune) (rows []map[string]string) {
 }
 
 func TestExports(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db)
+	eachEnv(t, func(t *testing.T, e *environment) {
 		viewer := e.staff("13900000003", domain.RoleViewer)
 		read := func(file string) []map[string]string { return viewer.get("/api/v1/admin/" + file).file() }
 		const title = "=HYPERLINK(\"http://x\", \"win\"),\n100 元"
@@ -417,12 +415,7 @@ func (c client) find(query string) (ids []string) {
 // TestAdminSearchesOrders searches by each filter, and by combinations of filters, also by what buyers tell: the end of the phone number,
 // the title, the day, the payment.
 func TestAdminSearchesOrders(t *testing.T) {
-	t.Parallel()
-	eachDatabase(t, func(t *testing.T, db option) {
-		e := newEnv(t, db, func(s *setup) {
-			s.ids = newIDs()
-			s.ids.last.Store(idgen.First(newClock().now()))
-		})
+	eachEnv(t, func(t *testing.T, e *environment) {
 		start := e.clock.now()
 		coffee, tea := e.sale(9, with("title", "50% off Coffee_100!")), e.sale(9, with("title", "Tea"))
 		ann, bob := e.buyer(1), e.buyer(10001) // 13800000001, 13800010001
@@ -472,6 +465,9 @@ func TestAdminSearchesOrders(t *testing.T) {
 			require.Len(t, p.Errors, 1, query)
 			assert.True(t, strings.HasPrefix(query, p.Errors[0].Field+"="), query)
 		}
+	}, func(s *setup) {
+		s.ids = newIDs()
+		s.ids.last.Store(idgen.First(newClock().now()))
 	})
 }
 

@@ -1,16 +1,16 @@
 package handler_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,16 +26,14 @@ import (
 )
 
 type stream struct {
-	t     *testing.T
-	lines *bufio.Scanner
+	t *testing.T
+	*env.EventStream
 	close func()
-	retry string // the pause that the server gave, in milliseconds
 }
 
 type event struct {
-	Kind, ID string
-	Data     []byte
-	Order    orderView // set in streams of orders
+	env.Event
+	Order orderView // set in streams of orders
 }
 
 // watch opens the stream of an order; last is the Last-Event-ID, if any.
@@ -52,8 +50,7 @@ func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response
 		req.Header.Set("Last-Event-ID", last)
 	}
 	res := env.Must(c.env.http.Do(req))(t)
-	s := &stream{t: t, lines: bufio.NewScanner(res.Body), close: func() { cancel(); _ = res.Body.Close() }}
-	s.lines.Buffer(nil, 1<<20)
+	s := &stream{t, env.NewEventStream(res.Body), func() { cancel(); _ = res.Body.Close() }}
 	t.Cleanup(s.close)
 	return s, res
 }
@@ -61,29 +58,16 @@ func (c client) follow(t *testing.T, path, last string) (*stream, *http.Response
 // next returns the next event, or nil at the end of the stream.
 func (s *stream) next() *event {
 	s.t.Helper()
-	var e event
-	for s.lines.Scan() {
-		name, value, _ := strings.Cut(s.lines.Text(), ": ")
-		switch name {
-		case "event":
-			e.Kind = value
-		case "id":
-			e.ID = value
-		case "retry":
-			s.retry = value
-		case "data":
-			e.Data = []byte(value)
-		case "":
-			if e.Kind == "order" {
-				require.NoError(s.t, json.Unmarshal(e.Data, &e.Order))
-			}
-			if e.Kind != "" {
-				return &e
-			}
-		}
+	sent, err := s.Next()
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	require.NoError(s.t, s.lines.Err())
-	return nil
+	require.NoError(s.t, err)
+	e := event{Event: sent}
+	if e.Kind == "order" {
+		require.NoError(s.t, json.Unmarshal(e.Data, &e.Order))
+	}
+	return &e
 }
 
 func (s *stream) wantStatus(status, id string) {
@@ -103,8 +87,8 @@ func TestOrderStream(t *testing.T) {
 	assert.Equal(t, http.StatusOK, res.StatusCode)
 	assert.Equal(t, "text/event-stream", res.Header.Get("Content-Type"))
 	assert.Equal(t, "no-store", res.Header.Get("Cache-Control"))
-	require.True(t, s.lines.Scan())
-	assert.Equal(t, ":", s.lines.Text(), "a comment that comes at once, even without an event")
+	require.True(t, s.Lines.Scan())
+	assert.Equal(t, ":", s.Lines.Text(), "a comment that comes at once, even without an event")
 	s.wantStatus("pending_payment", "2000000000")
 	e.notify(e.noticeOf(p.Payment, p.Order, "succeeded")).want(http.StatusOK)
 	s.wantStatus("paid", "3000000000")
@@ -154,7 +138,7 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	e.subscribers.Close() // as when the process stops
 	assert.Zero(t, e.subscribers.Count())
 	assert.Nil(t, s.next())
-	retry := env.Must(strconv.Atoi(s.retry))(t)
+	retry := env.Must(strconv.Atoi(s.Retry))(t)
 	assert.True(t, 500 <= retry && retry < 4500, "retry after %d ms", retry)
 	_, res := buyer.watch(t, o, "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
@@ -162,16 +146,13 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 
 // advancing lets time pass in steps, after each of which the streams read their orders, until the returned function is called.
 func (q *queueEnv) advancing(step time.Duration) func() {
-	ctx, stop := context.WithCancel(q.t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
+	return env.InBackground(q.t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			q.clock.advance(step)
 			q.subscribers.NotifyAll()
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-	return func() { stop(); running.Wait() }
 }
 
 // TestOrderStreamOfQueuedOrder: without a wake-up from the worker, the stream reports the committed order by polling.
@@ -220,10 +201,7 @@ func TestOrderStreamReportsQueuePosition(t *testing.T) {
 }
 
 func (e *environment) runRooms() {
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), e.rooms.Tasks()...) })
-	e.t.Cleanup(func() { stop(); running.Wait() })
+	env.InBackground(e.t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), e.rooms.Tasks()...) })
 }
 
 // streamRig is a user with an order and a place in a waiting room, on two servers with one database.
@@ -344,7 +322,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			e = s.next()
 		}
 		require.NotNil(t, e, kind)
-		require.Equal(t, &event{Kind: "reauth", Data: []byte("{}")}, e)
+		require.Equal(t, &event{Event: env.Event{Kind: "reauth", Data: []byte("{}")}}, e)
 		require.Nil(t, s.next(), kind)
 	}
 	fresh := r.one.as(r.tokenFor(session, time.Minute))
@@ -529,7 +507,7 @@ func TestSaleStream(t *testing.T) {
 	for ev := again.next(); ev != nil; ev = again.next() {
 		require.Equal(t, "stats", ev.Kind)
 	}
-	assert.NotEmpty(t, again.retry)
+	assert.NotEmpty(t, again.Retry)
 	_, res = admin.follow(t, path, "")
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }

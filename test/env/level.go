@@ -22,6 +22,13 @@ func Full(tb testing.TB) {
 	}
 }
 
+// FullParallel is [Full] for a test that is parallel to others.
+func FullParallel(t *testing.T) {
+	t.Helper()
+	Full(t)
+	t.Parallel()
+}
+
 // FullNoRace is [Full] and [NoRace] in one.
 func FullNoRace(tb testing.TB, why string) {
 	tb.Helper()
