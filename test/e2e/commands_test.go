@@ -31,8 +31,7 @@ import (
 // compose files pass unset variables on, and then a second time on its data. The files, with phone numbers, sessions and the
 // signing secret, are private.
 func TestDefaultStartSeedsDemoOnce(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // an existing directory may be readable by others
 	s := &rig.Stack{}
@@ -80,8 +79,7 @@ func listVouchers(t *testing.T, p *rig.Server) []rush.Voucher {
 
 // TestSecondServerOnDataDirectoryIsRejected starts two servers on one data directory. Each would have its own Redis.
 func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.EmbeddedStack(t)
 	s.Serve(t)
 	code, out := s.RunProcess(t, "serve", "--addr", "127.0.0.1:0")
@@ -92,8 +90,7 @@ func TestSecondServerOnDataDirectoryIsRejected(t *testing.T) {
 // TestStartWaitsForRedis starts the server before Redis, as docker compose may do. That the start goes on is shown by
 // TestPrepareDatabaseWaits of package app.
 func TestStartWaitsForRedis(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t)
 	s.KillRedis()
 	s.RequireNoStart(t, "Redis")
@@ -101,7 +98,6 @@ func TestStartWaitsForRedis(t *testing.T) {
 
 // TestMigrateUpAndDown applies all migrations, reverts the last one and applies it again. Package sqldb reverts all.
 func TestMigrateUpAndDown(t *testing.T) {
-	t.Parallel()
 	rig.Core("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = s.OnEmptyDatabase(t)
 		migrate := func(direction string) string { return s.Exits(t, 0, "migrate", direction) }
@@ -116,8 +112,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 }
 
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t).OnEmptyDatabase(t)
 	started := make(chan *rig.Server, 3)
 	for range 3 {
@@ -137,7 +132,6 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 // TestVerifyReportsViolations damages orders and stock with SQL, and creates a lock that would block its user forever. Verify exits
 // with 1 and names the violated invariant, or the lock.
 func TestVerifyReportsViolations(t *testing.T) {
-	t.Parallel()
 	rig.Core("embedded", "mariadb").Full("mysql").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		sale, tokens := p.Sale(t, 5), s.Tokens(t, 3)
@@ -192,8 +186,7 @@ func TestVerifyReportsViolations(t *testing.T) {
 
 // TestSeedRequiresForceOutsideDemo: seeded tokens are valid for a day. The audit log has the command.
 func TestSeedRequiresForceOutsideDemo(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	demo := rig.EmbeddedStack(t).OnEmptyDatabase(t)
 	s := demo.With("SECKILL_DEMO=false")
 	require.Contains(t, s.Exits(t, 1, "seed", "--users", "2", "--tokens", "-"), "--force")
@@ -206,7 +199,6 @@ func TestSeedRequiresForceOutsideDemo(t *testing.T) {
 // TestRushCommand runs the command of the README with each source of buyers: seeded, simulated by
 // the server, or a file of tokens.
 func TestRushCommand(t *testing.T) {
-	t.Parallel()
 	rig.Full("embedded", "mariadb").Raced("embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		t.Run("seeded", func(t *testing.T) {
@@ -239,8 +231,7 @@ func TestRushCommand(t *testing.T) {
 
 // TestRushDoesNotWriteToOtherDatabases runs the command on a data directory that does not belong to the server.
 func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t)
 	for name, demo := range map[string]string{"another secret": "true", "no demo": "false"} {
 		t.Run(name, func(t *testing.T) {
@@ -255,8 +246,7 @@ func TestRushDoesNotWriteToOtherDatabases(t *testing.T) {
 }
 
 func TestMetricsOnOpsPortOnly(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
 	p.MustPlace(t, s.Tokens(t, 1)[0], p.Sale(t, 1))
@@ -289,8 +279,7 @@ func TestDemoDoesNotLimitCodes(t *testing.T) {
 var otpauth = regexp.MustCompile(`(?m)^otpauth://totp/seckill:13900000002\?\S+$`)
 
 func TestAdminCommands(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.EmbeddedStack(t)
 	p := s.Serve(t)
 	out := s.Exits(t, 0, "admin", "enroll", "--phone", "13900000002")
@@ -351,8 +340,7 @@ func readTerminalQR(t *testing.T, out string) string {
 // TestReconcileExitCodeWhenUnchecked: an incomplete check has an exit code of its own, different from that of a
 // finding.
 func TestReconcileExitCodeWhenUnchecked(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	out := rig.EmbeddedStack(t).OnEmptyDatabase(t).Exits(t, rig.ExitUnchecked, "reconcile")
 	require.Contains(t, out, "could not check the database")
 	rig.EmbeddedStack(t).Exits(t, rig.ExitUnchecked, "reconcile", "--nonsense")
@@ -399,7 +387,6 @@ func TestVerifyReportsUndersell(t *testing.T) {
 
 // TestReconcileDoesNotChangeDatabase: errors in the database are reported with the order and not repaired.
 func TestReconcileDoesNotChangeDatabase(t *testing.T) {
-	t.Parallel()
 	rig.Full("lock/mariadb", "queue/mariadb", "lock/mysql", "queue/mysql").Each(t, func(t *testing.T, s *rig.Stack) {
 		s = rig.WithoutBackgroundRepair(s).With(rig.EnvLasting + "=1s")
 		p := s.Serve(t)
@@ -447,8 +434,7 @@ func requireStatus(t *testing.T, found map[string]doctor.Finding, want doctor.St
 // TestDoctorPassesSoundStack checks a stack with a database user of least privilege, a durable Redis and random
 // secrets.
 func TestDoctorPassesSoundStack(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		s, dsn := sellersStack(t, kind)
 		p := s.Serve(t)
@@ -492,8 +478,7 @@ func sellersStack(t *testing.T, kind env.Kind) (*rig.Stack, *mysql.Config) {
 // TestDoctorExitCodes checks the exit codes: 0 with warnings, 1 with warnings and --strict, 1 on a failure, 2 if a
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=")
 	requireStatus(t, s.Diagnose(t, 0), doctor.OK, "config.demo") // for this machine only
 	reachable := s.With("SECKILL_ADDR=:0")
@@ -515,8 +500,7 @@ func TestDoctorExitCodes(t *testing.T) {
 // TestDoctorReportsDamagedSales damages the ledger and the gate of a sale directly in the stores, and queues an order that no
 // lane commits. Package doctor shows what else is reported of a sale.
 func TestDoctorReportsDamagedSales(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t).In("queue")
 	p := s.Serve(t)
 	sale := p.Sale(t, 5)

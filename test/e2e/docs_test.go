@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,11 +16,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 const apiFile = "../../docs/api.http"
@@ -60,17 +64,14 @@ func parseHTTP(t *testing.T, text string) httpFile {
 		}
 	}
 	for block := range strings.SplitSeq(rest, "\n### ") {
-		var r httpRequest
-		var body []string
-		inBody := false
-		lines := strings.Split(strings.TrimSpace(block), "\n")
-		r.title = lines[0]
+		head, body, _ := strings.Cut(strings.TrimSpace(block), "\n\n")
+		lines := strings.Split(head, "\n")
+		r := httpRequest{title: lines[0], body: body}
 		for _, line := range lines[1:] {
 			name, isName := strings.CutPrefix(line, "# @name ")
 			expect := expectation.FindStringSubmatch(line)
+			field, value, isHeader := strings.Cut(line, ": ")
 			switch {
-			case inBody:
-				body = append(body, line)
 			case isName:
 				r.name = name
 			case expect != nil:
@@ -78,18 +79,12 @@ func parseHTTP(t *testing.T, text string) httpFile {
 				r.want = expect[2]
 			case strings.HasPrefix(line, "#"):
 			case r.method == "":
-				var ok bool
-				r.method, r.url, ok = strings.Cut(line, " ")
-				require.True(t, ok, line)
-			case line == "":
-				inBody = true
+				r.method, r.url, _ = strings.Cut(line, " ")
 			default:
-				name, value, ok := strings.Cut(line, ": ")
-				require.True(t, ok, "%s: %s", r.title, line)
-				r.header = append(r.header, [2]string{name, value})
+				require.True(t, isHeader, "%s: %s", r.title, line)
+				r.header = append(r.header, [2]string{field, value})
 			}
 		}
-		r.body = strings.Join(body, "\n")
 		require.NotZero(t, r.status, "%s: no expected status", r.title)
 		f.requests = append(f.requests, r)
 	}
@@ -196,7 +191,6 @@ func (h *httpRun) confirmed(r *httpRequest, queued rig.Answer) (a rig.Answer) {
 // TestAPIFile sends every request of docs/api.http from top to bottom in every lane. TestDocumentHasEveryRoute of package handler shows
 // that it has every route.
 func TestAPIFile(t *testing.T) {
-	t.Parallel()
 	text := env.Must(os.ReadFile(apiFile))(t)
 	f := parseHTTP(t, string(text))
 	require.Greater(t, len(f.requests), 40)
@@ -217,8 +211,7 @@ var tourBlock = regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```text\n(.*?)```\
 // TestTour runs the commands of the tour in docs/hmdp.md and in its translation, and compares what they print. The commands
 // of terminal 1 run beside all others.
 func TestTour(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	for name, heading := range map[string]string{"hmdp.md": "A tour of ten minutes", "hmdp.zh-CN.md": "十分钟上手"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -233,7 +226,7 @@ func TestTour(t *testing.T) {
 			dir := newTourFolder(t)
 
 			server := dir.shell(addr, blocks[0][1])
-			var log rig.Buffer
+			var log env.Buffer
 			server.Stdout, server.Stderr = &log, &log
 			require.NoError(t, server.Start())
 			defer func() {
@@ -304,4 +297,448 @@ func (d tourFolder) shell(addr, script string) *exec.Cmd {
 		"HOME=" + os.Getenv("HOME"),
 	}
 	return cmd
+}
+
+const operationsPage = "../../docs/operations.md"
+
+// The units of the sale in TestBackupAndRestore, and how many orders are placed before, during and after the backup.
+const (
+	unitsToSell = 30
+	soldBefore  = 10
+	soldDuring  = 5
+	soldAfter   = 5
+)
+
+// TestBackupAndRestore runs the commands of docs/operations.md: a shop sells, is backed up, sells more, and loses
+// everything. On another machine it is restored, and sells the rest.
+func TestBackupAndRestore(t *testing.T) {
+	env.FullParallel(t)
+
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		env.UsesSQLite(t)
+		env.Program(t, "sqlite3")
+		o := newOperator(t)
+		o.moveTo(t, &rig.Stack{Lane: "lock", Env: []string{"SECKILL_DATA_DIR=" + o.path("/var/lib/seckill")}})
+		o.systemctl(t, "start", "seckill")
+		shop := openShop(t, o)
+
+		shop.sell(t, soldBefore)
+		shop.backUpInMidRush(t, "SQLite")
+		kept := shop.orders
+		shop.sell(t, soldAfter)
+		shop.moveOn(t)
+
+		o.server.Kill()
+		require.NoError(t, os.RemoveAll(o.path("/var/lib/seckill")))
+		out := o.run(t, "Restore", "A file of SQLite", "Skip ids: SQLite", "Start and check")
+		shop.requireReopened(t, out, kept)
+	})
+
+	for _, kind := range env.Kinds(t) {
+		for name, restore := range map[string]func(*testing.T, *operator, *backedUpShop){
+			"dump and queue": restoreDumpAndQueue,
+			"binary log":     restoreBinaryLog,
+			"database alone": restoreDatabaseAlone,
+		} {
+			t.Run(string(kind)+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				env.Program(t, "mariadb-dump")
+				env.Program(t, "redis-cli")
+				o := newOperator(t)
+				o.moveTo(t, newMachine(t, kind))
+				o.systemctl(t, "start", "seckill")
+				shop := openShop(t, o)
+				shop.sell(t, soldBefore)
+				restore(t, o, shop)
+			})
+		}
+	}
+}
+
+// restoreDumpAndQueue: the orders during the backup are in the queue until it is complete. The file of Redis alone has them.
+func restoreDumpAndQueue(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.queue(t, soldDuring)
+	o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+	kept := shop.orders
+	shop.release(t)
+	shop.sell(t, soldAfter)
+	shop.moveOn(t)
+
+	o.server.Kill()
+	o.moveTo(t, newMachine(t, o.stack.Kind))
+	out := o.run(t, "Restore", "Redis", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+	shop.requireReopened(t, out, kept)
+}
+
+// restoreBinaryLog: the orders during the backup are in the file of Redis, and committed in the binary log.
+func restoreBinaryLog(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.queue(t, soldDuring)
+	o.run(t, "Back up", "Redis in lane queue", "MariaDB and MySQL")
+	shop.release(t)
+	shop.sell(t, soldAfter)
+	o.run(t, "Copy of the binary log")
+
+	o.server.Kill()
+	o.moveTo(t, newMachine(t, o.stack.Kind))
+	out := o.run(t, "Restore", "Redis", "A dump", "The binary log since", "Start and check")
+	shop.requireReopened(t, out, shop.orders)
+}
+
+// restoreDatabaseAlone: Redis has the gates of orders that the restored database does not have.
+func restoreDatabaseAlone(t *testing.T, o *operator, shop *backedUpShop) {
+	shop.backUpInMidRush(t, "MariaDB and MySQL")
+	kept := shop.orders
+	shop.sell(t, soldAfter)
+	shop.moveOn(t)
+
+	o.server.Kill()
+	machine := newMachine(t, o.stack.Kind)
+	o.moveTo(t, machine.With("SECKILL_REDIS_ADDRS="+o.stack.Redis.Addr))
+	out := o.run(t, "Restore", "A dump", "Skip ids: MariaDB and MySQL", "Start and check")
+	shop.requireReopened(t, out, kept)
+}
+
+// newMachine returns a stack with an empty database seckill and an empty Redis, both with the logs that production has.
+func newMachine(t *testing.T, kind env.Kind) *rig.Stack {
+	t.Helper()
+	db := kind.Start(t, "--log-bin", "--sync-binlog=1")
+	dsn := env.Must(db.CreateDatabase(t.Context(), "seckill"))(t)
+	rds := env.StartRedis(t, "--appendonly", "yes")
+
+	return &rig.Stack{
+		Lane:     "queue",
+		Kind:     kind,
+		Database: db,
+		Redis:    rds,
+		Env: []string{
+			"SECKILL_MYSQL_DSN=" + dsn, "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(), "SECKILL_ORDER_LANE=queue",
+			"SECKILL_DRAIN=0s", "SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_DEMO=true", "SECKILL_UNSAFE=demo,sandbox,rate_limit",
+			rig.EnvRedeliver + "=1s",
+		},
+	}
+}
+
+// operator runs the commands of docs/operations.md on a machine whose files are in a folder.
+type operator struct {
+	root     string
+	addr     string
+	commands map[string]string // by heading
+	onMySQL  *strings.Replacer // from the commands of MariaDB
+	calls    chan systemctlCall
+	control  string // URL to which the program systemctl of the machine sends its arguments
+	hold     string // the workers of a server commit nothing while this file exists
+
+	stack  *rig.Stack
+	server *rig.Server
+}
+
+// systemctlCall is a run of systemctl, which waits until done is closed.
+type systemctlCall struct {
+	verb, unit string
+	done       chan struct{}
+}
+
+func newOperator(t *testing.T) *operator {
+	t.Helper()
+	o := &operator{
+		root:     t.TempDir(),
+		addr:     rig.FreeAddr(t),
+		commands: commandsOf(t, operationsPage),
+		onMySQL:  commandsOnMySQL(t),
+		calls:    make(chan systemctlCall),
+		hold:     filepath.Join(t.TempDir(), "hold"),
+	}
+
+	listener := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		call := systemctlCall{verb: r.URL.Query().Get("verb"), unit: r.URL.Query().Get("unit"), done: make(chan struct{})}
+		select {
+		case o.calls <- call:
+			<-call.done
+		case <-t.Context().Done():
+		}
+	}))
+	t.Cleanup(listener.Close)
+	o.control = listener.URL
+
+	exe := env.Must(os.Executable())(t)
+	for _, dir := range []string{"bin", "etc/seckill", "var/lib"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(o.root, dir), 0o700))
+	}
+	require.NoError(t, os.Symlink(exe, o.path("/bin/seckill")))
+	const systemctl = "#!/bin/sh\n" + `exec curl -fsS "$CONTROL?verb=$1&unit=$2"` + "\n"
+	require.NoError(t, os.WriteFile(o.path("/bin/systemctl"), []byte(systemctl), 0o700)) //nolint:gosec // a program
+	return o
+}
+
+// commandsOnMySQL reads the table that has the commands for MySQL.
+func commandsOnMySQL(t *testing.T) *strings.Replacer {
+	t.Helper()
+	page := env.Must(os.ReadFile(operationsPage))(t)
+
+	_, table, found := strings.Cut(string(page), "| on MariaDB | on MySQL |\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n\n")
+
+	var pairs []string
+	for _, row := range regexp.MustCompile("`(.+?)` \\| `(.+?)`").FindAllStringSubmatch(table, -1) {
+		pairs = append(pairs, row[1], row[2])
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// commandsOf returns the commands of a document by the heading above them. Commands below one heading that are for
+// different databases are those of "heading: database".
+func commandsOf(t *testing.T, path string) map[string]string {
+	t.Helper()
+	text := env.Must(os.ReadFile(path))(t)
+
+	commands := map[string]string{}
+	part := regexp.MustCompile("(?m)^#+ (.+)$|^(MariaDB and MySQL|SQLite):$|^```sh\n((?s:.*?))^```$")
+	heading := ""
+	for _, m := range part.FindAllStringSubmatch(string(text), -1) {
+		switch {
+		case m[1] != "":
+			heading = m[1]
+		case m[2] != "":
+			title, _, _ := strings.Cut(heading, ": ")
+			heading = title + ": " + m[2]
+		default:
+			commands[heading] += m[3]
+		}
+	}
+
+	return commands
+}
+
+func (o *operator) path(file string) string { return filepath.Join(o.root, file) }
+
+// moveTo makes a stack the machine of the operator.
+func (o *operator) moveTo(t *testing.T, s *rig.Stack) {
+	t.Helper()
+	o.stack = s.With(rig.EnvHold + "=" + o.hold)
+
+	var settings strings.Builder
+	for _, e := range s.Env {
+		name, value, _ := strings.Cut(e, "=")
+		fmt.Fprintf(&settings, "%s='%s'\n", name, value)
+	}
+	require.NoError(t, os.WriteFile(o.path("/etc/seckill/seckill.env"), []byte(settings.String()), 0o600))
+
+	if s.IsEmbedded() {
+		return
+	}
+
+	dsn := env.Must(mysql.ParseDSN(s.Setting("SECKILL_MYSQL_DSN")))(t)
+	host, port, _ := strings.Cut(dsn.Addr, ":")
+	client := fmt.Sprintf("[client]\nhost=%s\nport=%s\nuser=%s\n", host, port, dsn.User)
+	require.NoError(t, os.WriteFile(o.path("/.my.cnf"), []byte(client), 0o600))
+
+	dir := env.Must(s.Redis.Client(t).ConfigGet(t.Context(), "dir").Result())(t)
+	_ = os.Remove(o.path("/var/lib/redis"))
+	require.NoError(t, os.Symlink(dir["dir"], o.path("/var/lib/redis")))
+}
+
+// ofMachine matches the beginning of a path of the machine in a command.
+var ofMachine = regexp.MustCompile(`(^|[\s='"(])(/(?:etc|var)/)`)
+
+// run runs the commands below the headings in one shell, and returns what they print.
+func (o *operator) run(t *testing.T, headings ...string) string {
+	t.Helper()
+	script := "set -e\n"
+	for _, h := range headings {
+		require.NotEmpty(t, o.commands[h], "docs/operations.md has no commands below %q", h)
+		script += o.commands[h]
+	}
+	script = ofMachine.ReplaceAllString(script, "${1}"+o.root+"${2}")
+	path := o.path("/bin") + ":" + os.Getenv("PATH")
+	if o.stack.Kind == env.MySQL {
+		// Where MySQL is beside MariaDB, its programs have a folder of their own.
+		path = filepath.Dir(o.stack.Database.Program()) + ":" + path
+		script = o.onMySQL.Replace(script)
+	}
+
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+	cmd.Dir = o.root
+	cmd.Env = []string{
+		rig.EnvRunMain + "=1", "CONTROL=" + o.control, "HOME=" + o.root, "PATH=" + path,
+	}
+	var out env.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case call := <-o.calls:
+			func() {
+				defer close(call.done)
+				o.systemctl(t, call.verb, call.unit)
+			}()
+		case err := <-ended:
+			require.NoError(t, err, "%s\nprints\n%s", script, out.String())
+			return out.String()
+		}
+	}
+}
+
+// systemctl does what the program does on the machine.
+func (o *operator) systemctl(t *testing.T, verb, unit string) {
+	t.Helper()
+	switch verb + " " + unit {
+	case "start seckill":
+		o.server = o.stack.With("SECKILL_RATE_LIMIT=off").Spawn(t, o.addr)
+	case "stop seckill":
+		// The machine was lost with it.
+		<-o.server.Done
+	case "stop redis-server":
+		require.NoError(t, o.stack.Redis.Terminate(servers.StartTimeout))
+	case "start redis-server":
+		require.NoError(t, o.stack.Redis.Restart())
+	default:
+		require.Fail(t, "unknown command", "systemctl %s %s", verb, unit)
+	}
+}
+
+// backedUpShop is a sale on the machine of an operator.
+type backedUpShop struct {
+	*operator
+
+	sale   string
+	tokens []string
+	orders []string // of the first buyers
+	ids    []string // of the user and the sale that no backup has
+	idle   string   // refresh token of a session that nobody uses until the restore
+	used   string   // refresh token of a session that was refreshed after the backup
+}
+
+func openShop(t *testing.T, o *operator) *backedUpShop {
+	t.Helper()
+	return &backedUpShop{
+		operator: o,
+		sale:     o.server.Sale(t, unitsToSell),
+		tokens:   o.stack.Tokens(t, 2*unitsToSell),
+		idle:     refreshToken(logIn(t, o.server, rig.NewPhone())),
+		used:     refreshToken(logIn(t, o.server, rig.NewPhone())),
+	}
+}
+
+func (s *backedUpShop) sell(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		order := s.server.Buy(t, s.tokens[len(s.orders)], s.sale)
+		s.orders = append(s.orders, order.ID)
+	}
+}
+
+// backUpInMidRush makes a backup in the middle of a rush of another sale, all of whose buyers get their units.
+func (s *backedUpShop) backUpInMidRush(t *testing.T, heading string) {
+	t.Helper()
+	const buyers = 400
+	c := rig.BuyersOf(s.server.Sale(t, buyers), buyers, s.stack.Tokens(t, buyers), s.server)
+	finish := rig.LongRush(t, s.stack, c, time.Second)
+	s.run(t, "Back up", heading)
+	require.Len(t, rig.OrdersIn(finish()), buyers)
+}
+
+// queue accepts orders of the next buyers, which no worker commits before release.
+func (s *backedUpShop) queue(t *testing.T, n int) {
+	t.Helper()
+	rig.RequireSettled(t, s.stack)
+	require.NoError(t, os.WriteFile(s.hold, nil, 0o600))
+	for range n {
+		s.orders = append(s.orders, s.server.Queue(t, s.tokens[len(s.orders)], s.sale))
+	}
+}
+
+func (s *backedUpShop) release(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Remove(s.hold))
+	rig.RequireSettled(t, s.stack)
+}
+
+func (s *backedUpShop) moveOn(t *testing.T) {
+	t.Helper()
+	s.ids = []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+	s.used = refreshToken(s.server.Must(t, refresh(s.used)))
+}
+
+// requireReopened requires that the checks of the document passed, whose output is out. The restored server has the kept
+// orders, none of the others, gives no id again, and sells every unit that is left.
+func (s *backedUpShop) requireReopened(t *testing.T, out string, kept []string) {
+	t.Helper()
+	require.NotRegexp(t, `\.sql +pending`, out)
+	require.Contains(t, out, "all invariants hold")
+	require.Contains(t, out, " 0 failed")
+
+	for i, id := range s.orders {
+		if i < len(kept) {
+			rig.RequireOrdered(t, s.server, s.tokens[i], id)
+			continue
+		}
+		rig.RequireProblem(t, http.StatusNotFound, "not_found", s.server.Do(t, rig.Get("/orders/"+id, s.tokens[i])))
+	}
+
+	s.server.Must(t, refresh(s.idle))
+	if len(s.ids) > 0 {
+		require.Equal(t, http.StatusUnauthorized, s.server.Do(t, refresh(s.used)).Status)
+		again := []string{rig.UserOf(t, s.server.LoginToken(t, rig.NewPhone())), s.server.Sale(t, 1)}
+		for i, id := range again {
+			require.Greater(t, number(t, id), number(t, s.ids[i]), "the id of another one")
+		}
+	}
+
+	c := rig.BuyersOf(s.sale, unitsToSell, s.tokens, s.server)
+	r := c.Run(t.Context())
+	rig.RequireAllServed(t, s.stack, c, r)
+}
+
+func refresh(token string) rig.Request {
+	return rig.Post("/auth/refresh", "", map[string]any{"refresh_token": token})
+}
+
+func refreshToken(login map[string]any) string {
+	token, _ := login["refresh_token"].(string)
+	return token
+}
+
+func number(t *testing.T, id string) int64 {
+	t.Helper()
+	return env.Must(strconv.ParseInt(id, 10, 64))(t)
+}
+
+// TestReadmeDeployment runs the commands of the section on deployment of both READMEs. It ends with an admin who publishes.
+func TestReadmeDeployment(t *testing.T) {
+	env.FullParallel(t)
+
+	const phone = "13912345678"
+	for file, heading := range map[string]string{"README.md": "Deployment", "README.zh-CN.md": "生产部署"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			s := newMachine(t, env.OneKind(t))
+			s.Exec(t, "CREATE USER seckill@'127.0.0.1' IDENTIFIED BY 'password'")
+			s.Exec(t, "GRANT ALL ON seckill.* TO seckill@'127.0.0.1'")
+			codes := rig.StartCodeReceiver(t)
+
+			// The server is started below, where the rig waits for it. The receiver of the rig knows one secret only.
+			o := newOperator(t)
+			o.stack = s
+			commands := strings.NewReplacer(
+				"127.0.0.1:3306", s.Database.Addr,
+				"127.0.0.1:6379", s.Redis.Addr,
+				"https://sms.example/codes", codes.URL,
+				"EVENTS_SECRET=$(openssl rand -hex 32)", "EVENTS_SECRET="+rig.EventsSecret,
+				"\nseckill serve\n", "\nenv\n",
+			).Replace(commandsOf(t, "../../"+file)[heading])
+			o.commands = map[string]string{heading: regexp.MustCompile(`<.+>`).ReplaceAllString(commands, phone)}
+			printed := o.run(t, heading)
+
+			deployed := &rig.Stack{Kind: s.Kind, Database: s.Database, Redis: s.Redis}
+			deployed.Env = regexp.MustCompile(`(?m)^SECKILL_\w+=.*$`).FindAllString(printed, -1)
+			p := deployed.Spawn(t, "")
+			admin, _ := codes.LoginWith(t, p, phone, printed)["access_token"].(string)
+			env.Must(p.CreateSale(t.Context(), admin, "Rush", 1))(t)
+		})
+	}
 }

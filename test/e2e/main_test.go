@@ -66,7 +66,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	p.Scrape(t)
 	require.Contains(t, p.Metrics, "seckill_security_events_total")
 	search := func(log, metrics string) []string {
-		planted := &rig.Server{Log: &rig.Buffer{}, Metrics: p.Metrics + metrics}
+		planted := &rig.Server{Log: &env.Buffer{}, Metrics: p.Metrics + metrics}
 		_, _ = planted.Log.Write([]byte(p.Log.String() + log))
 		return s.Leaks(planted)
 	}
@@ -80,8 +80,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 // TestNothingPersonalIsLogged runs a server in production mode with its most detailed log, sends requests that carry
 // phones, codes and tokens, valid and not, and searches log and metrics for them.
 func TestNothingPersonalIsLogged(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t)
 	demo := s.Serve(t)
 	sale := demo.Sale(t, 5)
@@ -149,8 +148,7 @@ func (s *traceStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // TestTraceFromRequestToCommit: in every lane, one trace has the request, the waits and the transaction of an order, and
 // continues that of the client. Requests that are not sampled have no span. The spans have no personal data.
 func TestTraceFromRequestToCommit(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	for lane, want := range map[string][]string{
 		"lock":  {"batch wait", "transaction", "user lock", tracedRequest},
 		"batch": {"batch wait", "transaction", tracedRequest},

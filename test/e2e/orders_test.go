@@ -24,7 +24,6 @@ import (
 // TestReturnedUnitIsSoldElsewhere: the only unit of a sale is bought on one of two servers, and again on the other one after a
 // refund, after a cancellation, and after the deadline for the payment, before which the order is not closed.
 func TestReturnedUnitIsSoldElsewhere(t *testing.T) {
-	t.Parallel()
 	rig.Core("lock/embedded", "queue/mariadb").Full("lock/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 4)
@@ -87,8 +86,7 @@ func checkOut(t *testing.T, page, order string) {
 // moves once. Then the notices go to another address, and the server has to ask. TestOrderIsNotClosedOverPayment and TestEveryNotice of
 // package handler lose and double notices.
 func TestPaymentsOverHTTP(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t)
 	addr := rig.FreeAddr(t)
 	s = s.With("SECKILL_PAYMENT_URL="+startProvider(t, "http://"+addr), "SECKILL_PAYMENT_SECRET="+httpSecret)
@@ -156,7 +154,6 @@ func requireStatuses(t *testing.T, stream <-chan rush.Order, want ...string) {
 // TestOrderStreamFromAnyServer streams an order from one server while another one changes it. Each move is published, also
 // that of a worker, or the stream would show it only by polling.
 func TestOrderStreamFromAnyServer(t *testing.T) {
-	t.Parallel()
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		tokens, published := s.Tokens(t, 2), movedOrders(t, s)
 		a, b := s.Serve(t), s.Serve(t)
@@ -248,7 +245,6 @@ func changes(t *testing.T, s *rig.Stack, running func() *rig.Server) []change {
 // TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The
 // next server returns the answer, even after the loss of Redis.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
-	t.Parallel()
 	rig.Core("queue/embedded").Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
 		all := changes(t, s, func() *rig.Server { return p })
@@ -329,8 +325,7 @@ func intervalOf(s *rig.Stack, d time.Duration) string {
 // TestDeadLetterIsReplayed replays an order that the database rejected, first while the sale is sold out, and discards the
 // next one.
 func TestDeadLetterIsReplayed(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.RealStack(t).In("queue").With(rig.EnvRedeliver + "=300ms")
 	p := s.Serve(t)
 	sale, tokens, admin := p.Sale(t, 1), s.Tokens(t, 2), p.Admin(t)

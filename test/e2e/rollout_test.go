@@ -171,8 +171,7 @@ func (o *orderers) place(user int) error {
 // /readyz: over keep-alive and over fresh connections, and over one connection of HTTP/2, which has no Connection: close and so
 // lasts. No request breaks, every stream of a draining server ends in order, and the next one continues it.
 func TestRollingRestarts(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
@@ -323,8 +322,7 @@ func (s *orderStream) open(ctx context.Context) error {
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
 func TestSecondSignalEndsTheDrain(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	s := rig.EmbeddedStack(t).With("SECKILL_DRAIN=1h")
 	p := s.Spawn(t, "")
 	sale, token := p.Sale(t, 1), s.Tokens(t, 1)[0]
@@ -454,7 +452,6 @@ func TestPreviousSchema(t *testing.T) {
 // TestUpgradeOfEmbeddedServer starts a server on a data directory whose schema is that of version 25, in the middle of a
 // sale: it changes the schema, keeps orders, keys and logins, and sells the rest.
 func TestUpgradeOfEmbeddedServer(t *testing.T) {
-	t.Parallel()
 	rig.Core("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		old := s.Serve(t)
 		sale, tokens := old.Sale(t, 20), s.Tokens(t, 40)
@@ -481,8 +478,7 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 		p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))
 
 		c := rig.BuyersOf(sale, 20, tokens, p)
-		r := c.Run(t.Context())
-		rig.RequireAllServed(t, s, c, r)
+		rig.RequireAllServed(t, s, c, c.Run(t.Context()))
 		require.NotContains(t, s.Exits(t, 0, "migrate", "status"), "pending")
 	})
 }

@@ -64,7 +64,7 @@ func requireNoViolation(t *testing.T, lane string, systems ...string) {
 
 func torture(t *testing.T, args ...string) (code int, output string) {
 	t.Helper()
-	var out rig.Buffer
+	var out env.Buffer
 	code = run(context.WithoutCancel(t.Context()), args, &out, &out)
 	return code, out.String()
 }
@@ -75,7 +75,7 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	requireServers(t)
 	t.Parallel()
 
-	var out rig.Buffer
+	var out env.Buffer
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"--orders", "400", "--rate", "60", "--lane", "batch", "--seed", "2"}

@@ -115,7 +115,6 @@ func local(at time.Time) string { return at.Local().Format("2006-01-02T15:04:05"
 // TestConsole runs the admin console in a browser: the journeys of staff on MariaDB and Redis, and what only the browser
 // decides on the embedded default. The tests of a group share one server unless they start another.
 func TestConsole(t *testing.T) {
-	t.Parallel()
 	browser := startBrowser(t)
 	tests := []struct {
 		name    string

@@ -25,7 +25,6 @@ import (
 // TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in lane queue on
 // real servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
-	t.Parallel()
 	browser := startBrowser(t)
 	rig.Core("lock/embedded").Full("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
@@ -94,7 +93,6 @@ type pagesTest = func(t *testing.T, p *rig.Shop, visit func(url, language string
 // TestPages covers the pages apart from a plain purchase: the journeys of buyers on MariaDB and Redis, and what only the
 // browser decides on the embedded default. The tests of a group share one server unless they start another.
 func TestPages(t *testing.T) {
-	t.Parallel()
 	browser := startBrowser(t)
 	journeys := map[string]pagesTest{
 		"two tabs": twoTabs, "back on sale": backOnSale, "queued": queued,

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/ops/doctor"
+	"seckill/test/env"
 )
 
 // ChangeGate adds units to the only loaded gate of a sale in lane queue, behind the back of the servers.
@@ -69,7 +70,7 @@ func (s *Stack) Diagnose(t *testing.T, wantCode int, args ...string) map[string]
 	}
 
 	for try := 1; ; try++ {
-		var text, summary Buffer
+		var text, summary env.Buffer
 		code := s.run(context.WithoutCancel(t.Context()), &text, &summary, append([]string{"doctor", "--json"}, args...)...)
 		if code == wantCode {
 			require.NoError(t, json.Unmarshal([]byte(text.String()), &report), text.String())

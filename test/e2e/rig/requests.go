@@ -1,8 +1,6 @@
 package rig
 
 import (
-	"bufio"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -234,7 +232,7 @@ func Fetch(t *testing.T, url string) Answer {
 
 // Stream is an open event stream.
 type Stream struct {
-	lines  *bufio.Scanner
+	events *env.EventStream
 	status string
 	close  func() error
 }
@@ -248,14 +246,11 @@ func (p *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 		}
 
 		if !forgive503(res.StatusCode) || time.Since(start) > time.Minute {
-			s := &Stream{
-				lines:  bufio.NewScanner(res.Body),
+			return &Stream{
+				events: env.NewEventStream(res.Body),
 				status: res.Status,
 				close:  res.Body.Close,
-			}
-
-			s.lines.Buffer(nil, 1<<20)
-			return s, nil
+			}, nil
 		}
 
 		_ = res.Body.Close()
@@ -275,16 +270,10 @@ func (s *Stream) Close() { _ = s.close() }
 
 // Next decodes the data of the next event into data and returns the name of the event, or why the stream has ended.
 func (s *Stream) Next(data any) (string, error) {
-	event := ""
-	for s.lines.Scan() {
-		if name, ok := strings.CutPrefix(s.lines.Text(), "event: "); ok {
-			event = name
-		}
-
-		if text, ok := strings.CutPrefix(s.lines.Text(), "data: "); ok {
-			return event, json.Unmarshal([]byte(text), data)
-		}
+	event, err := s.events.Next()
+	if err != nil {
+		return "", fmt.Errorf("the stream ended: %s %w", s.status, err)
 	}
 
-	return "", fmt.Errorf("the stream ended: %s %w", s.status, cmp.Or(s.lines.Err(), io.EOF))
+	return event.Kind, json.Unmarshal(event.Data, data)
 }

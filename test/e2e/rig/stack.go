@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"database/sql"
@@ -16,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -115,10 +113,11 @@ func (v Variants) Shared() Variants {
 	return v
 }
 
-// Each runs a test in parallel on the variants of this run. Where only one kind of server is tested, it takes the place of
-// MariaDB.
+// Each runs a test, which is parallel to others, in parallel on the variants of this run. Where only one kind of server is
+// tested, it takes the place of MariaDB.
 func (v Variants) Each(t *testing.T, fn func(t *testing.T, s *Stack)) {
 	t.Helper()
+	t.Parallel()
 	kind := env.OneKind(t)
 
 	var names []string
@@ -387,7 +386,7 @@ func (s *Stack) args(command ...string) []string {
 func (s *Stack) Run(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	for try := 1; ; try++ {
-		var out Buffer
+		var out env.Buffer
 		code := s.run(context.WithoutCancel(t.Context()), &out, &out, args...)
 		if try == 5 || !dialTimeout.MatchString(out.String()) {
 			return code, out.String()
@@ -476,7 +475,7 @@ func (s *Stack) Tokens(t *testing.T, n int) []string {
 type Server struct {
 	*rush.Client
 	URL string
-	Log *Buffer
+	Log *env.Buffer
 	// Has the effect of SIGTERM.
 	interrupt func() error
 	// Nil inside the test's process.
@@ -534,7 +533,7 @@ func (s *Stack) Serve(t *testing.T) *Server {
 func (s *Stack) newServer(interrupt func() error) *Server {
 	return &Server{
 		stack:     s,
-		Log:       &Buffer{},
+		Log:       &env.Buffer{},
 		Done:      make(chan struct{}),
 		interrupt: interrupt,
 	}
@@ -694,24 +693,6 @@ func FreeAddr(t *testing.T) string {
 	return addr
 }
 
-// Buffer is a bytes.Buffer for concurrent use.
-type Buffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *Buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *Buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
 // Eventually waits up to a minute for a condition.
 func Eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
@@ -789,7 +770,7 @@ func (s *Stack) RequireNoStart(t *testing.T, what string) string {
 	ctx, giveUp := context.WithCancel(context.WithoutCancel(t.Context()))
 	defer giveUp()
 
-	var out Buffer
+	var out env.Buffer
 	code := make(chan int, 1)
 	go func() { code <- s.run(ctx, &out, &out, "serve", "--addr", "127.0.0.1:0") }()
 
