@@ -3,11 +3,15 @@ package browser
 import (
 	_ "embed"
 	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/require"
@@ -17,9 +21,9 @@ import (
 )
 
 // languages covers the language of the browser and the choice of another one.
-func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func languages(t *testing.T, p *scene) {
 	sale := p.Publish(t, longOffer)
-	zh := visit(p.URL, "zh-TW,zh")
+	zh := p.visit(p.URL, "zh-TW,zh")
 	zh.goTo("/")
 	zh.reads("h1", "限时秒杀")
 	zh.reads(buyOf(sale), "立即抢购")
@@ -38,17 +42,15 @@ func languages(t *testing.T, p *rig.Shop, visit func(url, language string) *visi
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
-	other := visit(p.URL, "de-DE,de")
+	other := p.visit(p.URL, "de-DE,de")
 	other.goTo("/")
 	other.reads("h1", "Flash sales")
 }
 
 // keyboardOnly completes a purchase without a mouse.
-func keyboardOnly(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func keyboardOnly(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	v.until(canBuy(sale))
+	v := p.shopping(sale)
 	v.key(kb.Tab)
 	require.Equal(t, "skip", evaluate[string](v.tab, `document.activeElement.id`), "the first link skips the header")
 	v.key(kb.Enter)
@@ -104,7 +106,7 @@ func (b *tab) loginByKeyboard(phone string) {
 // tabTo presses Tab until an element has the focus, and requires a visible focus outline.
 func (b *tab) tabTo(selector string) {
 	b.t.Helper()
-	for range 100 {
+	for range 200 { // a list of 30 sales has three links each
 		if evaluate[bool](b, fmt.Sprintf(`document.activeElement === document.querySelector(%q)`, selector)) {
 			require.Equal(b.t, "solid", evaluate[string](b, `getComputedStyle(document.activeElement).outlineStyle`))
 			return
@@ -118,6 +120,13 @@ func (b *tab) tabTo(selector string) {
 var longOffer = rig.Offer{
 	Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
 	PayValue: 99999999, ActualValue: 100000000, Stock: 1000000,
+}
+
+// accessible requires that the page is legible, and fits a phone.
+func (b *tab) accessible(t *testing.T, what string) {
+	t.Helper()
+	b.legible(t, what)
+	b.fitsPhone(t, what)
 }
 
 // fitsPhone requires that the page does not scroll horizontally on a phone. 160 is one of 320 with text of twice the size.
@@ -141,40 +150,32 @@ const violations = `axe.run({ exclude: ["#api"] }, {
 
 // accessible requires that the pages of a purchase are accessible. The languages differ only in their texts, which
 // TestTextsAreInBothLanguages of package web compares.
-func accessible(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func accessible(t *testing.T, p *scene) {
 	p.Publish(t, rig.Offer{Title: "later", Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	over := p.Publish(t, rig.Offer{Title: "over", Stock: 5, EndAt: time.Now().Add(-time.Minute)})
 	sale := p.Publish(t, longOffer)
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	v.until(canBuy(sale))
+	v := p.shopping(sale)
 	v.click(`[data-do="past"]`)
 	v.until(`document.querySelector(%q)`, card(over))
-	v.legible(t, "sales")
-	v.fitsPhone(t, "sales")
+	v.accessible(t, "sales")
 	v.click(buyOf(sale))
 	v.until(`document.querySelector("dialog[open]")`)
-	v.legible(t, "login")
-	v.fitsPhone(t, "login")
+	v.accessible(t, "login")
 	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
 	v.login(rig.NewPhone())
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	v.legible(t, "bought")
-	v.fitsPhone(t, "bought")
+	v.bought(sale)
+	v.accessible(t, "bought")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	v.legible(t, "order")
-	v.fitsPhone(t, "order")
+	v.accessible(t, "order")
 	v.click(payIt)
 	v.legible(t, "payment step")
 	v.click(dialog + " button.primary")
 	v.until(`document.querySelector("svg.qr")?.checkVisibility()`)
-	v.legible(t, "paid")
-	v.fitsPhone(t, "paid")
+	v.accessible(t, "paid")
 	v.goTo("/sales/" + sale)
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
-	v.legible(t, "sale")
-	v.fitsPhone(t, "sale")
+	v.bought(sale)
+	v.accessible(t, "sale")
 	v.goTo("/sales/" + over)
 	v.reads(buyOf(over), "Ended")
 	require.NotContains(t, v.text(".details"), "What happens next")
@@ -209,8 +210,8 @@ func (b *tab) prefers(scheme string) {
 
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
 // shop, console and documentation.
-func demoAccounts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
-	v := visit(p.URL, "zh-CN")
+func demoAccounts(t *testing.T, p *scene) {
+	v := p.visit(p.URL, "zh-CN")
 	v.goTo("/")
 	choose := func(role string) {
 		v.click(`[data-do="login"]`)
@@ -257,7 +258,7 @@ func (b *tab) ready(selector string) {
 
 // consoleLanguages searches every page in Chinese for text in English. A missing text is an exception, which fails the
 // test. TestTextsAreInBothLanguages of package web compares them.
-func consoleLanguages(t *testing.T, c *consoleTest) {
+func consoleLanguages(t *testing.T, c *scene) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
 	order := c.Buy(t, token, sale)
@@ -302,7 +303,7 @@ func consoleLanguages(t *testing.T, c *consoleTest) {
 }
 
 // consoleAccessible requires that the pages are accessible, and checks the focus.
-func consoleAccessible(t *testing.T, c *consoleTest) {
+func consoleAccessible(t *testing.T, c *scene) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, longOffer)
 	order := c.Buy(t, token, sale)
@@ -333,8 +334,7 @@ func consoleAccessible(t *testing.T, c *consoleTest) {
 	v.goTo("/console/sales/" + sale)
 	v.click("[data-technical] summary")
 	v.until(`document.querySelectorAll(".plot canvas").length === 8`)
-	v.legible(t, "technical")
-	v.fitsPhone(t, "technical")
+	v.accessible(t, "technical")
 	v.goTo("/console/new")
 	v.click(advanced)
 	v.submit("make")
@@ -373,3 +373,77 @@ const unlabelled = `[
 	...[...document.querySelectorAll("[id]")].filter((el) => document.querySelectorAll("#" + CSS.escape(el.id)).length > 1).map((el) => "twice: " + el.id),
 	...[...document.querySelectorAll("[aria-describedby], [aria-labelledby]")].flatMap((el) => ["aria-describedby", "aria-labelledby"].flatMap((a) => (el.getAttribute(a) ?? "").split(" ").filter((id) => id && !document.getElementById(id)))).map((id) => "nothing with id " + id),
 ]`
+
+var demoCode = regexp.MustCompile(`x-demo-code: (\d{6})`)
+
+func operation(tag, id string) string { return fmt.Sprintf(`#operations-%s-%s`, tag, id) }
+
+// try opens an operation, fills in its body and path parameter, executes it and waits for the status.
+func (b *tab) try(tag, id, body, path string, status int) {
+	b.t.Helper()
+	op := operation(tag, id)
+	b.click(op + " .opblock-summary-control")
+	for selector, text := range map[string]string{"textarea.body-param__text": body, `tr[data-param-in="path"] input`: path} {
+		if text == "" {
+			continue
+		}
+		b.until(`document.querySelector(%q)?.checkVisibility()`, op+" "+selector)
+		b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`document.querySelector(%q).select()`, op+" "+selector)))
+		b.insert(text) // replaces the selection
+	}
+	b.click(op + " button.execute")
+	b.until(`document.querySelector(%q)?.innerText.startsWith("%d")`, op+" .live-responses-table tbody .response-col_status", status)
+}
+
+// insert enters a text as if it were pasted, at once: the page renders anew for every key.
+func (b *tab) insert(text string) {
+	b.t.Helper()
+	env.Must(chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: text}))(b.t)
+}
+
+// TestDocs executes operations on the documentation page, from the login to a purchase. The page sends no request to
+// another server.
+func TestDocs(t *testing.T) {
+	env.FullParallel(t)
+	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	sale := p.Publish(t, rig.Offer{Stock: 3})
+
+	v := visit(t, p.URL, "en")
+	v.do(chromedp.EmulateViewport(390, 844))
+	v.goTo("/docs")
+	v.try("orders", "placeOrder", "", sale, http.StatusUnauthorized)
+	require.LessOrEqual(t, evaluate[int](v.tab, `document.documentElement.scrollWidth`), 390, "the page fits the width of a phone")
+
+	v.do(chromedp.EmulateViewport(1200, 900))
+	phone := rig.NewPhone()
+	v.try("auth", "sendCode", fmt.Sprintf(`{"phone":%q}`, phone), "", http.StatusOK)
+	headers := v.text(operation("auth", "sendCode") + " .live-responses-table")
+	code := demoCode.FindStringSubmatch(headers)
+	require.NotNil(t, code, headers)
+	v.try("auth", "login", fmt.Sprintf(`{"phone":%q,"code":%q}`, phone, code[1]), "", http.StatusOK)
+	v.click(operation("orders", "placeOrder") + " button.execute")
+	v.until(`document.querySelector(%q)?.innerText.startsWith("201")`,
+		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
+
+	// The page follows the language and the theme of the browser, and ignores the URL of another document in its address.
+	// "Authorize" accepts a token that was obtained elsewhere.
+	v.legible(t, "API")
+	require.Equal(t, 1, evaluate[int](v.tab, `document.querySelectorAll("main:not([role])").length`))
+	require.Equal(t, []string{"API"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("h1")].filter((e) => e.checkVisibility()).map((e) => e.innerText)`))
+	lefts := evaluate[[]float64](v.tab, `[...document.querySelectorAll(".brand, h1, .info p, .opblock-tag, .opblock")].filter((e) => e.checkVisibility())
+		.map((e) => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft))`)
+	require.Equal(t, slices.Min(lefts), slices.Max(lefts), "one left edge")
+	v.prefers("dark")
+	v.goTo("/docs?lang=zh&url=https://example.com/other.json")
+	v.reads("h1", "接口文档")
+	v.until(`document.documentElement.classList.contains("dark-mode") && document.documentElement.lang === "zh-CN"`)
+	v.prefers("light")
+	v.until(`!document.documentElement.classList.contains("dark-mode")`)
+	v.click(".auth-wrapper .authorize")
+	v.click("#auth-bearer-value")
+	v.insert(p.Token)
+	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
+	v.click(".close-modal")
+	v.try("auth", "me", "", "", http.StatusOK)
+	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
+}

@@ -2,13 +2,21 @@
 package browser
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	stdlog "log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,16 +99,67 @@ type tab struct {
 }
 
 // visit returns a new visitor of a server, with one empty tab.
-func visit(t *testing.T, browser context.Context, url, language string) *visitor {
+func visit(t *testing.T, url, language string) *visitor {
 	t.Helper()
+	browser := startBrowser(t)
 	v := &visitor{t: t, browser: browser, url: url, language: language}
 	created := env.Must(chromedp.CallBrowser(browser, target.CreateBrowserContext, target.CreateBrowserContextParams{}))(t)
 	v.profile = created.BrowserContextID
 	t.Cleanup(func() {
-		_, err := chromedp.CallBrowser(browser, target.DisposeBrowserContext, target.DisposeBrowserContextParams{BrowserContextID: v.profile})
-		require.NoError(t, err)
+		dispose := target.DisposeBrowserContextParams{BrowserContextID: v.profile}
+		env.Must(chromedp.CallBrowser(browser, target.DisposeBrowserContext, dispose))(t)
 	})
 	v.tab = v.newTab()
+	return v
+}
+
+// scene is a server with its admin's token, and its visitors.
+type scene struct {
+	t *testing.T
+	*rig.Shop
+
+	phone      string // of an admin without a session
+	intercepts bool   // visitors have interceptFetch and the modules of the pages
+}
+
+func (s *scene) visit(url, language string) *visitor {
+	s.t.Helper()
+	v := visit(s.t, url, language)
+	if s.intercepts {
+		v.intercept()
+	}
+	return v
+}
+
+// open returns a visitor of a page.
+func (s *scene) open(path string) *visitor {
+	s.t.Helper()
+	v := s.visit(s.URL, "en")
+	v.goTo(path)
+	return v
+}
+
+// shopping returns a visitor of the list, where a sale can be bought.
+func (s *scene) shopping(sale string) *visitor {
+	s.t.Helper()
+	v := s.open("/")
+	v.until(canBuy(sale))
+	return v
+}
+
+// newUser returns a visitor who has logged in without the dialog.
+func (s *scene) newUser() *visitor {
+	s.t.Helper()
+	v := s.visit(s.URL, "en")
+	v.loginNewUser()
+	return v
+}
+
+// enter returns an admin at a page of the console.
+func (s *scene) enter(path string) *visitor {
+	s.t.Helper()
+	v := s.visit(s.URL, "en")
+	v.enter(path, s.phone)
 	return v
 }
 
@@ -123,12 +182,9 @@ func (v *visitor) newTab() *tab {
 	v.t.Cleanup(cancel)
 	// Chromium throttles tabs without focus. With the emulation all tabs have it.
 	env.Must(chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}))(v.t)
-	version, err := chromedp.CallBrowser(v.browser, cdpbrowser.GetVersion, cdp.Empty{})
-	require.NoError(v.t, err)
-	_, err = chromedp.Call(ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
-		UserAgent: version.UserAgent, AcceptLanguage: v.language,
-	})
-	require.NoError(v.t, err)
+	version := env.Must(chromedp.CallBrowser(v.browser, cdpbrowser.GetVersion, cdp.Empty{}))(v.t)
+	agent := emulation.SetUserAgentOverrideParams{UserAgent: version.UserAgent, AcceptLanguage: v.language}
+	env.Must(chromedp.Call(ctx, emulation.SetUserAgentOverride, agent))(v.t)
 	b.before(`addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber))`)
 	return b
 }
@@ -136,8 +192,7 @@ func (v *visitor) newTab() *tab {
 // before runs a script in every page of the tab before the scripts of the page.
 func (b *tab) before(script string) {
 	b.t.Helper()
-	_, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-	require.NoError(b.t, err)
+	env.Must(chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}))(b.t)
 }
 
 // watch collects the problems of the tab from its events.
@@ -361,11 +416,265 @@ func (b *tab) login(phone string) {
 	b.until(`!document.querySelector("dialog")`)
 }
 
-// buy clicks the button of a sale, logs in and waits for the link to the order.
-func (b *tab) buy(sale, phone string) {
+// press waits until a sale can be bought, and presses its button.
+func (b *tab) press(sale string) {
 	b.t.Helper()
 	b.until(canBuy(sale))
 	b.click(buyOf(sale))
-	b.login(phone)
+}
+
+// bought waits for the link to the order of a sale.
+func (b *tab) bought(sale string) {
+	b.t.Helper()
 	b.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+}
+
+func (b *tab) buys(sale string) {
+	b.t.Helper()
+	b.press(sale)
+	b.bought(sale)
+}
+
+// buy clicks the button of a sale, logs in and waits for the link to the order.
+func (b *tab) buy(sale, phone string) {
+	b.t.Helper()
+	b.press(sale)
+	b.login(phone)
+	b.bought(sale)
+}
+
+// front is a proxy between browsers and a server that injects faults of networks and proxies.
+type front struct {
+	*httptest.Server
+	proxy *httputil.ReverseProxy
+
+	mu sync.Mutex
+	// Answers to the next purchases, see RespondWith.
+	answers []string
+	// Idempotency-Keys of the purchases.
+	keys []string
+
+	down atomic.Bool
+	// Path prefix of the POSTs that count as purchases.
+	Watched string
+	// The number of answers that are event streams, and what changes them, if not nil.
+	Streams atomic.Int64
+	Stream  func(*http.Response)
+	// If not 0, a larger body is refused as by nginx: at once, with a page.
+	MaxBody int64
+}
+
+func startFront(t *testing.T, server string) *front {
+	t.Helper()
+	target := env.Must(url.Parse(server))(t)
+
+	// Cut connections are expected.
+	silent := stdlog.New(io.Discard, "", 0)
+	f := &front{Watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
+		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ErrorLog: silent,
+	}}
+	f.proxy.ModifyResponse = func(res *http.Response) error {
+		if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+			return nil
+		}
+		f.Streams.Add(1)
+		if f.Stream != nil {
+			f.Stream(res)
+		}
+		return nil
+	}
+
+	f.Server = httptest.NewUnstartedServer(f)
+	f.Config.ErrorLog = silent
+	f.Start()
+
+	t.Cleanup(func() {
+		// Close waits for streams.
+		f.CloseClientConnections()
+		f.Close()
+	})
+
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if f.MaxBody > 0 && r.ContentLength > f.MaxBody {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		_, _ = io.WriteString(w, "<html><head><title>413 Request Entity Too Large</title></head></html>")
+		return
+	}
+
+	code := f.planned(r)
+	switch code {
+	case "":
+		f.proxy.ServeHTTP(w, r)
+
+	case cut:
+		panic(http.ErrAbortHandler)
+
+	case "lost":
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+
+	case "half":
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		w.Header().Set("Content-Length", "500")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+
+	default:
+		status := http.StatusServiceUnavailable
+		if code == "rate_limited" {
+			status = http.StatusTooManyRequests
+		}
+
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
+	}
+}
+
+// cut is the answer while the front is down: none.
+const cut = "cut"
+
+// planned returns the answer to a request in place of that of the server, or "". It records purchases.
+func (f *front) planned(r *http.Request) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+
+	answer := ""
+	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.Watched) {
+		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
+		if len(f.answers) > 0 {
+			answer = f.answers[0]
+			f.answers = f.answers[1:]
+		}
+	}
+
+	if f.down.Load() {
+		return cut
+	}
+
+	return answer
+}
+
+// Cut closes all connections and rejects new ones until Restore.
+func (f *front) Cut() {
+	f.down.Store(true)
+	f.CloseClientConnections()
+}
+
+func (f *front) Restore() { f.down.Store(false) }
+
+// RespondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
+// purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
+func (f *front) RespondWith(codes ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.answers = codes
+	f.keys = nil
+}
+
+// KeysSeen returns the keys of the purchases since RespondWith.
+func (f *front) KeysSeen() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string{}, f.keys...)
+}
+
+// hold makes the body of an event stream wait until the server ends it, as virus scanners and some networks do.
+func hold(res *http.Response) { res.Body = &heldBody{ReadCloser: res.Body} }
+
+// holdRest lets only the beginning pass, like a proxy with a buffer that it sends when it is full.
+func holdRest(res *http.Response) {
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(res.Body, int64(len(":\n\n"))), &heldBody{ReadCloser: res.Body}), res.Body}
+}
+
+// refuse answers like a proxy that allows no event streams.
+func refuse(res *http.Response) {
+	_ = res.Body.Close()
+	const page = "<h1>Forbidden</h1>"
+	res.StatusCode = http.StatusForbidden
+	res.Header = http.Header{"Content-Type": {"text/html"}}
+	res.Body = io.NopCloser(strings.NewReader(page))
+}
+
+// heldBody returns nothing until the end of its body.
+type heldBody struct {
+	io.ReadCloser
+	all *bytes.Reader
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	if b.all == nil {
+		text, err := io.ReadAll(b.ReadCloser)
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, err
+		}
+		b.all = bytes.NewReader(text)
+	}
+	return b.all.Read(p)
+}
+
+// TestHeldStreams: behind a proxy that holds event streams back, or refuses them, the pages poll.
+// Source: windmill-labs/windmill#10716, concourse/concourse#1859, SignalR/SignalR#3638.
+func TestHeldStreams(t *testing.T) {
+	env.FullParallel(t)
+	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
+	held := startFront(t, p.URL)
+	held.Stream = hold
+
+	t.Run("turn in a waiting room", func(t *testing.T) {
+		t.Parallel()
+		begin := time.Now().Add(4 * time.Second)
+		sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: begin}, map[string]any{"rate": 1, "pass_ttl": 60})
+		v := visit(t, held.URL, "en")
+		v.goTo("/sales/" + sale)
+		v.joinByKeyboard(sale)
+		v.until(canBuy(sale))
+		v.reads(card(sale), "It's your turn!")
+		v.buys(sale)
+	})
+
+	// An order is paid while its page is open.
+	for name, change := range map[string]func(*http.Response){"held": hold, "refused": refuse, "only the beginning": holdRest} {
+		t.Run("paid elsewhere, streams "+name, func(t *testing.T) {
+			t.Parallel()
+			f := startFront(t, p.URL)
+			f.Stream = change
+			sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
+			token := p.LoginToken(t, phone)
+			o := p.Buy(t, token, sale)
+			v := visit(t, f.URL, "en")
+			v.goTo("/orders/" + o.ID)
+			v.click("main .center button.primary")
+			v.login(phone)
+			v.orderIs("pending_payment")
+			p.Must(t, rig.Pay(o.ID, token))
+			v.orderIs("paid")
+			v.until(`document.querySelector(%q).checkVisibility()`, anOrder+" code")
+			require.Positive(t, f.Streams.Load())
+		})
+	}
+
+	t.Run("live view", func(t *testing.T) {
+		t.Parallel()
+		sale := p.Publish(t, rig.Offer{Title: "Held back", Stock: 5})
+		v := visit(t, held.URL, "en")
+		v.enter("/console/sales/"+sale, rig.AdminPhone(0))
+		v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
+		p.Buy(t, p.LoginToken(t, rig.NewPhone()), sale)
+		v.until(`document.querySelector('%s')?.textContent === "4"`, fact("database"))
+		require.Equal(t, "0", evaluate[string](v.tab, `document.querySelector("[data-live]").dataset.holes`))
+	})
+	t.Cleanup(func() { require.Positive(t, held.Streams.Load(), "no stream was held back") })
 }

@@ -1,16 +1,9 @@
 package browser
 
 import (
-	"bytes"
+	"embed"
 	"encoding/base64"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"image"
-	"image/color"
-	"image/draw"
-	"image/jpeg"
-	"image/png"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +25,7 @@ func (b *tab) fieldValue(form, field string) string {
 }
 
 // changeOrdinaryVoucher changes the demo's voucher that is not a flash sale.
-func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
+func changeOrdinaryVoucher(t *testing.T, c *scene) {
 	var normal string
 	for _, v := range c.Items(t, rig.Get("/vouchers?limit=100", "")) {
 		if v["type"] == "normal" {
@@ -40,8 +33,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 		}
 	}
 	require.NotEmpty(t, normal, "the demo has a voucher without a sale")
-	v := c.visit(c.URL, "en")
-	v.enter("/console/sales/"+normal+"/edit", c.phone)
+	v := c.enter("/console/sales/" + normal + "/edit")
 	v.send("change", "sub_title", "changed here")
 	v.reads("main", "Saved.")
 	require.Equal(t, "changed here", c.Must(t, rig.Get("/vouchers/"+normal, ""))["sub_title"])
@@ -53,7 +45,7 @@ func changeOrdinaryVoucher(t *testing.T, c *consoleTest) {
 }
 
 // editsKept checks that unsaved input survives a save in progress, a change of language and a new session.
-func editsKept(t *testing.T, c *consoleTest) {
+func editsKept(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 5})
 	v := c.visit(c.URL, "en")
 	v.before(interceptFetch)
@@ -126,7 +118,7 @@ func editsKept(t *testing.T, c *consoleTest) {
 }
 
 // staleSnapshotIgnored checks that a message with the voucher from before a change does not revert the page.
-func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
+func staleSnapshotIgnored(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 5})
 	v := c.visit(c.URL, "en")
 	v.before(`{
@@ -161,7 +153,7 @@ func staleSnapshotIgnored(t *testing.T, c *consoleTest) {
 
 // unconfirmedStockChange loses the answer to a stock change. The page reports that the change may have been applied,
 // even after a reload, and a retry does not apply it twice. A different change needs a confirmation.
-func unconfirmedStockChange(t *testing.T, c *consoleTest) {
+func unconfirmedStockChange(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 10})
 	f := startFront(t, c.URL)
 	f.Watched = "/api/v1/admin/vouchers/"
@@ -212,7 +204,7 @@ func unconfirmedStockChange(t *testing.T, c *consoleTest) {
 
 // summerTime: beside a time stands its offset from UTC. A time that the clocks skip is refused, and one that they repeat is the
 // first of both.
-func summerTime(t *testing.T, c *consoleTest) {
+func summerTime(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 5, EndAt: time.Date(2098, 1, 1, 0, 0, 0, 0, time.UTC)})
 	v := c.visit(c.URL, "en")
 	_, err := chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
@@ -240,20 +232,21 @@ func editLink(sale string) string {
 // publishDraft publishes the draft that the page shows and returns its id.
 func (b *tab) publishDraft() string {
 	b.t.Helper()
-	b.click(`[data-do="publish"]`)
-	b.confirm()
+	b.does("publish")
 	b.until(`document.querySelector('[data-do="unpublish"]')?.checkVisibility()`)
 	return b.at()[len("/console/sales/"):]
 }
 
-// checks waits until a point of the checklist has a state: holds, warning or broken.
-func (b *tab) checks(point, state string) {
+// checks waits until points of the checklist have a state: holds, warning or broken. They are given in turn.
+func (b *tab) checks(points ...string) {
 	b.t.Helper()
-	b.until(`document.querySelector('[data-check=%q]')?.dataset.ok === %q`, point, state)
+	for pair := range slices.Chunk(points, 2) {
+		b.until(`document.querySelector('[data-check=%q]')?.dataset.ok === %q`, pair[0], pair[1])
+	}
 }
 
 // publishInBrowser follows a merchant from a new shop to a sale and its clone.
-func publishInBrowser(t *testing.T, c *consoleTest) {
+func publishInBrowser(t *testing.T, c *scene) {
 	v, buyer := c.visit(c.URL, "en"), c.visit(c.URL, "en")
 	v.enter("/console/shops", c.phone)
 	v.submit("shop")
@@ -287,18 +280,13 @@ func publishInBrowser(t *testing.T, c *consoleTest) {
 	begin := time.Now().Add(-time.Minute)
 	v.send("make", "title", "Soup of the day", "shop_id", shop, "pay_value", "5", "actual_value", "3", "currency", "xxx", "stock", "0",
 		"begin_at", local(begin.Add(-time.Hour)), "end_at", local(begin))
-	v.reads(fieldError("make", "pay_value"), "more than the face value")
-	v.reads(fieldError("make", "currency"), "code of a currency")
-	v.reads(fieldError("make", "end_at"), "This time is over")
+	v.errors("make", "pay_value", "more than the face value", "currency", "code of a currency", "end_at", "This time is over")
 	v.send("make", "pay_value", "0", "actual_value", "0", "currency", "cny", "begin_at", local(begin), "end_at", local(begin.Add(2*time.Hour)))
 
 	// The draft is for staff only. Its checklist says what is missing, and leads to the fields.
 	v.reads("main .head .chip", "Draft")
 	sale := v.at()[len("/console/sales/"):]
-	v.checks("shop", "holds")
-	v.checks("picture", "holds")
-	v.checks("price", "broken")
-	v.checks("stock", "broken")
+	v.checks("shop", "holds", "picture", "holds", "price", "broken", "stock", "broken")
 	v.checks("window", "warning") // it has begun
 	v.legible(t, "draft")
 	v.click(`[data-do="publish"]`)
@@ -364,8 +352,7 @@ func publishInBrowser(t *testing.T, c *consoleTest) {
 	stale.dismiss()
 
 	// Taken off and published again.
-	v.click(`[data-do="unpublish"]`)
-	v.confirm()
+	v.does("unpublish")
 	v.reads("main .head .chip", "Off sale")
 	require.Equal(t, sale, v.publishDraft())
 	require.Equal(t, "on", c.Must(t, rig.Get("/vouchers/"+sale, c.Token))["status"])
@@ -399,14 +386,13 @@ func lasts(t *testing.T, voucher map[string]any) time.Duration {
 }
 
 // nonsenseShown publishes what no checklist would have accepted, through the API: the page of the sale says so.
-func nonsenseShown(t *testing.T, c *consoleTest) {
+func nonsenseShown(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: strings.Repeat("word ", 12), PayValue: 500, ActualValue: 300, Stock: 1})
 	c.Change(t, sale, map[string]any{"shop_id": "99"})
 	v := c.visit(c.URL, "en")
 	v.do(chromedp.EmulateViewport(390, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	v.enter("/console/sales/"+sale, c.phone)
-	v.checks("price", "broken")
-	v.checks("shop", "broken")
+	v.checks("price", "broken", "shop", "broken")
 	require.Less(t, evaluate[float64](v.tab, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, editLink(sale))), 800.0,
 		"the forms are one press away on a phone")
 	v.click(`[data-check="shop"] [data-do="fix"]`)
@@ -458,42 +444,15 @@ func (b *tab) uploadPhoto(name, kind string, width, height int, noise float64) {
 	})()`, width, height, noise, kind))
 }
 
-// sideways returns pictures of 2000 × 1000 pixels, half red and half blue, whose EXIF metadata says that the left side is up.
-func sideways(t *testing.T) map[string][]byte {
-	t.Helper()
-	const tiff = "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"
-	img := image.NewRGBA(image.Rect(0, 0, 2000, 1000))
-	draw.Draw(img, img.Rect, image.NewUniform(color.RGBA{R: 255, A: 255}), image.Point{}, draw.Src)
-	draw.Draw(img, image.Rect(1000, 0, 2000, 1000), image.NewUniform(color.RGBA{B: 255, A: 255}), image.Point{}, draw.Src)
-
-	var photo, drawing bytes.Buffer
-	require.NoError(t, jpeg.Encode(&photo, img, nil))
-	segment := "\xff\xe1\x00" + string(rune(2+6+len(tiff))) + "Exif\x00\x00" + tiff
-	require.NoError(t, png.Encode(&drawing, img))
-	const header = 8 + 25
-	chunk := []byte("eXIf" + tiff)
-	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk))
-	chunk = append(binary.BigEndian.AppendUint32(nil, uint32(len(tiff))), chunk...)
-
-	lossless, err := base64.StdEncoding.DecodeString("L8/H+QAPEPO///MfDsikbebf9BT0TkT/J+Dta+c//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM/" +
-		"/uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//uM//hM9")
-	require.NoError(t, err)
-	extended := "WEBPVP8X\x0a\x00\x00\x00\x08\x00\x00\x00\xcf\x07\x00\xe7\x03\x00"
-	for _, part := range []string{"VP8L" + string(lossless), "EXIF" + tiff} {
-		extended += part[:4] + string(binary.LittleEndian.AppendUint32(nil, uint32(len(part)-4))) + part[4:]
-		extended += strings.Repeat("\x00", len(part)%2)
-	}
-	return map[string][]byte{
-		"image/jpeg": slices.Concat(photo.Bytes()[:2], []byte(segment), photo.Bytes()[2:]),
-		"image/png":  slices.Concat(drawing.Bytes()[:header], chunk, drawing.Bytes()[header:]),
-		"image/webp": append(binary.LittleEndian.AppendUint32([]byte("RIFF"), uint32(len(extended))), extended...),
-	}
-}
+// sideways has pictures of 2000 × 1000 pixels, half red and half blue, whose EXIF metadata says that the left side is up.
+//
+//go:embed testdata/sideways.*
+var sideways embed.FS
 
 // picturesInBrowser uploads the photographs of phones through a proxy that accepts 1 MB, as nginx does unless told
 // otherwise.
 // Source: nextcloud/helm#485, go-skynet/helm-charts#47, nginx/kubernetes-ingress#21.
-func picturesInBrowser(t *testing.T, c *consoleTest) {
+func picturesInBrowser(t *testing.T, c *scene) {
 	f := startFront(t, c.URL)
 	f.MaxBody = 1 << 20
 	v := c.visit(f.URL, "en")
@@ -513,8 +472,9 @@ func picturesInBrowser(t *testing.T, c *consoleTest) {
 	shows(640, 360)
 
 	// The copies that the page sends stand upright, as the server's do.
-	for kind, file := range sideways(t) {
-		v.upload("sideways", kind, fmt.Sprintf(`Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))`, base64.StdEncoding.EncodeToString(file)))
+	for _, kind := range []string{"jpeg", "png", "webp"} {
+		file := env.Must(sideways.ReadFile("testdata/sideways." + kind))(t)
+		v.upload("sideways", "image/"+kind, fmt.Sprintf(`Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))`, base64.StdEncoding.EncodeToString(file)))
 		t.Log(kind)
 		shows(640, 1280)
 		v.uploadPhoto("photo.jpg", "image/webp", 640, 360, 0)

@@ -18,7 +18,7 @@ import (
 	"seckill/test/env"
 )
 
-func (c *consoleTest) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
+func (c *scene) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
 	t.Helper()
 	token = c.LoginToken(t, phone)
 	o = c.Buy(t, token, sale)
@@ -32,14 +32,13 @@ const codeField = "form[data-form=redeem] [name=code]"
 // redeemedAtCounter checks that a code shows what it stands for before one press redeems it, although the voucher has been
 // changed and taken down since it was bought, that the list follows, that a used code says when and by which member of the
 // staff it was redeemed, and that a mistake can be undone: all of it without a mouse.
-func redeemedAtCounter(t *testing.T, c *consoleTest) {
+func redeemedAtCounter(t *testing.T, c *scene) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
 	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
 	code := paid["redeem_code"].(string)
 	c.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
-	v := c.visit(c.URL, "en")
-	v.goTo("/console/redeem")
+	v := c.open("/console/redeem")
 	v.tabTo(`[data-do="enter"]`)
 	v.key(kb.Enter)
 	v.loginByKeyboard(c.phone)
@@ -103,14 +102,13 @@ func redeemedAtCounter(t *testing.T, c *consoleTest) {
 
 // findOrders finds orders by what their buyer can tell, and keeps the search in the address, but no phone number. It cancels
 // one of them.
-func findOrders(t *testing.T, c *consoleTest) {
+func findOrders(t *testing.T, c *scene) {
 	phone, title := rig.NewPhone(), "Picnic "+rig.NewPhone()
 	masked := domain.MaskPhone(phone)
 	first, second := c.Publish(t, rig.Offer{Title: title, Stock: 5}), c.Publish(t, rig.Offer{Stock: 5})
 	paid, token := c.paidOrder(t, phone, first)
 	unwanted := c.Buy(t, token, second)
-	v := c.visit(c.URL, "en")
-	v.enter("/console/orders", c.phone)
+	v := c.enter("/console/orders")
 	none := func(fields ...string) {
 		t.Helper()
 		v.send("search", fields...)
@@ -157,12 +155,9 @@ func findOrders(t *testing.T, c *consoleTest) {
 	v.reads("[data-phone]", masked)
 	v.click(`[data-do="reveal"]`)
 	v.reads("[data-phone]", phone)
-	v.click(`[data-do="cancel"]`)
-	v.reads(dialog, masked)
-	v.dismiss()
+	v.asks("cancel", masked)
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("[data-status]").dataset.status`))
-	v.click(`[data-do="cancel"]`)
-	v.confirm()
+	v.does("cancel")
 	v.until(`document.querySelector("[data-status=cancelled]")`)
 	v.reads("main", "Nothing can be done")
 	v.reads("table", "Staff")
@@ -183,7 +178,7 @@ func findOrders(t *testing.T, c *consoleTest) {
 }
 
 // filesInBrowser saves the lists as files, for spreadsheet programs of the visitor's region.
-func filesInBrowser(t *testing.T, c *consoleTest) {
+func filesInBrowser(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
 	open := func(language string) *visitor {
@@ -215,7 +210,7 @@ func filesInBrowser(t *testing.T, c *consoleTest) {
 }
 
 // refundedAtOnce refunds all paid orders of a sale that is over, after a confirmation with their number and sum.
-func refundedAtOnce(t *testing.T, c *consoleTest) {
+func refundedAtOnce(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Cancelled event", Stock: 9})
 	var orders []rush.Order
 	var tokens []string
@@ -223,8 +218,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 		o, token := c.paidOrder(t, rig.NewPhone(), sale)
 		orders, tokens = append(orders, o), append(tokens, token)
 	}
-	v := c.visit(c.URL, "en")
-	v.enter("/console/sales/"+sale, c.phone)
+	v := c.enter("/console/sales/" + sale)
 	v.reads("h1", "Cancelled event")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="refund-all"]').checkVisibility()`), "the units would be sold again")
 	c.Change(t, sale, map[string]any{"status": "off"})
@@ -236,8 +230,7 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o.ID, "paid")
 	}
-	v.click(`[data-do="refund-all"]`)
-	v.confirm()
+	v.does("refund-all")
 	v.reads("main", "3 refunds requested.")
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o.ID, "refunded")
@@ -258,19 +251,16 @@ func refundedAtOnce(t *testing.T, c *consoleTest) {
 // TestConsoleAlerts checks that a violated invariant, a dead letter and a server that is down are visible on every page,
 // and that a buyer's open page follows the replay of a dead letter. Another one is discarded.
 func TestConsoleAlerts(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	browser := startBrowser(t)
+	env.FullParallel(t)
 	s := rig.RealStack(t).WithAdmins().In("queue").With(rig.EnvRedeliver+"=300ms", rig.EnvEvery+"=500ms")
 	p := s.Serve(t).Shop(t)
 	f := startFront(t, p.URL)
 	title := "Poisoned " + rig.NewPhone()
 	sale := p.Publish(t, rig.Offer{Title: title, Stock: 5})
 	cure := rig.Poison(t, s, "NEW.user_id") // of everyone
-	buyer := visit(t, browser, f.URL, "en")
+	buyer := visit(t, f.URL, "en")
 	buyer.goTo("/sales/" + sale)
-	buyer.until(canBuy(sale))
-	buyer.click(buyOf(sale))
+	buyer.press(sale)
 	buyer.login(rig.NewPhone())
 	var letter map[string]any
 	rig.Eventually(t, "a dead letter", func() bool {
@@ -283,7 +273,7 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.goTo("/orders")
 	buyer.orderIs("failed")
 
-	v := visit(t, browser, f.URL, "en")
+	v := visit(t, f.URL, "en")
 	v.enter("/console", rig.AdminPhone(0))
 	v.reads("[data-home] .todo", "Dead letters: 1")
 	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 3 WHERE voucher_id = "+sale)
@@ -376,7 +366,7 @@ func (b *tab) system(path string) {
 }
 
 // homeFigures: the first page has the money of the running sales, and what is to be done.
-func homeFigures(t *testing.T, c *consoleTest) {
+func homeFigures(t *testing.T, c *scene) {
 	s := c.Stack.Fresh(t).WithAdmins()
 	p := s.Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Title: "Two coffees", Stock: 8, PayValue: 1250, ActualValue: 2000})
@@ -416,19 +406,16 @@ func homeFigures(t *testing.T, c *consoleTest) {
 	v.click(running + " a")
 	v.reads("h1", "Two coffees")
 	v.reads(".live .panel", "¥25", "3 of 8")
-	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "1 unpaid order and 2 paid orders stay valid")
-	v.dismiss()
+	v.asks("unpublish", "1 unpaid order and 2 paid orders stay valid")
 	v.click(`#nav a[href="/console"]`)
 	v.click(fmt.Sprintf(`.todo a[href="/console/sales/%s"]`, draft))
 	v.checks("shop", "broken")
 }
 
 // draftsInBrowser: a title is enough for a draft, which the list shows at once, and which can be deleted.
-func draftsInBrowser(t *testing.T, c *consoleTest) {
+func draftsInBrowser(t *testing.T, c *scene) {
 	title := "An idea " + rig.NewPhone()
-	v := c.visit(c.URL, "en")
-	v.enter("/console/sales", c.phone)
+	v := c.enter("/console/sales")
 	v.click(`a[href="/console/new"]`)
 	v.send("make", "title", title)
 	v.reads("main .head .chip", "Draft")
@@ -474,11 +461,8 @@ func draftsInBrowser(t *testing.T, c *consoleTest) {
 	v.until(`document.querySelectorAll("tbody tr").length === 32`)
 
 	v.goTo("/console/sales/" + draft)
-	v.click(`[data-do="delete"]`)
-	v.reads(dialog, title)
-	v.dismiss()
-	v.click(`[data-do="delete"]`)
-	v.confirm()
+	v.asks("delete", title)
+	v.does("delete")
 	v.until(`location.search === "?tab=drafts" && document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, draft)
 	require.Equal(t, http.StatusNotFound, c.Do(t, rig.Get("/vouchers/"+draft, c.Token)).Status)
 	v.goTo("/console/audit")
@@ -487,7 +471,7 @@ func draftsInBrowser(t *testing.T, c *consoleTest) {
 
 // cashierLands: the only page of a cashier is the first one, whatever address is opened. It refuses a code of another shop, and one that
 // is not valid yet or any more, with the reason, and reads codes by the camera.
-func cashierLands(t *testing.T, c *consoleTest) {
+func cashierLands(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
 	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
@@ -522,8 +506,7 @@ func cashierLands(t *testing.T, c *consoleTest) {
 	v.until(hasFocus(codeField)) // of a scanner, which types where the focus is
 	v.goTo("/console/audit")
 	v.until(`location.pathname === "/console/redeem" && document.querySelector("form[data-form=redeem]")`)
-	v.legible(t, "redeem")
-	v.fitsPhone(t, "redeem")
+	v.accessible(t, "redeem")
 
 	refused := func(js string, want ...string) {
 		t.Helper()
@@ -575,7 +558,7 @@ func cashierLands(t *testing.T, c *consoleTest) {
 }
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.
-func eventsInBrowser(t *testing.T, c *consoleTest) {
+func eventsInBrowser(t *testing.T, c *scene) {
 	r := rig.StartEventReceiver(t)
 	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	p := s.Serve(t).Shop(t)

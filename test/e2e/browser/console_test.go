@@ -87,6 +87,21 @@ func (b *tab) dismiss() {
 	b.until(`!document.querySelector("dialog")`)
 }
 
+// does presses the button of an action and confirms it.
+func (b *tab) does(action string) {
+	b.t.Helper()
+	b.click(fmt.Sprintf(`[data-do=%q]`, action))
+	b.confirm()
+}
+
+// asks presses the button of an action, reads the question, and does not confirm it.
+func (b *tab) asks(action string, texts ...string) {
+	b.t.Helper()
+	b.click(fmt.Sprintf(`[data-do=%q]`, action))
+	b.reads(dialog, texts...)
+	b.dismiss()
+}
+
 // leave follows a link to another document and waits for its heading. Expressions fail while the document loads.
 func (b *tab) leave(selector, heading string) {
 	b.t.Helper()
@@ -109,16 +124,23 @@ func fieldError(form, field string) string {
 	return fmt.Sprintf(`form[data-form=%q] [data-field=%q] .error`, form, field)
 }
 
+// errors waits for the texts beside fields of a form, given by names and texts in turn.
+func (b *tab) errors(form string, fields ...string) {
+	b.t.Helper()
+	for pair := range slices.Chunk(fields, 2) {
+		b.reads(fieldError(form, pair[0]), pair[1])
+	}
+}
+
 // local formats a time for a datetime field. Tests and browser use the same time zone.
 func local(at time.Time) string { return at.Local().Format("2006-01-02T15:04:05") }
 
 // TestConsole runs the admin console in a browser: the journeys of staff on MariaDB and Redis, and what only the browser
 // decides on the embedded default. The tests of a group share one server unless they start another.
 func TestConsole(t *testing.T) {
-	browser := startBrowser(t)
 	tests := []struct {
 		name    string
-		run     func(t *testing.T, c *consoleTest)
+		run     func(t *testing.T, c *scene)
 		journey bool
 	}{
 		{"access control", accessControl, true},
@@ -156,7 +178,7 @@ func TestConsole(t *testing.T) {
 			}
 			t.Run(test.name, func(t *testing.T) {
 				t.Parallel()
-				test.run(t, &consoleTest{Shop: p, phone: rig.AdminPhone(i), visit: func(url, language string) *visitor { return visit(t, browser, url, language) }})
+				test.run(t, &scene{t: t, Shop: p, phone: rig.AdminPhone(i)})
 			})
 		}
 	})
@@ -164,17 +186,10 @@ func TestConsole(t *testing.T) {
 
 // consoleTest is the environment of a console test: a server with its admin's token, and the phone of another admin
 // without a session.
-type consoleTest struct {
-	*rig.Shop
-	phone string
-	visit func(url, language string) *visitor
-}
-
 // accessControl checks who sees the content of the console: an admin does, also after a reload. A user without the role, one
 // who has lost it and one who has logged out do not. The page says the loss of the role in other words than a missing demo.
-func accessControl(t *testing.T, c *consoleTest) {
-	v := c.visit(c.URL, "en")
-	v.goTo("/console/orders")
+func accessControl(t *testing.T, c *scene) {
+	v := c.open("/console/orders")
 	v.reads("[data-gate]", "The console is for staff")
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("form, table").length`))
 	v.click(`[data-do="enter"]`)
@@ -223,11 +238,9 @@ func accessControl(t *testing.T, c *consoleTest) {
 }
 
 // saleLifecycle creates a sale and changes it. The open page of a buyer follows.
-func saleLifecycle(t *testing.T, c *consoleTest) {
-	buyer := c.visit(c.URL, "en")
-	buyer.goTo("/")
-	v := c.visit(c.URL, "en")
-	v.enter("/console", c.phone)
+func saleLifecycle(t *testing.T, c *scene) {
+	buyer := c.open("/")
+	v := c.enter("/console")
 	v.click(`a[href="/console/new"]`)
 	v.reads("h1", "New sale")
 
@@ -239,10 +252,7 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 	begin, end := time.Now().Add(-time.Minute), time.Now().Add(2*time.Hour).Truncate(time.Minute)
 	v.send("make", "title", t.Name(), "sub_title", "made here", "shop_id", "1", "pay_value", "9.905", "actual_value", "x", "stock", "1.5",
 		"limit_per_user", "101", "begin_at", local(end), "end_at", local(begin), "currency", "CNY")
-	v.reads(fieldError("make", "pay_value"), "2 decimals")
-	v.reads(fieldError("make", "actual_value"), "amount")
-	v.reads(fieldError("make", "stock"), "whole number")
-	v.reads(fieldError("make", "limit_per_user"), "between 1 and 100")
+	v.errors("make", "pay_value", "2 decimals", "actual_value", "amount", "stock", "whole number", "limit_per_user", "between 1 and 100")
 	v.reads(fieldError("make", "end_at"), "after the start") // with the others
 	// As a Chinese keyboard types them, and with what a copy brings along. Source: Automattic/wp-calypso#23042.
 	v.send("make", "pay_value", "９．９０", "actual_value", "\u202a20\u00a0", "stock", "３", "limit_per_user", "1\t",
@@ -288,14 +298,11 @@ func saleLifecycle(t *testing.T, c *consoleTest) {
 }
 
 // saleEnded changes the stock of a sale and takes it off, and finds it in the audit log and in the list.
-func saleEnded(t *testing.T, c *consoleTest) {
+func saleEnded(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: t.Name(), Stock: 3})
 	made := c.Must(t, rig.Get("/vouchers/"+sale, ""))
-	buyer := c.visit(c.URL, "en")
-	buyer.goTo("/")
-	buyer.until(canBuy(sale))
-	v := c.visit(c.URL, "en")
-	v.enter("/console/sales/"+sale+"/edit", c.phone)
+	buyer := c.shopping(sale)
+	v := c.enter("/console/sales/" + sale + "/edit")
 
 	v.send("stock", "delta", "0", "reason", "more came in")
 	v.reads(fieldError("stock", "delta"), "not be 0")
@@ -317,15 +324,13 @@ func saleEnded(t *testing.T, c *consoleTest) {
 	v.dismiss()
 	v.click(`main header a[href="/console/sales/` + sale + `"]`)
 	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "off sale? 0 unpaid orders and 0 paid orders stay valid.")
-	v.reads(dialog, "refund all paid orders")
+	v.reads(dialog, "off sale? 0 unpaid orders and 0 paid orders stay valid.", "refund all paid orders")
 	v.dismiss()
 	kept := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, "on", kept["status"])
 	require.Equal(t, made["end_at"], kept["end_at"])
 
-	v.click(`[data-do="unpublish"]`)
-	v.confirm()
+	v.does("unpublish")
 	v.reads(`main .head .chip`, "Off sale")
 	buyer.until(`!document.querySelector(%q)`, card(sale))
 
@@ -352,7 +357,7 @@ func saleEnded(t *testing.T, c *consoleTest) {
 }
 
 // reconcileInBrowser checks that the page lists differences and repairs those of the gate.
-func reconcileInBrowser(t *testing.T, c *consoleTest) {
+func reconcileInBrowser(t *testing.T, c *scene) {
 	s := rig.WithoutBackgroundRepair(c.Stack.Fresh(t).WithAdmins()).In("queue")
 	p := s.Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
@@ -397,7 +402,7 @@ func legendValue(plot string, n int) string {
 }
 
 // saleLive checks the live view of a sale: figures and plots. TestConsoleAlerts shows a violated invariant.
-func saleLive(t *testing.T, c *consoleTest) {
+func saleLive(t *testing.T, c *scene) {
 	s := c.Stack.Fresh(t).WithAdmins()
 	p := s.Serve(t).Shop(t)
 	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 8)
@@ -443,16 +448,13 @@ func saleLive(t *testing.T, c *consoleTest) {
 }
 
 func TestConsoleRush(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	browser := startBrowser(t)
+	env.FullParallel(t)
 	s := rig.RealStack(t).WithAdmins().In("queue")
 	p := s.Serve(t)
-	v := visit(t, browser, p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.enter("/console/rush", rig.AdminPhone(0))
 	v.send("rush", "buyers", "0", "stock", "x")
-	v.reads(fieldError("rush", "buyers"), "between 1 and")
-	v.reads(fieldError("rush", "stock"), "whole number")
+	v.errors("rush", "buyers", "between 1 and", "stock", "whole number")
 	v.send("rush", "buyers", "400", "stock", "60", "for", "1")
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`) // the rush may have ended by now
 	v.until(`document.querySelector("[data-rush]").dataset.rush === "done"`)
@@ -477,7 +479,7 @@ func TestConsoleRush(t *testing.T) {
 
 // rushOutsideDemo logs in with a second factor. It checks that the page offers no rush outside demo mode and gives the
 // reason.
-func rushOutsideDemo(t *testing.T, c *consoleTest) {
+func rushOutsideDemo(t *testing.T, c *scene) {
 	r := rig.StartCodeReceiver(t)
 	s := rig.EmbeddedStack(t).WithAdmins().CodesTo(r)
 	key := s.Enroll(t, c.phone)

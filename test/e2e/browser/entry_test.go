@@ -16,18 +16,16 @@ import (
 
 // orderWithPass checks the button of a sale that needs passes: it gets a pass first, gets another one once if the
 // server refuses it, and then shows the reason.
-func orderWithPass(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func orderWithPass(t *testing.T, p *scene) {
 	var sales [4]string
 	for i := range sales {
 		sales[i] = p.Publish(t, rig.Offer{Stock: 5})
 		p.Must(t, rig.Patch("/admin/vouchers/"+sales[i], p.Token, rig.PassMode))
 	}
 	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	press := func(sale, done string) (entries, orders int) {
-		v.until(canBuy(sale))
-		v.click(buyOf(sale))
+		v.press(sale)
 		v.waitForState(sale, done)
 		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/entry")), evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/orders"))
 	}
@@ -62,8 +60,7 @@ func orderWithPass(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 //
 // It has a server of its own: the pages of all visitors of a server request challenges.
 func TestBuyWithChallenge(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	publish := func(begin time.Time) string {
 		sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: begin})
@@ -71,7 +68,7 @@ func TestBuyWithChallenge(t *testing.T) {
 		return sale
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
-	v := visit(t, startBrowser(t), p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.intercept()
 	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
 		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
@@ -134,7 +131,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	require.Equal(t, 1, entries(never))
 
 	// The page above has loaded its modules one by one. The bundle finds the worker as well.
-	bundled := visit(t, startBrowser(t), p.URL, "en")
+	bundled := visit(t, p.URL, "en")
 	bundled.goTo("/")
 	bundled.buy(late, rig.NewPhone())
 	bundled.reads(card(late), "You got it!")
@@ -171,13 +168,13 @@ var textsOfRoom = map[string]roomTexts{
 
 // roomJourney takes two buyers, in two languages and by keyboard, through a sale with one unit: both wait in the lobby,
 // one buys, the other keeps the place while the sale is sold out, is admitted when a unit is added, and leaves.
-func roomJourney(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func roomJourney(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 1, BeginAt: time.Now().Add(time.Hour)}, map[string]any{
 		"opens_at": time.Now().Add(-time.Minute).UTC().Format(time.RFC3339),
 	})
 	buyers := map[string]*visitor{}
 	for language, texts := range textsOfRoom {
-		v := visit(p.URL, language)
+		v := p.visit(p.URL, language)
 		buyers[language] = v
 		v.goTo("/")
 		v.collectsAnnouncements()
@@ -237,10 +234,9 @@ func (b *tab) collectsAnnouncements() {
 
 // roomInTwoTabs checks that tabs share a place and one stream, and that another tab takes over when the one with the
 // stream is left. The sale has a challenge, which the page solves to join.
-func roomInTwoTabs(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func roomInTwoTabs(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	one, two := v.tab, v.newTab()
 	two.intercept()
 	two.goTo("/")
@@ -290,13 +286,12 @@ const stubRoom = `{
 }`
 
 // roomRefusals covers what interrupts or ends a place: a lost connection, a pause, a refused pass, a lost place.
-func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func roomRefusals(t *testing.T, p *scene) {
 	later := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{
 		"opens_at": time.Now().Add(2 * time.Minute).UTC().Format(time.RFC3339),
 	})
 	sale := p.Room(t, rig.Offer{Stock: 5}, nil)
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	v.reads(card(later)+" .note", "The waiting room opens in 00:0")
 	require.False(t, evaluate[bool](v.tab, canBuy(later)))
 
@@ -356,18 +351,15 @@ func roomRefusals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // roomInConsole publishes a sale with a waiting room, acts on it while a buyer waits, and opens it to all in the end.
-func roomInConsole(t *testing.T, c *consoleTest) {
-	v := c.visit(c.URL, "en")
-	v.enter("/console/new", c.phone)
+func roomInConsole(t *testing.T, c *scene) {
+	v := c.enter("/console/new")
 	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
 	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
 	v.click(advanced)
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
 	v.send("make", "title", t.Name(), "shop_id", "1", "pay_value", "1", "actual_value", "2", "stock", "3", "begin_at", local(begin),
 		"entry.opens_at", local(begin.Add(time.Minute)), "entry.rate", "10001", "entry.pass_ttl", "3601", "pay_timeout", "0:00", "unpaid_limit", "2")
-	v.reads(fieldError("make", "entry.rate"), "between 1 and 10,000")
-	v.reads(fieldError("make", "entry.pass_ttl"), "between 1 and 3,600")
-	v.reads(fieldError("make", "pay_timeout"), "between 0:01 and 1440")
+	v.errors("make", "entry.rate", "between 1 and 10,000", "entry.pass_ttl", "between 1 and 3,600", "pay_timeout", "between 0:01 and 1440")
 	v.send("make", "entry.rate", "7", "entry.pass_ttl", "", "pay_timeout", "")
 	v.reads(fieldError("make", "entry.opens_at"), "must not open after the start")
 	v.send("make", "entry.opens_at", "")
@@ -384,8 +376,7 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 	buyer := c.visit(c.URL, "en")
 	buyer.intercept()
 	buyer.goTo("/")
-	buyer.until(canBuy(sale))
-	buyer.click(buyOf(sale))
+	buyer.press(sale)
 	buyer.login(rig.NewPhone())
 	buyer.reads(card(sale), "You are in the waiting room")
 	figure := func(name, value string) {
@@ -423,12 +414,10 @@ func roomInConsole(t *testing.T, c *consoleTest) {
 
 	pass := `load("shop/rooms.js").then((m) => m.place("` + sale + `").pass)`
 	first := evaluate[string](buyer.tab, pass)
-	v.click(`[data-do="revoke"]`)
-	v.confirm()
+	v.does("revoke")
 	v.reads("main", "All passes are void")
 	buyer.until(`await %s !== %q`, pass, first)
-	buyer.click(buyOf(sale))
-	buyer.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	buyer.buys(sale)
 	figure("used", "1")
 	require.Equal(t, map[string]any{"mode": "room", "pass_ttl": 120.0, "rate": 25.0, "opens_at": entry()["opens_at"], "message": "The kitchen is on fire."}, entry())
 

@@ -1,23 +1,17 @@
 package browser
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"os"
-	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/evanw/esbuild/pkg/api"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -41,18 +35,16 @@ const interceptFetch = `{
 	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
 	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
-	window.load = async (path) => modules[path];
+	window.load = (path) => import(document.querySelector("script[src*='main.']").src.replace("shop/main.bundle.js", path));
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
 }`
 
 // TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	browser := startBrowser(t)
+	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
-	for name, test := range map[string]func(*testing.T, *rig.Shop, func(url string) *visitor){
+	for name, test := range map[string]func(*testing.T, *scene){
 		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile,
 		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "modules": modules,
 		"truncated response": truncatedResponse,
@@ -63,46 +55,14 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, p, func(url string) *visitor {
-				v := visit(t, browser, url, "en")
-				v.intercept()
-				return v
-			})
+			test(t, &scene{t: t, Shop: p, intercepts: true})
 		})
 	}
 }
 
-// openShop returns a bundle of the shop's pages that has their modules in window.modules: those in the server's bundle
-// cannot be reached.
-var openShop = sync.OnceValues(func() ([]byte, error) {
-	static := os.DirFS("../../../internal/web/static")
-	var entry strings.Builder
-	entry.WriteString("window.modules = {};\n")
-	for _, pattern := range []string{"lib/*.js", "proof/*.js", "shop/*.js"} {
-		names, err := fs.Glob(static, pattern)
-		if err != nil {
-			return nil, err
-		}
-		for i, name := range names {
-			if path.Base(name) != "main.js" && !strings.HasSuffix(name, ".bundle.js") {
-				fmt.Fprintf(&entry, "import * as %[1]s%[2]d from %[3]q; modules[%[4]q] = %[1]s%[2]d;\n", path.Dir(name), i, "../"+name, name)
-			}
-		}
-	}
-	entry.WriteString(`import "./main.js"`)
-	built := api.Build(api.BuildOptions{
-		Stdin:  &api.StdinOptions{Contents: entry.String(), ResolveDir: "../../../internal/web/static/shop"},
-		Bundle: true, Format: api.FormatESModule, Target: api.ESNext,
-	})
-	if len(built.Errors) > 0 {
-		return nil, errors.New(built.Errors[0].Text)
-	}
-	return built.OutputFiles[0].Contents, nil
-})
-
+// intercept installs interceptFetch, and loads the modules of the page one by one: those in the server's bundle cannot be reached.
 func (b *tab) intercept() {
 	b.t.Helper()
-	script := env.Must(openShop())(b.t)
 	b.before(interceptFetch)
 	requests := make(chan *cdpfetch.EventRequestPaused, 8)
 	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
@@ -118,7 +78,7 @@ func (b *tab) intercept() {
 			case e := <-requests:
 				// An error means that the tab has left the page.
 				_, _ = chromedp.Call(b.ctx, cdpfetch.FulfillRequest, cdpfetch.FulfillRequestParams{
-					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: script,
+					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: []byte(`import "./main.js"`),
 					ResponseHeaders: []*cdpfetch.HeaderEntry{{Name: "Content-Type", Value: "text/javascript"}},
 				})
 			}
@@ -147,10 +107,9 @@ func (b *tab) waitForState(sale, is string) {
 }
 
 // purchaseFails: the page shows why a purchase failed, even if it still showed stock, and that a queued order takes long or has failed.
-func purchaseFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func purchaseFails(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	// The next reads never end, so the page keeps its old stock.
 	v.run(`window.answer = (a, o) => a.endsWith("/orders") && a.startsWith("POST") ? problem(409, "sale_ended") : a.includes("/vouchers?") && never(o)`)
 	v.click(buyOf(sale))
@@ -191,10 +150,9 @@ func purchaseFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // loggedOutMeanwhile: a logout ends a waiting purchase, and nothing is sent on behalf of another user. With an expired access token
 // it is repeated, or the session would go on at the server.
-func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func loggedOutMeanwhile(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	v.run(`window.answer = (a) => a.endsWith("/auth/logout")
 		? count("/auth/logout") === 1 && problem(401, "token_expired")
 		: a.includes(%q) && problem(503, "unavailable", { "Retry-After": "120" })`, "POST /api/v1/vouchers/"+sale)
@@ -217,9 +175,8 @@ func loggedOutMeanwhile(t *testing.T, p *rig.Shop, visit func(string) *visitor) 
 
 // renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
 // later.
-func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
-	v.goTo("/")
+func renewalFails(t *testing.T, p *scene) {
+	v := p.open("/")
 	v.run(`window.answer = (a, o, real) => {
 		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
 		if (!a.endsWith("/auth/refresh") || count("/auth/refresh") > 4) return;
@@ -234,10 +191,10 @@ func renewalFails(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
-func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func lostRenewals(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	f.Watched = "/api/v1/auth/refresh"
-	v := visit(f.URL)
+	v := p.visit(f.URL, "en")
 	v.loginNewUser()
 	f.RespondWith("lost", "half")
 	v.do(chromedp.Reload())
@@ -249,10 +206,9 @@ func lostRenewals(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // buyDuringRenewal: a purchase before the session is renewed waits for the renewal and opens no login dialog. No page asks for a
 // login meanwhile.
-func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func buyDuringRenewal(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	two := v.newTab()
 	two.intercept()
 	// A slow page may give up and renew again meanwhile.
@@ -268,13 +224,13 @@ func buyDuringRenewal(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	two.until(`(await state(%q)).is === "buying" || document.querySelector("dialog")`, sale)
 	require.False(t, evaluate[bool](two, `Boolean(document.querySelector("dialog"))`))
 	two.run(`document.querySelector('[data-do="language"]').focus(); window.renews = true; go()`)
-	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	two.bought(sale)
 	require.Equal(t, "language", evaluate[string](two, `document.activeElement.dataset.do`), "the header is another then, and keeps the focus")
 }
 
 // truncatedResponse: a response that never ends is treated as lost and repeated.
-func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
+func truncatedResponse(t *testing.T, p *scene) {
+	v := p.visit(p.URL, "en")
 	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
@@ -283,10 +239,9 @@ func truncatedResponse(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // purchaseExpires: a purchase is not retried after the device has slept too long.
-func purchaseExpires(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func purchaseExpires(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.loginNewUser()
+	v := p.newUser()
 	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
 		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
 	v.click(buyOf(sale))
@@ -299,10 +254,10 @@ func purchaseExpires(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // keysOfPurchases: a purchase after a reload reuses the key of the one with an unknown outcome. A refusal before the start is
 // stored under its key, so each retry uses a new one.
-func keysOfPurchases(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func keysOfPurchases(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	sale, soon := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(f.URL)
+	v := p.visit(f.URL, "en")
 	v.loginNewUser()
 	f.RespondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
 	v.click(buyOf(sale))
@@ -310,9 +265,7 @@ func keysOfPurchases(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 	v.do(chromedp.Reload())
 	first := f.KeysSeen()
 	f.RespondWith()
-	v.until(canBuy(sale))
-	v.click(buyOf(sale))
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	v.buys(sale)
 	require.Equal(t, first[0], f.KeysSeen()[0])
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 
@@ -327,10 +280,9 @@ func keysOfPurchases(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 // codeBeforeReload: a number that was mistyped can be corrected at once, although a code was sent to it. A code that was sent
 // before a reload can still be entered. Fields take all of what is pasted into them.
 // Source: woocommerce/woocommerce#58000, hitobito/hitobito#2874.
-func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func codeBeforeReload(t *testing.T, p *scene) {
 	phone := rig.NewPhone()
-	v := visit(p.URL)
-	v.goTo("/")
+	v := p.open("/")
 	v.click(`[data-do="login"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)
 	codeShown := `document.querySelector("dialog[open] input[name=code]").checkVisibility()`
@@ -373,8 +325,8 @@ func codeBeforeReload(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
-func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
+func anotherSite(t *testing.T, p *scene) {
+	v := p.visit(p.URL, "en")
 	for path, refusal := range map[string]string{
 		"/user/code?phone=" + rig.NewPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
 	} {
@@ -387,9 +339,9 @@ func anotherSite(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 
 // storageBlocked: a browser that blocks the storage of a site refuses locks and channels between tabs as well. Its user can
 // log in and wait in a room all the same.
-func storageBlocked(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func storageBlocked(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, nil)
-	v := visit(p.URL)
+	v := p.visit(p.URL, "en")
 	v.before(`{
 		const refuse = () => { throw new DOMException("no", "SecurityError"); };
 		for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: refuse });
@@ -397,8 +349,7 @@ func storageBlocked(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 		window.BroadcastChannel = class { constructor() { refuse(); } };
 	}`)
 	v.goTo("/")
-	v.until(canBuy(sale))
-	v.click(buyOf(sale))
+	v.press(sale)
 	v.login(rig.NewPhone())
 	v.reads(card(sale), "You are in the waiting room")
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."}))
@@ -406,10 +357,9 @@ func storageBlocked(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // orderUnreadable: the page of an order shows an error and recovers without a reload.
-func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func orderUnreadable(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL)
-	v.goTo("/")
+	v := p.open("/")
 	v.buy(sale, rig.NewPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
@@ -426,8 +376,8 @@ func orderUnreadable(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
 }
 
 // jitter: pages that receive the same information at the same moment spread their next requests.
-func jitter(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
+func jitter(t *testing.T, p *scene) {
+	v := p.visit(p.URL, "en")
 	v.before(`Math.random = () => 0`)
 	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
 	v.goTo("/")
@@ -588,8 +538,8 @@ var moduleScenes = []struct{ name, run, then string }{
 	},
 }
 
-func modules(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
-	v := visit(p.URL)
+func modules(t *testing.T, p *scene) {
+	v := p.visit(p.URL, "en")
 	v.before(fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))
 	v.loginNewUser()
 	for _, scene := range moduleScenes {

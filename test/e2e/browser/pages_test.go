@@ -25,10 +25,9 @@ import (
 // TestPagesFromLoginToPaid buys, pays and redeems an order in a browser: on the embedded default, and in lane queue on
 // real servers.
 func TestPagesFromLoginToPaid(t *testing.T) {
-	browser := startBrowser(t)
 	rig.Core("lock/embedded").Full("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
-		buyInBrowser(t, s, p, visit(t, browser, p.URL, "en"))
+		buyInBrowser(t, s, p, visit(t, p.URL, "en"))
 	})
 }
 
@@ -88,19 +87,16 @@ func (b *tab) readQR(selector string) string {
 	return found.GetText()
 }
 
-type pagesTest = func(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor)
-
 // TestPages covers the pages apart from a plain purchase: the journeys of buyers on MariaDB and Redis, and what only the
 // browser decides on the embedded default. The tests of a group share one server unless they start another.
 func TestPages(t *testing.T) {
-	browser := startBrowser(t)
-	journeys := map[string]pagesTest{
+	journeys := map[string]func(*testing.T, *scene){
 		"two tabs": twoTabs, "back on sale": backOnSale, "queued": queued,
 		"room journey": roomJourney, "account": account,
 		"sale page": salePage, "ready at the start": readyAtStart, "limit above one": limitAboveOne,
 		"demo accounts": demoAccounts,
 	}
-	pages := map[string]pagesTest{
+	pages := map[string]func(*testing.T, *scene){
 		"connection cut": connectionCut, "temporary refusals": temporaryRefusals,
 		"languages": languages, "keyboard": keyboardOnly, "markup in texts": markupInTexts,
 		"accessible": accessible,
@@ -115,22 +111,22 @@ func TestPages(t *testing.T) {
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(t, p, func(url, language string) *visitor { return visit(t, browser, url, language) })
+				test(t, &scene{t: t, Shop: p})
 			})
 		}
 	})
 }
 
 // twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
-func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func twoTabs(t *testing.T, p *scene) {
 	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(p.URL, "en")
+	v := p.visit(p.URL, "en")
 	one, two := v.tab, v.newTab()
 	one.goTo("/")
 	two.goTo("/")
 	one.buy(first, rig.NewPhone())
 	two.reads("#account", "Log out")
-	two.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
+	two.bought(first)
 
 	one.until(canBuy(second))
 	two.until(canBuy(second))
@@ -138,7 +134,7 @@ func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 	one.do(chromedp.Evaluate[chromedp.Void](clicks))
 	two.do(chromedp.Evaluate[chromedp.Void](clicks))
 	for _, tab := range []*tab{one, two} {
-		tab.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
+		tab.bought(second)
 	}
 	rig.RequireStock(t, p.Client, second, 4)
 
@@ -163,9 +159,9 @@ func twoTabs(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 
 // backOnSale: an open page shows a unit that another visitor has cancelled, and can buy it. After its refund it is on sale again, and
 // so it is when its order was not paid in time, which says so and leads back to the sale.
-func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func backOnSale(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
-	first, second := visit(p.URL, "en"), visit(p.URL, "en")
+	first, second := p.visit(p.URL, "en"), p.visit(p.URL, "en")
 	second.goTo("/")
 	second.until(canBuy(sale))
 	first.goTo("/")
@@ -203,15 +199,14 @@ func backOnSale(t *testing.T, p *rig.Shop, visit func(url, language string) *vis
 	second.click(`li.order [data-do="again"]`)
 	second.until(canBuy(sale))
 	require.Equal(t, "/sales/"+sale, evaluate[string](second.tab, `location.pathname`))
-	second.click(buyOf(sale))
-	second.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	second.buys(sale)
 }
 
 // connectionCut: pages report a lost connection and recover without a reload.
-func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func connectionCut(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
-	v := visit(f.URL, "en")
+	v := p.visit(f.URL, "en")
 	v.goTo("/")
 	v.buy(sale, phone)
 	store := v.newTab()
@@ -235,10 +230,10 @@ func connectionCut(t *testing.T, p *rig.Shop, visit func(url, language string) *
 }
 
 // temporaryRefusals: a purchase that is refused temporarily, or whose answer is lost, is retried with the same key.
-func temporaryRefusals(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func temporaryRefusals(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
-	v := visit(f.URL, "en")
+	v := p.visit(f.URL, "en")
 	v.goTo("/")
 	v.click(`[data-do="login"]`)
 	v.login(rig.NewPhone())
@@ -248,8 +243,7 @@ func temporaryRefusals(t *testing.T, p *rig.Shop, visit func(url, language strin
 		document.querySelector(%q).innerText)).observe(document.querySelector(%q), {subtree: true, childList: true, characterData: true}))`,
 		card(first), card(first))))
 	f.RespondWith("overloaded", "rate_limited", "unavailable", "lost", "half") // without any answer, Chromium itself repeats the request once
-	v.click(buyOf(first))
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(first))
+	v.buys(first)
 	messages := evaluate[string](v.tab, `window.messages.join("\n")`)
 	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
 		assert.Contains(t, messages, message)
@@ -261,19 +255,16 @@ func temporaryRefusals(t *testing.T, p *rig.Shop, visit func(url, language strin
 	rig.RequireStock(t, p.Client, first, 4)
 
 	f.RespondWith()
-	v.click(buyOf(second))
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(second))
+	v.buys(second)
 	require.Len(t, f.KeysSeen(), 1)
 	require.NotEqual(t, keys[0], f.KeysSeen()[0], "the next purchase has a new key")
 }
 
 // markupInTexts: markup in the texts of a sale is shown as text.
-func markupInTexts(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func markupInTexts(t *testing.T, p *scene) {
 	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
 	sale := p.Publish(t, rig.Offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
-	v := visit(p.URL, "en")
-	v.goTo("/")
-	v.until(canBuy(sale))
+	v := p.shopping(sale)
 	require.Equal(t, evil, v.text(card(sale)+" h2"))
 	v.buy(sale, rig.NewPhone())
 	v.click(linkOf(sale))
@@ -285,26 +276,24 @@ func markupInTexts(t *testing.T, p *rig.Shop, visit func(url, language string) *
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome. When the provider declines the
 // payment, another attempt is allowed.
-func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *visitor) {
+func queued(t *testing.T, shared *scene) {
 	s, release := rig.HoldWorkers(t, shared.Stack.Fresh(t).In("queue").With("SECKILL_SANDBOX=fail"))
 	p := s.Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	for _, token := range s.Tokens(t, 3) {
 		p.Queue(t, token, sale)
 	}
-	v := visit(p.URL, "en")
+	v := shared.visit(p.URL, "en")
 	v.goTo("/")
-	v.until(canBuy(sale))
-	v.click(buyOf(sale))
+	v.press(sale)
 	v.login(rig.NewPhone())
-	v.reads(card(sale), "In the queue")
-	v.reads(card(sale), "Orders ahead of yours: about 3.")
+	v.reads(card(sale), "In the queue", "Orders ahead of yours: about 3.")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	other := v.newTab()
 	other.goTo("/orders")
 	other.orderIs("queued")
 	release()
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	v.bought(sale)
 	other.orderIs("pending_payment")
 
 	other.pay()
@@ -314,10 +303,9 @@ func queued(t *testing.T, shared *rig.Shop, visit func(url, language string) *vi
 }
 
 // account downloads a visitor's data and deletes the account from the dialog behind the phone number.
-func account(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func account(t *testing.T, p *scene) {
 	sale, phone := p.Publish(t, rig.Offer{Stock: 3}), rig.NewPhone()
-	v := visit(p.URL, "en")
-	v.goTo("/")
+	v := p.open("/")
 	v.buy(sale, phone)
 	v.click(`[data-do="account"]`)
 	v.run(keepFiles)
@@ -344,7 +332,7 @@ func account(t *testing.T, p *rig.Shop, visit func(url, language string) *visito
 }
 
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
-func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func salePage(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{
 		Title:      "Breakfast in the harbour",
 		Rules:      "Not on Sundays.",
@@ -360,8 +348,7 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 	assert.Contains(t, page, `<meta property="og:title" content="Breakfast in the harbour · `+shop["name"].(string)+`">`)
 	assert.Contains(t, page, `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
-	v := visit(p.URL, "en")
-	v.goTo("/sales/" + sale)
+	v := p.open("/sales/" + sale)
 	v.until(canBuy(sale))
 	v.reads("h1", "Breakfast in the harbour")
 	v.until(`document.title === "Breakfast in the harbour · Seckill"`)
@@ -414,9 +401,9 @@ func salePage(t *testing.T, p *rig.Shop, visit func(url, language string) *visit
 
 // readyAtStart: a guest is asked to log in before the start, which the page finds by the server's clock and without a reload, and
 // then buys with one press.
-func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func readyAtStart(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := visit(p.URL, "en")
+	v := p.visit(p.URL, "en")
 	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
 	v.goTo("/sales/" + sale)
 	v.run(`window.stayed = true`)
@@ -432,23 +419,21 @@ func readyAtStart(t *testing.T, p *rig.Shop, visit func(url, language string) *v
 	v.until(canBuy(sale))
 	require.False(t, time.Now().Before(begin), "enabled before the beginning")
 
-	v.click(buyOf(sale))
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	v.buys(sale)
 	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
 	require.True(t, evaluate[bool](v.tab, `stayed`))
 	rig.RequireStock(t, p.Client, sale, 4)
 }
 
 // limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
-func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *visitor) {
+func limitAboveOne(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2})
-	v := visit(p.URL, "en")
-	v.goTo("/")
+	v := p.open("/")
 	v.reads(card(sale), "Limit per customer: 2")
 	v.buy(sale, rig.NewPhone())
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	v.do(chromedp.Reload())
-	v.until(`document.querySelector(%q)?.checkVisibility()`, linkOf(sale))
+	v.bought(sale)
 	v.reads(linkOf(sale), "Pay")
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
@@ -466,8 +451,7 @@ func limitAboveOne(t *testing.T, p *rig.Shop, visit func(url, language string) *
 // TestStorefrontOnPhone looks at the storefront on a phone whose browser leaves 390 by 660 pixels: what matters is visible
 // without scrolling. It has a server of its own, whose list nobody else changes.
 func TestStorefrontOnPhone(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
+	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).With(
 		"SECKILL_SHOP_NAME=Dim Sum & Co",
 		"SECKILL_SHOP_COLOR=#ffd400",
@@ -479,7 +463,7 @@ func TestStorefrontOnPhone(t *testing.T) {
 	soon := p.Publish(t, rig.Offer{Title: "Soup", Stock: 50, BeginAt: begin})
 	far := p.Publish(t, rig.Offer{Title: "A sale on another day, whose title is long as well", Stock: 50, BeginAt: begin.AddDate(0, 0, 20), EndAt: begin.AddDate(0, 0, 21)})
 
-	v := visit(t, startBrowser(t), p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.do(chromedp.EmulateViewport(390, 660, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	v.goTo("/")
 	v.until(canBuy(open))
@@ -569,10 +553,10 @@ func onScreen(selector string) string {
 }
 
 // reminder saves a calendar file of an upcoming sale, and has the browser notify the visitor before it starts.
-func reminder(t *testing.T, p *rig.Shop, visit func(string) *visitor) {
+func reminder(t *testing.T, p *scene) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	sale := p.Publish(t, rig.Offer{Title: "Soup; salad, " + strings.Repeat("早茶", 30), Stock: 5, BeginAt: begin})
-	v := visit(p.URL)
+	v := p.visit(p.URL, "en")
 	v.before(`window.notified = []; window.Notification = class {
 		static permission = "default";
 		static requestPermission = async () => "granted";
