@@ -231,7 +231,7 @@ func TestMessagesThatFail(t *testing.T) {
 		require.NoError(t, e.store.AddLoginRequest(t.Context(), earlier))
 		for range 20 {
 			ctx, disconnect = context.WithCancel(t.Context())
-			_, _ = e.auth.SendCode(ctx, phone, auth.Asker{})
+			_, _ = e.Auth.SendCode(ctx, phone, auth.Asker{})
 			disconnect()
 		}
 		assert.Equal(t, tc.sent, sent, name)

@@ -148,7 +148,7 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 func TestPanicOfStreamLeavesNoSubscription(t *testing.T) {
 	e := start(t, configured(func(c *handler.Config) { c.Entry = new(entry.Service) }))
 	e.buyer(1).with("X-Entry-Ticket", "x").get("/api/v1/vouchers/1/entry/events").problem(http.StatusInternalServerError, "internal")
-	require.Zero(t, e.config.RoomSubscribers.Count())
+	require.Zero(t, e.RoomSubscribers.Count())
 }
 
 func TestReadyzReportsFailedChecks(t *testing.T) {

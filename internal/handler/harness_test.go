@@ -72,19 +72,15 @@ type environment struct {
 	provider string        // the name of the payment provider
 	remote   *payment.HTTP // nil unless the bank is a provider over HTTP
 
-	payments        *service.Payments
-	subscribers     *salestats.Subscribers
-	saleSubscribers *salestats.Subscribers
-	returns         service.UnitReleaser
-	logs            *logBuffer
+	handler.Config
+	returns service.UnitReleaser
+	logs    *logBuffer
 
 	damaged bool // by the test, so that the invariants do not hold at its end
 
-	auth    *auth.Service
 	revoked *auth.Revocations
 	admins  *auth.Admins
 	rooms   *entry.Rooms // do not run
-	config  handler.Config
 	engine  *gin.Engine
 	handler http.Handler
 	url     string
@@ -207,21 +203,17 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	e.rooms = entries.Rooms
 	e.bank = &bank{Sandbox: payment.NewSandbox(payment.SandboxConfig{API: webhook.Client{Secrets: domain.NewKeyring(paymentSecret), Now: e.clock.now}})}
-	e.subscribers = salestats.NewSubscribers()
-	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.subscribers.Notify}
+	e.Subscribers = salestats.NewSubscribers()
+	e.returns = service.UnitReleaser{Sales: sales, Queue: queue, Moved: e.Subscribers.Notify}
 	e.provider = s.provider
 	var provider domain.PaymentProvider = e.bank
 	if s.provider == payment.HTTPName {
 		e.remote = e.bank.overHTTP(t, e.clock.now)
 		provider = e.remote
 	}
-	e.payments = service.NewPayments(service.PaymentsConfig{
-		Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
-		Returns: e.returns, Now: e.clock.now, Log: log,
-	})
 	counters, monitor := e.newMonitor(s.store, queue)
-	cfg := handler.Config{
-		Counters: counters, Monitor: monitor, SaleSubscribers: e.saleSubscribers,
+	e.Config = handler.Config{
+		Counters: counters, Monitor: monitor, SaleSubscribers: e.SaleSubscribers,
 		Auth: auth.New(auth.Config{
 			Store: e.store, Phones: numbers, Tokens: tokens, Revoked: e.revoked, Sender: s.sender(e.outbox.SendCode),
 			AdminPhones: s.adminPhones, Quota: quota, Now: e.clock.now, SecondFactors: factors, Log: log,
@@ -229,19 +221,21 @@ func newEnv(t testing.TB, options ...option) *environment {
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout}),
 		Orders: service.NewOrders(service.OrdersConfig{
 			Store: e.store, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
-			Codes: domain.NewRedeemCodes(s.keys), Moved: e.subscribers.Notify,
+			Codes: domain.NewRedeemCodes(s.keys), Moved: e.Subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
-		Payments: e.payments, Subscribers: e.subscribers, Store: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
+		Payments: service.NewPayments(service.PaymentsConfig{
+			Store: e.store, Providers: map[string]domain.PaymentProvider{e.provider: provider}, Default: e.provider,
+			Returns: e.returns, Now: e.clock.now, Log: log,
+		}),
+		Subscribers: e.Subscribers, Store: e.store, Pictures: picture.New(e.store, e.clock.now), Zone: shanghai,
 		Keys:  service.NewIdempotency(service.IdempotencyConfig{Store: e.store}),
 		Ready: s.ready, Metrics: prometheus.NewRegistry(), Log: log, Now: e.clock.now,
 		Demo: s.demo, RateLimit: s.rateLimit, CursorKeys: s.keys, Version: "1.2.3",
 	}
-	cfg.Search = &service.Search{Store: e.store, Live: cfg.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
-	s.change(&cfg)
-	e.auth = cfg.Auth
-	e.config = cfg
-	h := env.Must(handler.New(cfg))(t)
+	e.Search = &service.Search{Store: e.store, Live: e.Orders, Phones: numbers, Codes: domain.NewRedeemCodes(s.keys), FirstID: idgen.First}
+	s.change(&e.Config)
+	h := env.Must(handler.New(e.Config))(t)
 	e.engine, e.handler = handler.Router(h), h
 	t.Cleanup(func() {
 		require.Empty(t, e.leaks(), "log or metrics have secrets")
@@ -252,8 +246,8 @@ func newEnv(t testing.TB, options ...option) *environment {
 	})
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	t.Cleanup(e.saleSubscribers.Close)
-	t.Cleanup(e.subscribers.Close) // runs before srv.Close, which waits for the streams
+	t.Cleanup(e.SaleSubscribers.Close)
+	t.Cleanup(e.Subscribers.Close) // runs before srv.Close, which waits for the streams
 	e.url, e.http = srv.URL, srv.Client()
 	e.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return e
@@ -275,7 +269,7 @@ func (e *environment) leaks() (found []string) {
 		known = append(known, phone.(string), code.(string))
 	}
 	found = env.Leaks(e.logs.String(), known...)
-	families := env.Must(e.config.Metrics.(prometheus.Gatherer).Gather())(e.t)
+	families := env.Must(e.Metrics.(prometheus.Gatherer).Gather())(e.t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
@@ -288,7 +282,7 @@ func (e *environment) leaks() (found []string) {
 
 func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
 	queued := queue != nil
-	e.saleSubscribers = salestats.NewSubscribers()
+	e.SaleSubscribers = salestats.NewSubscribers()
 	counters, lane := salestats.NewCounters(!queued), "lock"
 	if queued {
 		lane = "queue"
@@ -297,7 +291,7 @@ func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore
 	e.t.Cleanup(func() { _ = rdb.Close() })
 	cfg := salestats.MonitorConfig{
 		Store: store, Counters: counters, History: &salestats.RedisHistory{Redis: rdb, Instance: "test"},
-		Subscribers: e.saleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),
+		Subscribers: e.SaleSubscribers, Lane: lane, Log: slog.New(slog.DiscardHandler),
 	}
 	if gate, ok := queue.(*admission.Gate); ok {
 		cfg.Gate = func(ctx context.Context, id int64) (int64, error) {

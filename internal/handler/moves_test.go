@@ -48,7 +48,7 @@ func (c client) reach(status string, v voucherView) paidView {
 			c.env.overdue(p.Order)
 			require.Equal(c.t, 1, c.env.close())
 		case "return the money":
-			require.NoError(c.t, c.env.payments.RefundDue(context.Background()))
+			require.NoError(c.t, c.env.Payments.RefundDue(context.Background()))
 		default:
 			c.post(p.Order.path()+"/"+step, nil).want(http.StatusOK)
 		}
@@ -87,8 +87,8 @@ func adminAttempt(action string) attempt {
 		admin, path := c.env.admin(), "/api/v1/admin/orders/"+p.Order.ID
 		shown := decode[adminOrderView](admin.get(path).want(http.StatusOK))
 		assert.Equal(t, allowed, slices.Contains(shown.Moves, action), shown)
-		sub := env.Must(c.env.subscribers.Subscribe(mustID(t, p.Order.UserID), mustID(t, p.Order.ID)))(t)
-		defer c.env.subscribers.Unsubscribe(sub)
+		sub := env.Must(c.env.Subscribers.Subscribe(mustID(t, p.Order.UserID), mustID(t, p.Order.ID)))(t)
+		defer c.env.Subscribers.Unsubscribe(sub)
 		wantAllowed(admin.post(path+"/"+action, nil), allowed)
 		if allowed {
 			select {
@@ -126,7 +126,7 @@ var attempts = []attempt{
 		assert.Equal(t, allowed, c.env.close() > 0)
 	}},
 	{"return the money", func(t *testing.T, c client, _ paidView, _ bool) {
-		require.NoError(t, c.env.payments.RefundDue(t.Context()))
+		require.NoError(t, c.env.Payments.RefundDue(t.Context()))
 	}},
 }
 
@@ -271,7 +271,7 @@ func (e *environment) notifyAndCheck(t *testing.T, c client, p paidView, n notic
 	}
 
 	// Unmatched money is returned. The order keeps its status unless it is itself being refunded.
-	require.NoError(t, e.payments.RefundDue(t.Context()))
+	require.NoError(t, e.Payments.RefundDue(t.Context()))
 	status := want.order
 	if status == "refunding" {
 		status = "refunded"
@@ -327,7 +327,7 @@ func TestChangeDuringRefundAll(t *testing.T) {
 				}
 				operator.post(path, nil).want(race.after)
 
-				require.NoError(t, e.payments.RefundDue(t.Context()))
+				require.NoError(t, e.Payments.RefundDue(t.Context()))
 				require.Len(t, e.bank.refunded, begun)
 			})
 		})
@@ -408,7 +408,7 @@ func (b *bank) overHTTP(t testing.TB, now func() time.Time) *payment.HTTP {
 func TestOrderIsNotClosedOverPayment(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.QueryBeforeClosing(payment.HTTPName)
-		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.payments.Settle}
+		inquiry := payment.Inquiry{Store: e.store, Query: e.remote.Query, Settle: e.Payments.Settle}
 		v := e.sale(9)
 		ended := func(o orderView, before time.Duration) {
 			e.exec("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", time.Now().Add(-before).UTC().Truncate(time.Millisecond), o.ID)
@@ -476,7 +476,7 @@ func TestRefundAllOrders(t *testing.T) {
 		require.Equal(t, progress{3, false}, decode[progress](operator.key("all").post(path, nil).want(http.StatusOK)))
 		require.Equal(t, progress{}, decode[progress](operator.post(path, nil).want(http.StatusOK)), "nothing is left")
 		require.Equal(t, total{0, 0, "CNY"}, count())
-		require.NoError(t, e.payments.RefundDue(t.Context()))
+		require.NoError(t, e.Payments.RefundDue(t.Context()))
 		for n, o := range orders {
 			refunded := decode[orderView](e.buyer(n).get(o.path()).want(http.StatusOK))
 			require.Equal(t, "refunded", refunded.Status)

@@ -138,7 +138,7 @@ func TestAlerts(t *testing.T) {
 		} {
 			e.exec(fmt.Sprintf("INSERT INTO order_events (order_id, type, created_at, status, tries, answered_at, repeated_at) VALUES (%d, 'order.paid', '2026-11-09', %s)", i+1, columns))
 		}
-		env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), e.config.Reconciler.Task()) })
+		env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), e.Reconciler.Task()) })
 		require.Eventually(t, func() bool { a = get(); return a.CheckedAt != nil && len(a.Violations) > 0 }, time.Minute, 20*time.Millisecond)
 		require.Equal(t, v.number(), a.Violations[0].VoucherID)
 		require.Equal(t, reconcile.KindI3, a.Violations[0].Invariant)

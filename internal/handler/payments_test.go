@@ -165,7 +165,7 @@ func TestOrderKeepsPriceOfPurchase(t *testing.T) {
 	free := e.buyer(2).paid(v)
 	assert.Zero(t, free.Order.Amount)
 	e.buyer(2).post(free.Order.path()+"/refund", nil).want(http.StatusOK)
-	require.NoError(t, e.payments.RefundDue(t.Context()))
+	require.NoError(t, e.Payments.RefundDue(t.Context()))
 	assert.Equal(t, "refunded", e.buyer(2).status(free.Order))
 }
 
@@ -215,7 +215,7 @@ func TestReturnOutside(t *testing.T) {
 		e.bank.down = true
 		for range 5 {
 			require.Zero(t, failing())
-			require.Error(t, e.payments.RefundDue(t.Context()))
+			require.Error(t, e.Payments.RefundDue(t.Context()))
 			require.EqualValues(t, 0, e.stock(v.ID), "the unit is returned after the money")
 			e.dueNow()
 		}
@@ -240,7 +240,7 @@ func TestReturnOutside(t *testing.T) {
 		// The provider is not requested again.
 		e.bank.down = false
 		e.dueNow()
-		require.NoError(t, e.payments.RefundDue(t.Context()))
+		require.NoError(t, e.Payments.RefundDue(t.Context()))
 		require.Empty(t, e.bank.refunded)
 		logged := admin.audit("order_id=" + p.Order.ID)[1] // before its order was refunded
 		require.Equal(t, admin.login.User.ID, logged.ActorID)
@@ -344,7 +344,7 @@ func TestUnreadNotices(t *testing.T) {
 		// The answers to the queries of one payment differ in their times only.
 		for n := range 2 {
 			answer := domain.PaymentNotice{Ref: "pay_old", Queried: true, Body: fmt.Append(nil, 1+n)}
-			_, err := e.payments.Settle(t.Context(), e.provider, answer, domain.Invalid("amount", "is out of range"))
+			_, err := e.Payments.Settle(t.Context(), e.provider, answer, domain.Invalid("amount", "is out of range"))
 			require.Error(t, err)
 		}
 
@@ -408,7 +408,7 @@ func TestFailingRefundsDoNotBlockOthers(t *testing.T) {
 	}
 	e.exec("UPDATE payments SET provider = 'gone'")
 	last := refund(buyer)
-	require.ErrorContains(t, e.payments.RefundDue(t.Context()), "gone")
+	require.ErrorContains(t, e.Payments.RefundDue(t.Context()), "gone")
 	assert.Equal(t, "refunded", buyer.status(last))
 }
 

@@ -28,7 +28,7 @@ import (
 
 func (e *environment) securityEvents(event string) int {
 	e.t.Helper()
-	families := env.Must(e.config.Metrics.(prometheus.Gatherer).Gather())(e.t)
+	families := env.Must(e.Metrics.(prometheus.Gatherer).Gather())(e.t)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == "seckill_security_events_total" && m.GetLabel()[0].GetValue() == event {
@@ -177,7 +177,7 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 		log, reg := &logBuffer{}, prometheus.NewRegistry()
 		counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seckill_planted_total"}, []string{"x"})
 		require.NoError(t, reg.Register(counter))
-		fake := &environment{t: t, logs: log, outbox: e.outbox, config: handler.Config{Metrics: reg}}
+		fake := &environment{t: t, logs: log, outbox: e.outbox, Config: handler.Config{Metrics: reg}}
 		slog.New(slog.NewJSONHandler(log, nil)).Info("planted", "x", planted)
 		assert.NotEmpty(t, fake.leaks(), "%s in the log", name)
 		fake.logs = &logBuffer{}
@@ -473,7 +473,7 @@ func TestRowsOfOneAccountAreBounded(t *testing.T) {
 	began, allowed := time.Now(), 0
 	for range 4 {
 		for range 3 { // a new server has new local limits
-			cfg := e.config
+			cfg := e.Config
 			cfg.Metrics = prometheus.NewRegistry()
 			server := env.Must(handler.New(cfg))(t)
 			for range 30 {

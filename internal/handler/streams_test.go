@@ -96,7 +96,7 @@ func TestOrderStream(t *testing.T) {
 	s.wantStatus("refunding", "4000000000")
 	s.close() // the connection breaks
 	again, _ := buyer.watch(t, p.Order, "4000000000")
-	require.NoError(t, e.payments.RefundDue(t.Context()))
+	require.NoError(t, e.Payments.RefundDue(t.Context()))
 	again.wantStatus("refunded", "5000000000")
 	assert.Nil(t, again.next(), "the stream ends in a final state")
 
@@ -119,7 +119,7 @@ func TestOrderStreamRefusals(t *testing.T) {
 	}
 	_, refused := buyer.watch(t, o, "")
 	assert.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "streams are limited per user")
-	assert.Equal(t, 8, e.subscribers.Count())
+	assert.Equal(t, 8, e.Subscribers.Count())
 }
 
 // TestOrderStreamEndsWithClientOrServer also checks that no watcher remains.
@@ -132,11 +132,11 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 		s.wantStatus("pending_payment", "2000000000")
 		s.close()
 	}
-	require.Eventually(t, func() bool { return e.subscribers.Count() == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return e.Subscribers.Count() == 0 }, time.Minute, 10*time.Millisecond)
 	s, _ := buyer.watch(t, o, "")
 	s.wantStatus("pending_payment", "2000000000")
-	e.subscribers.Close() // as when the process stops
-	assert.Zero(t, e.subscribers.Count())
+	e.Subscribers.Close() // as when the process stops
+	assert.Zero(t, e.Subscribers.Count())
 	assert.Nil(t, s.next())
 	retry := env.Must(strconv.Atoi(s.Retry))(t)
 	assert.True(t, 500 <= retry && retry < 4500, "retry after %d ms", retry)
@@ -149,7 +149,7 @@ func (q *queueEnv) advancing(step time.Duration) func() {
 	return env.InBackground(q.t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			q.clock.advance(step)
-			q.subscribers.NotifyAll()
+			q.Subscribers.NotifyAll()
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -270,8 +270,8 @@ func (r *streamRig) shake(e *environment) {
 	r.t.Helper()
 	r.one.notify(r.one.noticeOf(r.payment, r.order, "succeeded")).want(http.StatusOK)
 	for range 3 {
-		e.subscribers.NotifyAll()
-		e.saleSubscribers.NotifyAll()
+		e.Subscribers.NotifyAll()
+		e.SaleSubscribers.NotifyAll()
 		time.Sleep(10 * time.Millisecond) // wake-ups are coalesced
 	}
 }
@@ -308,7 +308,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	r.wantSilence(r.two, there)
 
 	require.NotNil(t, other.next(), "the stream of another user")
-	require.Eventually(t, func() bool { return r.one.subscribers.Count()+r.two.subscribers.Count() == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return r.one.Subscribers.Count()+r.two.Subscribers.Count() == 0 }, time.Minute, time.Millisecond)
 }
 
 // TestStreamsEndWithTheirToken: the last event makes the client reconnect with a new token, and the stream resumes.
@@ -503,7 +503,7 @@ func TestSaleStream(t *testing.T) {
 	}
 	assert.EqualValues(t, 4, s.Totals.Answers["ok"])
 
-	e.saleSubscribers.Close() // as when the process stops
+	e.SaleSubscribers.Close() // as when the process stops
 	for ev := again.next(); ev != nil; ev = again.next() {
 		require.Equal(t, "stats", ev.Kind)
 	}
@@ -520,10 +520,10 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	conn := env.Must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")))(t)
 	defer func() { _ = conn.Close() }()
 	env.Must(conn.Write([]byte("GET " + v.adminPath() + "/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + admin.token + "\r\n\r\n")))(t)
-	require.Eventually(t, func() bool { return e.saleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return e.SaleSubscribers.Count() == 1 }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool {
-		e.saleSubscribers.NotifyAll() // thousands of events
-		return e.saleSubscribers.Count() == 0
+		e.SaleSubscribers.NotifyAll() // thousands of events
+		return e.SaleSubscribers.Count() == 0
 	}, time.Minute, 100*time.Microsecond)
 }
 
