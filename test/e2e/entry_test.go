@@ -2,11 +2,11 @@ package e2e
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,13 +32,9 @@ func TestPasses(t *testing.T) {
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Raced("lock/embedded").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens, admin := s.Tokens(t, 100), a.Admin(t)
-		sale := a.Sale(t, 90)
-		a.Must(t, rig.Patch("/admin/vouchers/"+sale, admin, rig.PassMode))
-		rig.Eventually(t, "both servers require passes", func() bool {
-			_, errA := a.Place(t.Context(), tokens[0], sale, "", "")
-			_, errB := b.Place(t.Context(), tokens[0], sale, "", "")
-			return rig.HasCode(errA, "entry_required") && rig.HasCode(errB, "entry_required")
-		})
+		sale := a.Publish(t, rig.Offer{Stock: 90, Entry: rig.Passes})
+		requireRefused(t, a, "entry_required", tokens[0], sale, "")
+		requireRefused(t, b, "entry_required", tokens[0], sale, "")
 		passes := make([]string, len(tokens))
 		for i, token := range tokens {
 			passes[i] = mustEntry(t, a, http.MethodPost, token, sale, "").Pass
@@ -79,7 +75,7 @@ func TestHoarders(t *testing.T) {
 	rig.Core("lock/embedded").Full("lock/mariadb", "queue/mariadb").Shared().Each(t, func(t *testing.T, s *rig.Stack) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 160)
-		sale := a.Publish(t, rig.Offer{Stock: units, Entry: map[string]any{"mode": "pass", "pass_ttl": 3600}})
+		sale := a.Publish(t, rig.Offer{Stock: units, Entry: rig.Passes})
 		hoarders := rig.BuyersOf(sale, units, tokens[:60], a, b)
 		users := make([]string, len(hoarders.Tokens))
 		for i, token := range hoarders.Tokens {
@@ -417,11 +413,7 @@ func TestRoomTickets(t *testing.T) {
 
 	out := verifyRoom(t, s, sale)
 	require.Regexp(t, `places +13\n`, out)
-	s.Query(t, func(db *sql.DB) {
-		_, err := db.ExecContext(t.Context(), "INSERT INTO room_log (voucher_id, seq, kind, at, data) VALUES ("+sale+
-			", 900, 1, '2026-11-11 12:00:00', x'00')")
-		require.NoError(t, err)
-	})
+	s.Exec(t, "INSERT INTO room_log (voucher_id, seq, kind, at, data) VALUES ("+sale+", 900, 1, '2026-11-11 12:00:00', x'00')")
 	require.Contains(t, s.Exits(t, rig.ExitViolation, "room", "verify", "--voucher", sale), "is missing")
 	s.Exits(t, rig.ExitUnchecked, "room", "verify", "--voucher", "999")
 }
@@ -620,49 +612,40 @@ func TestRoomSoldOut(t *testing.T) {
 		order := log.Order(t)
 		require.Len(t, order, buyers)
 		require.Equal(t, order[:units], log.Admitted(t), "as many passes as units")
-		byNumber := map[uint32]*waiter{}
+		line := make([]*waiter, buyers) // in the order of the draw
 		for _, w := range all {
-			byNumber[w.Number] = w
+			line[slices.Index(order, w.Number)] = w
 		}
 
 		streams := make(chan streamEnd, buyers)
-		for _, number := range order[units:] {
-			w := byNumber[number]
+		for _, w := range line[units:] {
 			go func() {
 				code, err := w.Watch(ctx)
 				streams <- streamEnd{code, err}
 			}()
 		}
 		var orders []string
-		for i, number := range order[:units] {
-			w := byNumber[number]
+		for i, w := range line[:units] {
 			o := servers[i%2].Do(t, rig.Purchase(sale, w.Token).Pass(w.Pass())).Order()
 			rig.RequireOrdered(t, a, w.Token, o)
 			orders = append(orders, o)
 		}
-		for _, number := range order[units:] {
-			w := byNumber[number]
+		for _, w := range line[units:] {
 			rig.Eventually(t, "a poll is answered sold_out", func() bool {
-				return mustEntry(t, servers[number%2], http.MethodGet, w.Token, sale, w.Ticket).Code == "sold_out"
+				return mustEntry(t, servers[w.Number%2], http.MethodGet, w.Token, sale, w.Ticket).Code == "sold_out"
 			})
 		}
-		for range order[units:] {
-			select {
-			case end := <-streams:
-				require.NoError(t, end.err)
-				require.Equal(t, "sold_out", end.code)
-			case <-time.After(time.Minute):
-				require.Fail(t, "a stream does not end")
-			}
+		for range line[units:] {
+			end, _ := next(t, streams)
+			require.NoError(t, end.err)
+			require.Equal(t, "sold_out", end.code)
 		}
 
 		// The next in line and those behind keep polling. Scripts without a place, and the former buyer, press.
-		next := byNumber[order[units]]
 		var pressing sync.WaitGroup
 		var polls atomic.Int64
 		admitted := make(chan *waiter, buyers)
-		for _, number := range order[units:] {
-			w := byNumber[number]
+		for _, w := range line[units:] {
 			pressing.Go(func() {
 				for ctx.Err() == nil {
 					if answer, _ := w.Poll(ctx); answer.Pass != "" {
@@ -674,7 +657,7 @@ func TestRoomSoldOut(t *testing.T) {
 				}
 			})
 		}
-		first := byNumber[order[0]]
+		first := line[0]
 		press := func(token, pass string) {
 			for ctx.Err() == nil {
 				_, _ = askEntry(ctx, b, http.MethodPost, token, sale, "")
@@ -690,13 +673,8 @@ func TestRoomSoldOut(t *testing.T) {
 		}
 		pressing.Go(func() { press(first.Token, first.Pass()) }) // until the order is cancelled: duplicate_order
 		a.MustCancel(t, first.Token, orders[0])
-		var got *waiter
-		select {
-		case got = <-admitted:
-		case <-time.After(time.Minute):
-			require.Fail(t, "the unit did not come back")
-		}
-		require.Equal(t, next.Number, got.Number)
+		got, _ := next(t, admitted) // the unit came back
+		require.Equal(t, order[units], got.Number)
 		b.BuyReturned(t, rig.Purchase(sale, got.Token).Pass(got.Pass()))
 		stop()
 		pressing.Wait()

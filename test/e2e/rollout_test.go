@@ -205,11 +205,11 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 		tokens: tokens[500:1000],
 	}
 	t.Cleanup(kept.client.CloseIdleConnections)
-	http2, connections := http2Client(t, proxy)
-	shared := &orderers{client: http2.client, base: http2.url, sale: sale, tokens: tokens[1000:1500]}
+	http2, client, connections := http2Client(t, proxy)
+	shared := &orderers{client: client, base: http2, sale: sale, tokens: tokens[1000:1500]}
 	buyer := tokens[1500]
 	order := servers[0].Buy(t, buyer, sale).ID
-	stream := &orderStream{client: http2.client, url: http2.url + "/api/v1/orders/" + order + "/events", token: buyer}
+	stream := &orderStream{client: client, url: http2 + "/api/v1/orders/" + order + "/events", token: buyer}
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -248,15 +248,9 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	require.EqualValues(t, len(tokens), s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE voucher_id = "+sale))
 }
 
-// endpoint is a URL with the client for it.
-type endpoint struct {
-	client *http.Client
-	url    string
-}
-
-// http2Client starts a server of TLS and HTTP/2 in front of a proxy, and returns a client that accepts nothing else, and the number
-// of its connections.
-func http2Client(t *testing.T, proxy http.Handler) (e endpoint, connections *atomic.Int64) {
+// http2Client starts a server of TLS and HTTP/2 in front of a proxy, and returns its URL, a client that accepts nothing else, and the
+// number of its connections.
+func http2Client(t *testing.T, proxy http.Handler) (url string, client *http.Client, connections *atomic.Int64) {
 	t.Helper()
 	front := httptest.NewUnstartedServer(proxy)
 	front.EnableHTTP2 = true
@@ -273,7 +267,7 @@ func http2Client(t *testing.T, proxy http.Handler) (e endpoint, connections *ato
 		}
 		return res, err
 	})
-	return endpoint{&http.Client{Transport: transport}, front.URL}, connections
+	return front.URL, &http.Client{Transport: transport}, connections
 }
 
 // orderStream follows the states of an order.
@@ -385,20 +379,11 @@ func buyAsPrevious(ctx context.Context, db *sql.DB, orderID, userID int64) (bool
 func TestPreviousSchema(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t).OnEmptyDatabase(t)
-	s.Query(t, func(db *sql.DB) {
-		for statement := range strings.SplitSeq(previousSchema, ";\n") {
-			if strings.TrimSpace(statement) != "" {
-				_, err := db.ExecContext(t.Context(), statement)
-				require.NoError(t, err, statement)
-			}
-		}
-		for _, statement := range []string{
-			"UPDATE seckill_vouchers SET initial_stock = initial_stock - 800, stock = stock - 800 WHERE voucher_id = " + previousSale,
-			"UPDATE voucher_orders SET created_at = UTC_TIMESTAMP(3)", // a key ends after domain.KeyLife
-		} {
-			env.Must(db.ExecContext(t.Context(), statement))(t)
-		}
-	})
+	for statement := range strings.SplitSeq(strings.TrimSpace(previousSchema), ";\n") {
+		s.Exec(t, statement)
+	}
+	s.Exec(t, "UPDATE seckill_vouchers SET initial_stock = initial_stock - 800, stock = stock - 800 WHERE voucher_id = "+previousSale)
+	s.Exec(t, "UPDATE voucher_orders SET created_at = UTC_TIMESTAMP(3)") // a key ends after domain.KeyLife
 	var previous sync.WaitGroup
 	var bought atomic.Int64
 	started := make(chan struct{})
@@ -432,12 +417,10 @@ func TestPreviousSchema(t *testing.T) {
 	require.Positive(t, r.Codes["ok"])
 	rig.RequireStock(t, servers[0].Client, previousSale, 0)
 	require.EqualValues(t, previousStock+2, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE slot IS NOT NULL AND voucher_id = "+previousSale))
-	s.Query(t, func(db *sql.DB) {
-		_, err := db.ExecContext(t.Context(), "INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, limit_per_user, "+
-			"created_at, updated_at, entry_mode, pass_ttl, entry_epoch, pay_timeout, unpaid_limit, entry_challenge, entry_opens_at, entry_rate, "+
-			"entry_paused, entry_message) VALUES (1, 1, 1, NOW(3), '2099-01-01', 1, NOW(3), NOW(3), 0, 10, 0, NULL, NULL, 0, NULL, 100, 0, '')")
-		require.NoError(t, err, "a sale that the previous version publishes")
-	})
+	// A sale that the previous version publishes.
+	s.Exec(t, "INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, limit_per_user, "+
+		"created_at, updated_at, entry_mode, pass_ttl, entry_epoch, pay_timeout, unpaid_limit, entry_challenge, entry_opens_at, entry_rate, "+
+		"entry_paused, entry_message) VALUES (1, 1, 1, NOW(3), '2099-01-01', 1, NOW(3), NOW(3), 0, 10, 0, NULL, NULL, 0, NULL, 100, 0, '')")
 	s.Verify(t)
 
 	tokens := env.Must(auth.NewTokens(domain.NewKeyring([]byte(rig.TestSecret)), time.Now))(t)

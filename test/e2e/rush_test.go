@@ -103,7 +103,6 @@ func TestRedisFlushedInMidSale(t *testing.T) {
 }
 
 func flushInMidSale(t *testing.T, s *rig.Stack) {
-	t.Helper()
 	p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
 	p.MayRefuse() // while Redis has lost what the server stored there
 	tokens := s.Tokens(t, 500)
@@ -404,46 +403,36 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestDependenciesFrozen freezes Redis or the database: connections stay open and no answer comes.
+// TestDependenciesFrozen freezes Redis or the database with SIGSTOP: connections stay open and no answer comes.
 func TestDependenciesFrozen(t *testing.T) {
 	env.FullParallel(t)
-	for name, pick := range map[string]func(*rig.Stack) freezer{
-		"redis":    func(s *rig.Stack) freezer { return s.Redis },
-		"database": func(s *rig.Stack) freezer { return s.Database },
-	} {
-		for _, lane := range rig.LockAndQueue {
-			frozen(t, name, lane, pick)
-		}
+	for _, name := range []string{"redis/lock", "redis/batch", "redis/queue", "database/lock", "database/queue"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dependency, lane, _ := strings.Cut(name, "/")
+			s := rig.RealStack(t).OwnDatabase(t).In(lane)
+			freeze, resume := s.Redis.Pause, s.Redis.Resume
+			if dependency == "database" {
+				freeze, resume = s.Database.Pause, s.Database.Resume
+			}
+
+			p := s.Serve(t)
+			p.MayRefuse() // while the dependency is frozen
+			sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
+			env.Must(p.Voucher(t.Context(), sale))(t)
+			require.NoError(t, freeze())
+			start := time.Now()
+			p.RequireUnavailable(t, tokens[0], sale)
+			t.Logf("503 and /readyz after %s", time.Since(start))
+			require.NoError(t, resume())
+			p.RequireReady(t)
+			c := rig.BuyersOf(sale, 10, tokens, p)
+			r := c.Run(t.Context())
+			// The unanswered purchase may have been committed.
+			require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
+			rig.RequireInvariants(t, s, c, r)
+		})
 	}
-	frozen(t, "redis", "batch", func(s *rig.Stack) freezer { return s.Redis })
-}
-
-func frozen(t *testing.T, name, lane string, pick func(*rig.Stack) freezer) {
-	t.Run(name+"/"+lane, func(t *testing.T) {
-		t.Parallel()
-		s := rig.RealStack(t).OwnDatabase(t).In(lane)
-		p := s.Serve(t)
-		p.MayRefuse() // while the dependency is frozen
-		sale, tokens := p.Sale(t, 10), s.Tokens(t, 1)
-		env.Must(p.Voucher(t.Context(), sale))(t)
-		require.NoError(t, pick(s).Pause())
-		start := time.Now()
-		p.RequireUnavailable(t, tokens[0], sale)
-		t.Logf("503 and /readyz after %s", time.Since(start))
-		require.NoError(t, pick(s).Resume())
-		p.RequireReady(t)
-		c := rig.BuyersOf(sale, 10, tokens, p)
-		r := c.Run(t.Context())
-		// The unanswered purchase may have been committed.
-		require.Contains(t, []string{"ok", "duplicate_order"}, r.Answers[0].Code)
-		rig.RequireInvariants(t, s, c, r)
-	})
-}
-
-// freezer is a server process that can be frozen with SIGSTOP.
-type freezer interface {
-	Pause() error
-	Resume() error
 }
 
 // TestDatabaseOutOfConnectionsInMidRush: another program takes all connections of the database, and later gives them back.

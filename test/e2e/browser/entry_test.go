@@ -19,8 +19,7 @@ import (
 func orderWithPass(t *testing.T, p *scene) {
 	var sales [4]string
 	for i := range sales {
-		sales[i] = p.Publish(t, rig.Offer{Stock: 5})
-		p.Must(t, rig.Patch("/admin/vouchers/"+sales[i], p.Token, rig.PassMode))
+		sales[i] = p.Publish(t, rig.Offer{Stock: 5, Entry: rig.Passes})
 	}
 	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
 	v := p.newUser()
@@ -63,9 +62,7 @@ func TestBuyWithChallenge(t *testing.T) {
 	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	publish := func(begin time.Time) string {
-		sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: begin})
-		p.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "pass", "challenge": "on"}})
-		return sale
+		return p.Publish(t, rig.Offer{Stock: 5, BeginAt: begin, Entry: map[string]any{"mode": "pass", "challenge": "on"}})
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
 	v := visit(t, p.URL, "en")

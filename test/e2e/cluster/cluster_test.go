@@ -47,17 +47,6 @@ func clusterStack(t *testing.T) (*rig.Stack, *env.RedisCluster) {
 	return s, cluster
 }
 
-// eachLaneOnCluster runs a test in lanes lock and queue, each on a separate cluster.
-func eachLaneOnCluster(t *testing.T, fn func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster)) {
-	for _, lane := range rig.LockAndQueue {
-		t.Run(lane, func(t *testing.T) {
-			t.Parallel()
-			s, cluster := clusterStack(t)
-			fn(t, s.In(lane), cluster)
-		})
-	}
-}
-
 // TestOpenSlot: while the slot of a sale moves to another node, purchases are refused with Retry-After. Afterwards the sale
 // goes on by itself, exactly.
 func TestOpenSlot(t *testing.T) {
@@ -97,106 +86,95 @@ func TestOpenSlot(t *testing.T) {
 	rig.RequireAllServed(t, s, c, c.Run(t.Context()))
 }
 
-// TestRedisClusterFailover kills the master with the id counter in mid-rush and leaves it dead. Its replica takes over.
-func TestRedisClusterFailover(t *testing.T) {
+// TestRedisFailover kills the master in mid-rush and leaves it dead, or freezes it until its replica has taken over. A frozen one
+// then goes on as a master until it learns that it is none, for which Sentinels need 10 s. Of a cluster it is the one with the id counter.
+func TestRedisFailover(t *testing.T) {
 	env.FullParallel(t)
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
-		cluster.AddReplicas(t)
-		master := env.Must(cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
-		i := 0
-		for cluster.Nodes[i].Addr != master.Options().Addr {
-			i++
+	for kind, start := range map[string]func(t *testing.T) (s *rig.Stack, master *env.Redis, verdict func()){
+		"cluster": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
+			s, cluster := clusterStack(t)
+			cluster.AddReplicas(t)
+			master := env.Must(cluster.Client(t).MasterForKey(t.Context(), "icr:order:"+time.Now().UTC().Format("2006:01:02")))(t)
+			i := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == master.Options().Addr })
+			return s, cluster.Nodes[i], func() { cluster.Verdict(t, i) }
+		},
+		"Sentinels": func(t *testing.T) (*rig.Stack, *env.Redis, func()) {
+			s, sentinel := sentinelStack(t)
+			s.DoctorReports(t, "3 Sentinels agree on the master")
+			return s, sentinel.Master, func() { sentinel.Verdict(t) }
+		},
+	} {
+		for _, how := range []string{"killed/lock", "killed/queue", "frozen/queue"} {
+			t.Run(kind+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				end, lane, _ := strings.Cut(how, "/")
+				s, master, verdict := start(t)
+				f := fault{kill: master.Kill, verdict: verdict}
+				if end == "frozen" {
+					f.kill = func() { require.NoError(t, master.Pause()) }
+					f.verdict = func() { verdict(); require.NoError(t, master.Resume()) }
+				}
+
+				s = s.In(lane)
+				failover(t, s, []*rig.Server{s.Serve(t)}, f)
+				if end == "frozen" {
+					require.NoError(t, master.Replicating(t.Context()))
+				}
+			})
 		}
-		failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: cluster.Nodes[i].Kill, verdict: func() { cluster.Verdict(t, i) }})
-	})
+	}
 }
 
 // TestCounterMasterDown kills the master with the id counter of a cluster without replicas. Sales whose keys are on other
 // masters continue: exactly, and with unique ids after the master has come back without the counter.
 func TestCounterMasterDown(t *testing.T) {
 	env.FullParallel(t)
-	eachLaneOnCluster(t, func(t *testing.T, s *rig.Stack, cluster *env.RedisCluster) {
-		rdb := cluster.Client(t)
-		masterOf := func(key string) string {
-			master := env.Must(rdb.MasterForKey(t.Context(), key))(t)
-			return master.Options().Addr
-		}
-		counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
-		down := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == masterOf(counter) })
-		node := cluster.Nodes[down]
-		p := s.Serve(t)
-		p.MayRefuse() // while a node is down
-		sale := func() string {
-			for {
-				id := p.Sale(t, 100)
-				n := env.Must(strconv.ParseInt(id, 10, 64))(t)
-				if masterOf((admission.Shard(n) % admission.Shards).Gate(n)) != node.Addr {
-					return id
-				}
-			}
-		}
-		sales := []string{sale(), sale()}
-		tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
-			return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
-		})[:120]
-		node.Kill()
-		for i, id := range sales {
-			c := rig.BuyersOf(id, 100, tokens, p)
-			r := c.Run(t.Context())
-			if i == 0 {
-				p.RequireReady(t)
-				require.NoError(t, node.Restart())
-				rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
-			}
-			rig.RequireExactSale(t, s, c, r)
-		}
-		cluster.Nodes[(down+1)%3].Kill()
-		node.Kill()
-		rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
-			return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable
-		})
-	})
-}
-
-// TestRedisClusterMasterFrozen freezes a master in mid-rush until its replica has taken over. It then goes on as a master
-// until it learns that it is none.
-func TestRedisClusterMasterFrozen(t *testing.T) {
-	env.FullParallel(t)
-	s, cluster := clusterStack(t)
-	cluster.AddReplicas(t)
-	s = s.In("queue")
-	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
-		kill:    func() { require.NoError(t, cluster.Nodes[0].Pause()) },
-		verdict: func() { cluster.Verdict(t, 0); require.NoError(t, cluster.Nodes[0].Resume()) },
-	})
-	require.NoError(t, cluster.Nodes[0].Replicating(t.Context()))
-}
-
-// TestRedisSentinelFailover kills the master in mid-rush and leaves it dead. The Sentinels promote its replica.
-func TestRedisSentinelFailover(t *testing.T) {
-	env.FullParallel(t)
 	for _, lane := range rig.LockAndQueue {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
-			s, sentinel := sentinelStack(t)
+			s, cluster := clusterStack(t)
 			s = s.In(lane)
-			s.DoctorReports(t, "3 Sentinels agree on the master")
-			failover(t, s, []*rig.Server{s.Serve(t)}, fault{kill: sentinel.Master.Kill, verdict: func() { sentinel.Verdict(t) }})
+			rdb := cluster.Client(t)
+			masterOf := func(key string) string {
+				master := env.Must(rdb.MasterForKey(t.Context(), key))(t)
+				return master.Options().Addr
+			}
+			counter := "icr:order:" + time.Now().UTC().Format("2006:01:02")
+			down := slices.IndexFunc(cluster.Nodes, func(n *env.Redis) bool { return n.Addr == masterOf(counter) })
+			node := cluster.Nodes[down]
+			p := s.Serve(t)
+			p.MayRefuse() // while a node is down
+			sale := func() string {
+				for {
+					id := p.Sale(t, 100)
+					n := env.Must(strconv.ParseInt(id, 10, 64))(t)
+					if masterOf((admission.Shard(n) % admission.Shards).Gate(n)) != node.Addr {
+						return id
+					}
+				}
+			}
+			sales := []string{sale(), sale()}
+			tokens := slices.DeleteFunc(s.Tokens(t, 300), func(token string) bool {
+				return s.Lane == "lock" && masterOf("redlock:{"+app.OrderLockPrefix+rig.UserOf(t, token)+"}") == node.Addr
+			})[:120]
+			node.Kill()
+			for i, id := range sales {
+				c := rig.BuyersOf(id, 100, tokens, p)
+				r := c.Run(t.Context())
+				if i == 0 {
+					p.RequireReady(t)
+					require.NoError(t, node.Restart())
+					rig.Eventually(t, "the counter is used again", func() bool { return rdb.Exists(t.Context(), counter).Val() == 1 })
+				}
+				rig.RequireExactSale(t, s, c, r)
+			}
+			cluster.Nodes[(down+1)%3].Kill()
+			node.Kill()
+			rig.Eventually(t, "a cluster without most of its masters is down", func() bool {
+				return rig.Fetch(t, p.URL+"/readyz").Status == http.StatusServiceUnavailable
+			})
 		})
 	}
-}
-
-// TestRedisSentinelMasterFrozen freezes the master in mid-rush until its replica is promoted. It then goes on as a master,
-// for the 10 s that the Sentinels need to make it a replica.
-func TestRedisSentinelMasterFrozen(t *testing.T) {
-	env.FullParallel(t)
-	s, sentinel := sentinelStack(t)
-	s = s.In("queue")
-	failover(t, s, []*rig.Server{s.Serve(t)}, fault{
-		kill:    func() { require.NoError(t, sentinel.Master.Pause()) },
-		verdict: func() { sentinel.Verdict(t); require.NoError(t, sentinel.Master.Resume()) },
-	})
-	require.NoError(t, sentinel.Master.Replicating(t.Context()))
 }
 
 // sentinelStack returns a stack on a Redis with Sentinels of the test.

@@ -147,11 +147,15 @@ func (p *Server) Payments(t *testing.T, token, order string) ([]string, []string
 // Expire sets the deadline for the payment of an order.
 func (s *Stack) Expire(t *testing.T, order string, at time.Time) {
 	t.Helper()
-	value := fmt.Sprint(at.UnixMilli())
-	if s.Setting("SECKILL_MYSQL_DSN") != "" {
-		value = at.UTC().Format("'2006-01-02 15:04:05.000000'")
+	s.Exec(t, "UPDATE voucher_orders SET expires_at = "+s.Literal(at)+" WHERE id = "+order)
+}
+
+// Literal returns a time as the statements of the stack's database have it.
+func (s *Stack) Literal(at time.Time) string {
+	if s.Setting("SECKILL_MYSQL_DSN") == "" {
+		return fmt.Sprint(at.UnixMilli())
 	}
-	s.Exec(t, "UPDATE voucher_orders SET expires_at = "+value+" WHERE id = "+order)
+	return at.UTC().Format("'2006-01-02 15:04:05.000000'")
 }
 
 var phones atomic.Int64

@@ -94,5 +94,5 @@ func (p *Shop) Room(t *testing.T, o Offer, entry map[string]any) string {
 	return sale
 }
 
-// PassMode is the change of a sale that then needs passes, which are valid for an hour.
-var PassMode = map[string]any{"entry": map[string]any{"mode": "pass", "pass_ttl": 3600}}
+// Passes is the entry of a sale that needs passes, which are valid for an hour.
+var Passes = map[string]any{"mode": "pass", "pass_ttl": 3600}
