@@ -372,7 +372,6 @@ func TestReplicaIsNotReady(t *testing.T) {
 	admin := node.Client(t)
 	cfg := Config{RedisAddrs: []string{node.Addr}, LockNodes: []string{node.Addr}}
 	requireReady := func(checks map[string]handler.Check) {
-		t.Helper()
 		require.NoError(t, checks["redis"](t.Context()))
 		require.NoError(t, checks["lock nodes"](t.Context()))
 	}

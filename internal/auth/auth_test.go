@@ -355,7 +355,6 @@ func TestInvalidPageSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a, token := newPageRig(t)
 		refused := func(token string, reads int) {
-			t.Helper()
 			table.reads = 0
 			for range 10 {
 				env.Fails(a.AuthenticatePage(t.Context(), token))(t, domain.ErrUnauthenticated)

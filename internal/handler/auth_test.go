@@ -136,7 +136,6 @@ func TestCodesOfSeveralRequests(t *testing.T) {
 			return sent.LoginID, e.outbox.code(phone)
 		}
 		refused := func(phone, code, loginID string) {
-			t.Helper()
 			e.tryLogin(phone, code, loginID).problem(http.StatusUnauthorized, "unauthenticated")
 		}
 		first, code1 := send()
@@ -254,7 +253,6 @@ func TestRemovedAdminIsOut(t *testing.T) {
 	e.exec("UPDATE users SET role = 'admin' WHERE phone = ?", other)
 	c, removed, page := e.login(other), e.admin(), e.pageOf(other)
 	routes := func(c client, status int, code string) {
-		t.Helper()
 		c.get("/api/v1/admin/audit").problem(status, code)
 		c.post("/api/v1/admin/vouchers", e.saleBody(1)).problem(status, code)
 		c.get("/api/v1/admin/vouchers/1/events").problem(status, code)

@@ -145,7 +145,6 @@ func TestEntryWithChallenge(t *testing.T) {
 	buyer := e.buyer(1)
 	enter := func(body any) answer { return buyer.post(v.path()+"/entry", body) }
 	demanded := func(a answer, detail string) {
-		t.Helper()
 		require.Equal(t, "this sale needs a solved challenge: "+detail, a.problem(http.StatusForbidden, "challenge_required").Detail)
 	}
 
@@ -166,7 +165,6 @@ func TestEntryOfVoucher(t *testing.T) {
 	type view struct{ Entry map[string]any }
 	admin, v, buyer := e.admin(), e.sale(9), e.buyer(1)
 	check := func(want map[string]any, change map[string]any) {
-		t.Helper()
 		patched := admin.patch(v.adminPath(), map[string]any{"entry": change}).want(http.StatusOK)
 		assert.Equal(t, want, decode[view](patched).Entry)
 		assert.Equal(t, want, decode[view](e.guest().get(v.path()).want(http.StatusOK)).Entry) // purchases see it now

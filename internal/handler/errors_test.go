@@ -190,7 +190,6 @@ func TestHeadAndMethods(t *testing.T) {
 	order := decode[orderView](buyer.post("/api/v1/vouchers/"+sale+"/orders", nil).want(http.StatusCreated)).ID
 
 	send := func(method, path string, c client) answer {
-		t.Helper()
 		return c.send(c.request(e.url, method, path, nil))
 	}
 

@@ -521,7 +521,6 @@ func TestRedeemOutsideValidity(t *testing.T) {
 	}
 	e.admin().patch(v.adminPath(), map[string]any{"valid_from": nil, "valid_until": nil}).want(http.StatusOK)
 	refused := func(o orderView, detail string) {
-		t.Helper()
 		counter := e.staff("13900000004", domain.RoleRedeemer)
 		for _, a := range []answer{
 			counter.post("/api/v1/admin/redeem", map[string]string{"code": o.RedeemCode}), e.admin().post("/api/v1/admin/orders/"+o.ID+"/redeem", nil),

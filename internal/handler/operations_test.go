@@ -322,7 +322,6 @@ func TestOrderEvents(t *testing.T) {
 			Payload            eventBody
 		}
 		list := func(query string) []item {
-			t.Helper()
 			return decode[struct{ Items []item }](admin.get("/api/v1/admin/events?" + query).want(http.StatusOK)).Items
 		}
 		require.ErrorContains(t, sender.SendDue(t.Context()), "connection refused")

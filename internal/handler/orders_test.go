@@ -170,7 +170,6 @@ func TestPayTimeoutOfSale(t *testing.T) {
 	v, admin := e.sale(9, with("pay_timeout", 90), with("unpaid_limit", 3)), e.admin()
 	buyers := 0
 	check := func(want view, expires, detail string) {
-		t.Helper()
 		assert.Equal(t, want, decode[view](e.guest().get(v.path()).want(http.StatusOK)))
 		buyers++
 		assert.Equal(t, expires, e.buyer(buyers).place(v).ExpiresAt)

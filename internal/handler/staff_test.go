@@ -288,7 +288,6 @@ func TestExportForRegion(t *testing.T) {
 	paid := e.buyer(1).paid(v)
 	admin := e.admin()
 	read := func(name, query string) map[string]string {
-		t.Helper()
 		a := admin.raw("GET", "/api/v1/admin/"+name+".csv?tz=Asia/Shanghai&decimal=,"+query, nil) // the document's reader knows commas only
 		a.t = t
 		require.Equal(t, `attachment; filename="`+name+`-2026-11-12.csv"`, a.header.Get("Content-Disposition"))

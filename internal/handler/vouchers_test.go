@@ -210,7 +210,6 @@ func TestVouchersAreRevalidated(t *testing.T) {
 	e := start(t)
 	v := e.sale(5)
 	read := func(path, tag string, status int) answer {
-		t.Helper()
 		a := e.guest().with("If-None-Match", tag).raw("GET", path, nil)
 		require.Equal(t, status, a.status, "%s %s", path, tag)
 		require.Equal(t, "no-cache", a.header.Get("Cache-Control"))

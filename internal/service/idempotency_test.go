@@ -397,7 +397,6 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 				active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
 			}}
 			check := func(orders *Orders, wantID int64, want error) {
-				t.Helper()
 				orders.cfg.Store = st
 				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
 				require.Equal(t, want, err)

@@ -332,8 +332,7 @@ func readTerminalQR(t *testing.T, out string) string {
 		}
 	}
 	bitmap := env.Must(gozxing.NewBinaryBitmapFromImage(picture))(t)
-	found, err := qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true})
-	require.NoError(t, err)
+	found := env.Must(qrcode.NewQRCodeReader().Decode(bitmap, map[gozxing.DecodeHintType]any{gozxing.DecodeHintType_PURE_BARCODE: true}))(t)
 	return found.GetText()
 }
 
@@ -396,7 +395,6 @@ func TestReconcileDoesNotChangeDatabase(t *testing.T) {
 		rig.RequireSettled(t, s)
 
 		reports := func(invariant, order string) {
-			t.Helper()
 			require.Contains(t, s.Exits(t, rig.ExitViolation, "verify"), "order "+order+" of user ")
 			out := s.Exits(t, rig.ExitViolation, "reconcile", "--apply")
 			require.Regexp(t, `(?m)^\d+ +`+invariant+` .*manual.*order `+order+" of user ", out)

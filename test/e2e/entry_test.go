@@ -294,8 +294,7 @@ type roomLog struct {
 
 func roomLogOf(t *testing.T, s *rig.Stack, sale string) *roomLog {
 	t.Helper()
-	store, err := app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")})
-	require.NoError(t, err)
+	store := env.Must(app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")}))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 
 	id := env.Must(strconv.ParseInt(sale, 10, 64))(t)
@@ -380,7 +379,6 @@ func TestRoomTickets(t *testing.T) {
 	}
 
 	refused := func(method, token, sale, ticket string) {
-		t.Helper()
 		for _, p := range servers {
 			require.Equal(t, "entry_required", mustEntry(t, p, method, token, sale, ticket).Code)
 		}

@@ -177,7 +177,6 @@ func traceOrder(t *testing.T, lane string, want []string) {
 	sale := p.Sale(t, 10)
 	var phone, token, traceID string
 	place := func(sampled string) {
-		t.Helper()
 		var a rig.Answer
 		n := 0
 		rig.Eventually(t, "a purchase is placed", func() bool { // a refused one by another buyer, in a trace of its own

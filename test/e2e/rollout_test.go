@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	_ "embed"
@@ -209,7 +208,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	shared := &orderers{client: client, base: http2, sale: sale, tokens: tokens[1000:1500]}
 	buyer := tokens[1500]
 	order := servers[0].Buy(t, buyer, sale).ID
-	stream := &orderStream{client: client, url: http2 + "/api/v1/orders/" + order + "/events", token: buyer}
+	stream := &orderStream{client: client, url: http2, request: rig.Get("/orders/"+order+"/events", buyer)}
 
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -272,46 +271,25 @@ func http2Client(t *testing.T, proxy http.Handler) (url string, client *http.Cli
 
 // orderStream follows the states of an order.
 type orderStream struct {
-	client     *http.Client
-	url, token string
-	opened     atomic.Int64
-	cancelled  atomic.Bool
-	failure    atomic.Value // the first text of an error
+	client    *http.Client
+	url       string
+	request   rig.Request
+	opened    atomic.Int64
+	cancelled atomic.Bool
+	failure   atomic.Value // the first text of an error
 }
 
-// follow opens the stream again whenever it ends, until the order is cancelled or ctx ends.
+// follow reads the stream to its end, again and again, until the order is cancelled or ctx ends.
 func (s *orderStream) follow(ctx context.Context) {
 	s.failure.Store("")
 	for ctx.Err() == nil && !s.cancelled.Load() {
-		if err := s.open(ctx); err != nil && ctx.Err() == nil {
-			s.failure.CompareAndSwap("", err.Error())
+		a, err := rig.SendBy(ctx, s.client, s.url, s.request)
+		if ctx.Err() == nil && (err != nil || a.Status != http.StatusOK) {
+			s.failure.CompareAndSwap("", fmt.Sprint(a.Status, err))
 		}
+		s.opened.Add(1)
+		s.cancelled.Store(strings.Contains(a.Text, `"status":"cancelled"`))
 	}
-}
-
-func (s *orderStream) open(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	res, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return errors.New(res.Status)
-	}
-	s.opened.Add(1)
-
-	lines := bufio.NewScanner(res.Body)
-	for lines.Scan() {
-		if strings.Contains(lines.Text(), `"status":"cancelled"`) {
-			s.cancelled.Store(true)
-		}
-	}
-	return lines.Err()
 }
 
 // TestSecondSignalEndsTheDrain: the first SIGTERM turns /readyz red and nothing else, the second one ends the process.
@@ -424,8 +402,7 @@ func TestPreviousSchema(t *testing.T) {
 	s.Verify(t)
 
 	tokens := env.Must(auth.NewTokens(domain.NewKeyring([]byte(rig.TestSecret)), time.Now))(t)
-	token, err := tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute)
-	require.NoError(t, err)
+	token := env.Must(tokens.Access(auth.Identity{UserID: previousUser, SessionID: auth.NewSessionID(), Role: domain.RoleBuyer}, time.Minute))(t)
 	again := servers[0].Do(t, rig.Purchase(previousSale, token).Keyed(previousKey))
 	require.Equal(t, previousOrder, again.Order(), "the key of an order of the previous version: %s", again.Text)
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))

@@ -588,23 +588,19 @@ func TestSaleIsChangedInMidRush(t *testing.T) {
 		}
 
 		sell := func() {
-			t.Helper()
 			before := left()
 			rig.Eventually(t, "buyers go on", func() bool { return left() < before-10 })
 		}
 		change := func(n int, fields map[string]any) {
-			t.Helper()
 			sell()
 			servers[n%2].Must(t, rig.Patch("/admin/vouchers/"+sale, servers[n%2].Admin(t), fields))
 		}
 		newTerms := func(n int, is terms) {
-			t.Helper()
 			versions[is] = true
 			change(n, map[string]any{"pay_value": is.price, "pay_timeout": is.payTimeout})
 		}
 		// enter changes the entry, and waits until no server sells without a pass.
 		enter := func(n int, entry map[string]any) {
-			t.Helper()
 			change(n, map[string]any{"entry": entry})
 			for range 2 {
 				for _, p := range servers {

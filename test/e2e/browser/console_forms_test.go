@@ -207,8 +207,7 @@ func unconfirmedStockChange(t *testing.T, c *scene) {
 func summerTime(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 5, EndAt: time.Date(2098, 1, 1, 0, 0, 0, 0, time.UTC)})
 	v := c.visit(c.URL, "en")
-	_, err := chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"})
-	require.NoError(t, err)
+	env.Must(chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"}))(t)
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	begin := `form[data-form="change"] [name="begin_at"]`
 	v.choose(begin, "2027-07-01T12:00")

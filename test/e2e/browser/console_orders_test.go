@@ -110,18 +110,15 @@ func findOrders(t *testing.T, c *scene) {
 	unwanted := c.Buy(t, token, second)
 	v := c.enter("/console/orders")
 	none := func(fields ...string) {
-		t.Helper()
 		v.send("search", fields...)
 		v.reads("main", "No orders match.")
 	}
 	refused := func(field, message string, fields ...string) {
-		t.Helper()
 		v.send("search", fields...)
 		v.reads(fieldError("search", field), message)
 	}
 	both := func() { v.until(`document.querySelectorAll("tbody [data-order]").length === 2`) }
 	only := func(fields ...string) {
-		t.Helper()
 		v.send("search", fields...)
 		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, paid.ID)
 		v.reads("[data-count]", "1 in total")
@@ -189,7 +186,6 @@ func filesInBrowser(t *testing.T, c *scene) {
 	}
 	v := open("de-DE")
 	save := func(file, want string) {
-		t.Helper()
 		v.run(`window.file = ""`)
 		v.click(fmt.Sprintf(`[data-do="download-%s"]`, file))
 		v.until(`window.file.includes(%q)`, want)
@@ -509,7 +505,6 @@ func cashierLands(t *testing.T, c *scene) {
 	v.accessible(t, "redeem")
 
 	refused := func(js string, want ...string) {
-		t.Helper()
 		v.run("%s", js)
 		v.send("redeem", "code", code)
 		v.reads("[data-redemption]", want...)

@@ -377,7 +377,6 @@ func roomInConsole(t *testing.T, c *scene) {
 	buyer.login(rig.NewPhone())
 	buyer.reads(card(sale), "You are in the waiting room")
 	figure := func(name, value string) {
-		t.Helper()
 		v.until(`document.querySelector('%s')?.innerText === %q`, fact("room."+name), value)
 	}
 	figure("lobby", "1")

@@ -319,7 +319,6 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	env.FullParallel(t)
 	certificates := env.NewCertificates(t)
 	sell := func(t *testing.T, servers []*env.Redis, found string, settings ...string) {
-		t.Helper()
 		for _, rds := range servers {
 			addUser(t, rds.Client(t), "seckill")
 		}
