@@ -283,34 +283,26 @@ func TestEveryFindingIsDocumented(t *testing.T) {
 	assert.Equal(t, words, k.doc.Components.Schemas["Finding"].Value.Properties["kind"].Value.Enum)
 }
 
-type eventReceiver struct {
-	status int
-	bodies []eventBody
-}
-
-type eventBody struct {
-	ID   string
-	Type string
-	Data orderView
-}
-
-func (r *eventReceiver) post(_ context.Context, text []byte) (webhook.Answer, error) {
-	if r.status == 0 {
-		return webhook.Answer{}, errors.New("connection refused")
-	}
-	var body eventBody
-	err := json.Unmarshal(text, &body)
-	r.bodies = append(r.bodies, body)
-	return webhook.Answer{Status: r.status, Body: []byte("noted")}, err
-}
-
 // The events of an order are delivered in order, shown with their body and the last answer, and repeated by an operator.
 func TestOrderEvents(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		e.store.RecordEvents()
-		r := &eventReceiver{}
+		type event struct {
+			ID, Type string
+			Data     orderView
+		}
+		status, bodies := 0, []event(nil)
 		sender := &webhook.Outbox{
-			Store: e.store, Encode: handler.EncodeEvent, Post: r.post, Now: e.clock.now, Log: slog.New(slog.DiscardHandler),
+			Store: e.store, Encode: handler.EncodeEvent, Now: e.clock.now, Log: slog.New(slog.DiscardHandler),
+			Post: func(_ context.Context, text []byte) (webhook.Answer, error) {
+				if status == 0 {
+					return webhook.Answer{}, errors.New("connection refused")
+				}
+				var body event
+				err := json.Unmarshal(text, &body)
+				bodies = append(bodies, body)
+				return webhook.Answer{Status: status, Body: []byte("noted")}, err
+			},
 		}
 		buyer, admin := e.buyer(1), e.admin()
 		p := buyer.paid(e.sale(1))
@@ -319,7 +311,7 @@ func TestOrderEvents(t *testing.T) {
 			ID, Status, Answer string
 			Tries              int
 			AnswerStatus       int `json:"answer_status"`
-			Payload            eventBody
+			Payload            event
 		}
 		list := func(query string) []item {
 			return decode[struct{ Items []item }](admin.get("/api/v1/admin/events?" + query).want(http.StatusOK)).Items
@@ -331,11 +323,11 @@ func TestOrderEvents(t *testing.T) {
 		assert.Equal(t, []any{"pending", "connection refused", 1, 0}, []any{first.Status, first.Answer, first.Tries, first.AnswerStatus})
 		assert.Zero(t, pending[0].Tries, "the later events wait")
 
-		r.status = http.StatusAccepted
+		status = http.StatusAccepted
 		admin.post("/api/v1/admin/events/"+first.ID+"/repeat", nil).want(http.StatusNoContent)
 		require.NoError(t, sender.SendDue(t.Context()))
-		require.Len(t, r.bodies, 2)
-		paid := r.bodies[1]
+		require.Len(t, bodies, 2)
+		paid := bodies[1]
 		assert.Equal(t, []any{"order.paid", "paid", p.Order.ID}, []any{paid.Type, paid.Data.Status, paid.Data.ID})
 		assert.Empty(t, paid.Data.RedeemCode, "the code is the buyer's")
 		delivered := list("status=delivered&limit=1")
@@ -345,7 +337,7 @@ func TestOrderEvents(t *testing.T) {
 
 		admin.post("/api/v1/admin/events/"+first.ID+"/repeat", nil).want(http.StatusNoContent)
 		require.NoError(t, sender.SendDue(t.Context()))
-		require.Len(t, r.bodies, 3)
-		assert.Equal(t, r.bodies[0], r.bodies[2], "a repeated event has the same id and body")
+		require.Len(t, bodies, 3)
+		assert.Equal(t, bodies[0], bodies[2], "a repeated event has the same id and body")
 	})
 }
