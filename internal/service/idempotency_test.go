@@ -323,11 +323,11 @@ func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
 func TestInFlightDuplicatesShareRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		orders := newOrders(t, openSale(1), 100, func(context.Context, domain.Purchase) (domain.Order, error) {
+		orders := newOrders(t, saleOf(1), OrdersConfig{Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
 			runs.Add(1)
 			time.Sleep(time.Second)
 			return domain.Order{ID: 5}, nil
-		})
+		})})
 		var fresh, replays atomic.Int64
 		place := func(ctx context.Context, user int64, key *domain.RequestKey) {
 			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key, "")
@@ -362,10 +362,10 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	v := openSale(1)
 	v.UpdatedAt = testNow
 	v.Sale.BeginAt, v.Sale.EndAt = testNow.Add(-9*domain.KeyLife), testNow.Add(-2*domain.KeyLife)
-	orders := newOrders(t, v, 1, nil)
-	orders.cfg.Store = &orderKeyStore{found: earlier}
 	now := testNow.Add(domain.KeyLife - time.Second)
-	orders.cfg.Now = func() time.Time { return now }
+	orders := newOrders(t, func() (domain.Voucher, error) { return v, nil }, OrdersConfig{
+		Store: &orderKeyStore{found: earlier}, Now: func() time.Time { return now },
+	})
 	requireReplay(t, orders, 7, 5)
 	now = testNow.Add(domain.KeyLife)
 	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
@@ -397,17 +397,17 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 				active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
 			}}
 			check := func(orders *Orders, wantID int64, want error) {
-				orders.cfg.Store = st
 				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
 				require.Equal(t, want, err)
 				require.Equal(t, wantID, o.ID)
 				require.Equal(t, wantID == 5, replayed)
 				require.Empty(t, orders.lookups)
 			}
-			recent := newOrders(t, openSale(100), 1, func(context.Context, domain.Purchase) (domain.Order, error) { return domain.Order{ID: 9}, nil })
+			nine := laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) { return domain.Order{ID: 9}, nil })
+			recent := newOrders(t, saleOf(100), OrdersConfig{Store: st, Lane: nine})
 			recent.recent.add(7, 1)
 			check(recent, tc.recentID, tc.recent)
-			check(soldOutOrders(t, &store{}), tc.soldID, tc.soldOut)
+			check(newOrders(t, saleOf(0), OrdersConfig{Store: st}), tc.soldID, tc.soldOut)
 		})
 	}
 }
@@ -417,10 +417,9 @@ func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 func TestReplayAfterLostMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		buyers := []int64{1, 2}
-		orders := newOrders(t, openSale(0), 1, nil)
-		orders.cfg.Store = &orderKeyStore{
-			store: store{users: func() ([]int64, error) { return buyers, nil }}, found: earlier,
-		}
+		orders := newOrders(t, saleOf(0), OrdersConfig{
+			Store: &orderKeyStore{store: store{users: func() ([]int64, error) { return buyers, nil }}, found: earlier},
+		})
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut) // reads the list
 		buyers = append(buyers, 3)
 		time.Sleep(buyersMaxAge)
@@ -435,19 +434,14 @@ func TestReplayAfterLostMessage(t *testing.T) {
 func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed := testNow
-		orders := newOrdersOf(t, func() (domain.Voucher, error) {
+		orders := newOrders(t, func() (domain.Voucher, error) {
 			v := openSale(0)
 			v.Sale.ChangedAt = changed
 			return v, nil
-		}, 1, nil)
-		st := &orderKeyStore{
-			store: store{
-				users:  func() ([]int64, error) { return []int64{1, 2}, nil },
-				active: func() (int, int64, error) { return 1, 5, nil },
-			},
-			found: earlier,
-		}
-		orders.cfg.Store = st
+		}, OrdersConfig{Store: &orderKeyStore{found: earlier, store: store{
+			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
+			active: func() (int, int64, error) { return 1, 5, nil },
+		}}})
 		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, testKey, "") // reads the list
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 
@@ -462,12 +456,11 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down error
-		orders := newOrdersOf(t, func() (domain.Voucher, error) { return openSale(0), down }, 1, nil)
 		st := &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}, store: store{
 			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
 			active: func() (int, int64, error) { return 0, 0, down },
 		}}
-		orders.cfg.Store = st
+		orders := newOrders(t, func() (domain.Voucher, error) { return openSale(0), down }, OrdersConfig{Store: st})
 		place := func(user int64) error {
 			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
 			return err
@@ -486,23 +479,21 @@ func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 // first one: outside lane queue by its key, in lane queue from the gate.
 func TestRepeatedRequestIsAnsweredDespiteManyLookups(t *testing.T) {
 	noList := store{users: func() ([]int64, error) { return nil, ErrTooMany }}
-	occupied := func(orders *Orders) *Orders {
+	occupied := func(cfg OrdersConfig) *Orders {
+		orders := newOrders(t, saleOf(0), cfg)
 		for range maxLookups {
 			orders.lookups <- struct{}{}
 		}
 		return orders
 	}
 	t.Run("batch", func(t *testing.T) {
-		orders := occupied(soldOutOrders(t, &store{}))
-		orders.cfg.Store = &orderKeyStore{store: noList, found: earlier}
-		requireReplay(t, orders, 7, 5)
+		requireReplay(t, occupied(OrdersConfig{Store: &orderKeyStore{store: noList, found: earlier}}), 7, 5)
 	})
 	t.Run("queue", func(t *testing.T) {
-		orders := occupied(soldOutOrders(t, &store{}))
-		orders.cfg.Queue = &ticketQueue{store: noList}
-		orders.cfg.Lane = laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+		duplicate := laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
 			return domain.Order{}, &domain.DuplicateOrderError{OrderID: 5}
 		})
+		orders := occupied(OrdersConfig{Queue: &ticketQueue{store: noList}, Lane: duplicate})
 		for _, key := range []*domain.RequestKey{testKey, nil} {
 			_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 			require.Equal(t, &domain.DuplicateOrderError{OrderID: 5}, err)
@@ -525,13 +516,15 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					v := openSale(0)
 					v.Sale.UnpaidLimit = &limit
-					orders := newOrders(t, v, 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
-						require.Equal(t, limit > 0, p.SoldOut)
-						require.Equal(t, 1, p.Limit)
-						return domain.Order{}, errLane
+					orders := newOrders(t, func() (domain.Voucher, error) { return v, nil }, OrdersConfig{
+						Store: &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}},
+						Queue: &ticketQueue{store: store{users: users}},
+						Lane: laneFunc(func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+							require.Equal(t, limit > 0, p.SoldOut)
+							require.Equal(t, 1, p.Limit)
+							return domain.Order{}, errLane
+						}),
 					})
-					orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
-					orders.cfg.Queue = &ticketQueue{store: store{users: users}}
 					for _, key := range []*domain.RequestKey{testKey, nil} {
 						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
 						require.Equal(t, errLane, err)
@@ -559,15 +552,6 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 					v.Sale.ChangedAt = changed
 					return v, nil
 				}
-				orders := newOrdersOf(t, load, 1, func(context.Context, domain.Purchase) (domain.Order, error) {
-					calls++
-					if stock == 0 {
-						return domain.Order{}, domain.ErrSoldOut
-					}
-					stock = 0
-					changed = changed.Add(time.Millisecond)
-					return domain.Order{ID: 5}, nil
-				})
 				buyers := store{
 					users: func() ([]int64, error) {
 						time.Sleep(20 * time.Millisecond)
@@ -576,11 +560,20 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 					active: func() (int, int64, error) { return 0, 0, nil },
 				}
 				st := &orderKeyStore{store: buyers, found: domain.Placed{Err: domain.ErrNotFound}}
-				orders.cfg.Store = st
+				cfg := OrdersConfig{Store: st, Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+					calls++
+					if stock == 0 {
+						return domain.Order{}, domain.ErrSoldOut
+					}
+					stock = 0
+					changed = changed.Add(time.Millisecond)
+					return domain.Order{ID: 5}, nil
+				})}
 				if lane == "queue" {
-					orders.cfg.Queue = &ticketQueue{store: buyers}
+					cfg.Queue = &ticketQueue{store: buyers}
 				}
 
+				orders := newOrders(t, load, cfg)
 				place := func(user int64) error {
 					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
 					return err
@@ -606,10 +599,10 @@ func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 	queued := domain.Ticket{Admission: domain.Admission{OrderID: 6, UserID: 7, VoucherID: 1, Key: &domain.RequestKey{Hash: testKey.Hash, Request: testKey.Request}}}
 	failed := queued
 	failed.OrderID, failed.Failed = 5, domain.ReasonInternal
-	orders := newOrders(t, openSale(1), 1, nil)
-	orders.cfg.Store = &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}
-	orders.cfg.Queue = &ticketQueue{tickets: []domain.Ticket{failed, queued}}
-	orders.cfg.Now = func() time.Time { return openSale(1).Sale.EndAt }
+	orders := newOrders(t, saleOf(1), OrdersConfig{
+		Store: &orderKeyStore{found: domain.Placed{Err: domain.ErrNotFound}}, Queue: &ticketQueue{tickets: []domain.Ticket{failed, queued}},
+		Now: func() time.Time { return openSale(1).Sale.EndAt },
+	})
 	require.Equal(t, domain.OrderQueued, requireReplay(t, orders, 7, 6).Status)
 	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
 	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)

@@ -37,30 +37,31 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 	return o, false, err
 }
 
-func newOrders(t *testing.T, v domain.Voucher, maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
-	return newOrdersOf(t, func() (domain.Voucher, error) { return v, nil }, maxInFlight, lane, change...)
-}
-
-func newOrdersOf(t *testing.T, load func() (domain.Voucher, error), maxInFlight int, lane laneFunc, change ...func(*OrdersConfig)) *Orders {
-	cfg := OrdersConfig{
-		Unpaid: noLimits{},
-		Sales:  newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return load() }}),
-		Store:  &store{users: func() ([]int64, error) { return nil, nil }},
-		Lane:   lane, Now: func() time.Time { return testNow }, PayTimeout: time.Minute, MaxInFlight: maxInFlight,
+// newOrders returns the orders of a sale, by default at testNow, with a store that has no buyers.
+func newOrders(t *testing.T, sale func() (domain.Voucher, error), cfg OrdersConfig) *Orders {
+	cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return sale() }})
+	cfg.Unpaid, cfg.PayTimeout, cfg.MaxInFlight = noLimits{}, time.Minute, 100
+	if cfg.Store == nil {
+		cfg.Store = &store{users: func() ([]int64, error) { return nil, nil }}
 	}
-	for _, c := range change {
-		c(&cfg)
+	if cfg.Now == nil {
+		cfg.Now = func() time.Time { return testNow }
 	}
 	return NewOrders(cfg)
+}
+
+// saleOf is a sale with a stock.
+func saleOf(stock int64) func() (domain.Voucher, error) {
+	return func() (domain.Voucher, error) { return openSale(stock), nil }
 }
 
 // After ErrSoldOut from the lane, further purchases are refused without it.
 func TestSoldOutIsCached(t *testing.T) {
 	calls := 0
-	orders := newOrders(t, openSale(1), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
+	orders := newOrders(t, saleOf(1), OrdersConfig{Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
 		calls++
 		return domain.Order{}, domain.ErrSoldOut
-	})
+	})})
 	for range 3 {
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 	}
@@ -70,10 +71,10 @@ func TestSoldOutIsCached(t *testing.T) {
 // The lane of a purchase has to answer within 5 s, even if a dependency hangs.
 func TestPurchaseEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		orders := newOrders(t, openSale(1), 1, func(_ context.Context, p domain.Purchase) (domain.Order, error) {
+		orders := newOrders(t, saleOf(1), OrdersConfig{Lane: laneFunc(func(_ context.Context, p domain.Purchase) (domain.Order, error) {
 			require.LessOrEqual(t, time.Until(p.Deadline), 5*time.Second)
 			return domain.Order{ID: 9}, nil
-		})
+		})})
 		env.Must(orders.Place(t.Context(), 7, 1, time.Minute))(t)
 	})
 }
@@ -83,12 +84,13 @@ func TestPurchaseEndsInTime(t *testing.T) {
 func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		placed, active := 0, 0
-		orders := newOrders(t, openSale(100), 1, func(context.Context, domain.Purchase) (domain.Order, error) {
-			placed++
-			active = 1
-			return domain.Order{ID: 9}, nil
-		}, func(c *OrdersConfig) {
-			c.Store = &store{active: func() (int, int64, error) { return active, 9, nil }}
+		orders := newOrders(t, saleOf(100), OrdersConfig{
+			Store: &store{active: func() (int, int64, error) { return active, 9, nil }},
+			Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+				placed++
+				active = 1
+				return domain.Order{ID: 9}, nil
+			}),
 		})
 		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
 		require.NoError(t, place())

@@ -185,18 +185,13 @@ func TestSalesPublishesOwnChanges(t *testing.T) {
 	require.Equal(t, []int64{2}, published, "a change by another process is not published again")
 }
 
-func soldOutOrders(t *testing.T, st *store) *Orders {
-	none := func(context.Context, domain.Purchase) (domain.Order, error) { panic("the lane was called") }
-	return newOrders(t, openSale(0), 1, none, func(c *OrdersConfig) { c.Store = st })
-}
-
 // A sold-out sale costs one read of the list of buyers, and one query per purchase of a user on the list.
 func TestSoldOutReadsStoreForBuyersOnly(t *testing.T) {
 	lists, queries := 0, 0
-	orders := soldOutOrders(t, &store{
+	orders := newOrders(t, saleOf(0), OrdersConfig{Store: &store{
 		users:  func() ([]int64, error) { lists++; return []int64{30, 10, 20, 10}, nil },
 		active: func() (int, int64, error) { queries++; return 1, 99, nil },
-	})
+	}})
 	for user := range int64(100) {
 		_, err := orders.Place(t.Context(), user, 1, 0)
 		if user == 10 || user == 20 || user == 30 {
@@ -214,14 +209,14 @@ func TestSoldOutReadsStoreForBuyersOnly(t *testing.T) {
 func TestSoldOutWithoutList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var queries atomic.Int64
-		orders := soldOutOrders(t, &store{
+		orders := newOrders(t, saleOf(0), OrdersConfig{Store: &store{
 			users: func() ([]int64, error) { return nil, ErrTooMany },
 			active: func() (int, int64, error) {
 				queries.Add(1)
 				time.Sleep(time.Second)
 				return 1, 99, nil
 			},
-		})
+		}})
 		var all sync.WaitGroup
 		for user := range int64(maxLookups) {
 			all.Go(func() {
@@ -237,10 +232,10 @@ func TestSoldOutWithoutList(t *testing.T) {
 		all.Wait()
 	})
 
-	orders := soldOutOrders(t, &store{
+	orders := newOrders(t, saleOf(0), OrdersConfig{Store: &store{
 		users:  func() ([]int64, error) { return nil, domain.ErrUnavailable },
 		active: func() (int, int64, error) { return 0, 0, domain.ErrUnavailable },
-	})
+	}})
 	env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrUnavailable)
 }
 
@@ -250,20 +245,18 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var reads, queries atomic.Int64
-		test(t, newOrders(t, openSale(0), 1, nil, func(c *OrdersConfig) {
-			c.Store = &store{
-				users: func() ([]int64, error) {
-					reads.Add(1)
-					time.Sleep(time.Second)
-					users := make([]int64, 1000)
-					for i := range users {
-						users[i] = int64(i)
-					}
-					return users, nil
-				},
-				active: func() (int, int64, error) { queries.Add(1); return 1, 99, nil },
-			}
-		}), &reads, &queries)
+		test(t, newOrders(t, saleOf(0), OrdersConfig{Store: &store{
+			users: func() ([]int64, error) {
+				reads.Add(1)
+				time.Sleep(time.Second)
+				users := make([]int64, 1000)
+				for i := range users {
+					users[i] = int64(i)
+				}
+				return users, nil
+			},
+			active: func() (int, int64, error) { queries.Add(1); return 1, 99, nil },
+		}}), &reads, &queries)
 	})
 }
 
