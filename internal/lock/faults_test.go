@@ -16,7 +16,7 @@ import (
 )
 
 // The faults of this file happen to every kind of lock of a Client, and to a RedLock on one node. Those of a RedLock on
-// several nodes are in redlock_test.go, those of ZooKeeper in zookeeper_test.go and in package zk.
+// several nodes are in client_test.go, those of ZooKeeper in zookeeper_test.go and in package zk.
 
 var (
 	allLeased = append(slices.Clone(leasedKinds), redLocks)

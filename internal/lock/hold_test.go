@@ -3,13 +3,19 @@ package lock
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 type ctxKey struct{}
@@ -181,5 +187,250 @@ func TestMarginAndBackoff(t *testing.T) {
 		d := backoff(try)
 		assert.GreaterOrEqual(t, d, 20*time.Millisecond)
 		assert.Less(t, d, 200*time.Millisecond)
+	}
+}
+
+// mixed returns a lock of each kind, on two servers.
+func mixed(t testing.TB, first, second string) []Locker {
+	t.Helper()
+	here, there := newLocks(t, first), newLocks(t, second)
+	redLock := newLock(t, "a", []string{first, second})
+	return []Locker{there.Fair("a"), redLock, here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
+}
+
+// All locks are held. A reentrant one is acquired by the owner in ctx.
+func TestMultiHoldsAllLocks(t *testing.T) {
+	t.Parallel()
+	addr, second := startServer(t), startServer(t)
+	me := owned(t)
+	outer := env.Must(newLocks(t, addr).Reentrant("a").Lock(me))(t)
+	h := env.Must(Multi(mixed(t, addr, second)...).Lock(me))(t)
+	assert.Zero(t, h.Token())
+	assert.WithinRange(t, h.ValidUntil(), time.Now().Add(DefaultLease/2), time.Now().Add(DefaultLease*99/100))
+	for _, l := range mixed(t, addr, second) {
+		env.Fails(l.TryLock(soon(t)))(t, ErrNotAcquired, "%T", l)
+	}
+
+	require.NoError(t, h.Context().Err())
+	require.NoError(t, h.Extend(me, time.Hour))
+	for _, addr := range []string{addr, second} {
+		ttl := newClient(t, addr).PTTL(me, mutex.keys("a")[0]).Val()
+		assert.Greater(t, ttl, 30*time.Minute, "each part is extended")
+	}
+
+	release(t, h)
+	requireDone(t, h.Context(), ErrReleased)
+	release(t, h, outer)
+	require.ErrorIs(t, h.Extend(me, time.Minute), ErrNotHeld)
+	nothingLeft(t, newClient(t, addr))
+	nothingLeft(t, newClient(t, second))
+}
+
+func TestMultiValidates(t *testing.T) {
+	t.Parallel()
+	ctx := soon(t)
+	l := newLocks(t, env.StartMiniredis(t).Addr()).Mutex("a")
+
+	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
+		for _, lock := range bothWays(bad) {
+			_, err := lock(ctx)
+			require.ErrorContains(t, err, "Multi")
+			require.NotErrorIs(t, err, ErrNotAcquired)
+		}
+	}
+}
+
+// For each part that cannot be acquired, the earlier ones are released. Multis that name the locks in another order do
+// not wait for each other for ever.
+func TestMultiReleasesAfterFailure(t *testing.T) {
+	t.Parallel()
+	addr, second := startServer(t), startServer(t)
+	for i := range mixed(t, addr, second) {
+		taken := env.Must(mixed(t, addr, second)[i].TryLock(soon(t)))(t)
+		all := Multi(mixed(t, addr, second)...)
+		env.Fails(all.TryLock(soon(t)))(t, ErrNotAcquired)
+		wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
+		_, err := all.Lock(wait)
+		cancel()
+		require.ErrorIs(t, err, ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, errNode)
+		require.NoError(t, taken.Release(soon(t)))
+		nothingLeft(t, newClient(t, addr))
+		nothingLeft(t, newClient(t, second))
+	}
+
+	var wg sync.WaitGroup
+	inside := 0 // guarded by the locks: the race detector checks it
+	for range 4 {
+		locks := mixed(t, addr, second)
+		slices.Reverse(locks[rand.IntN(len(locks)):])
+		wg.Go(func() {
+			for range 5 {
+				assert.NoError(t, Do(soon(t), Multi(locks...), func(context.Context) error {
+					inside++
+					return nil
+				}))
+			}
+		})
+	}
+	wg.Wait()
+	assert.Equal(t, 20, inside)
+}
+
+type recordingLocker struct {
+	Locker
+	name  string
+	calls *[]string
+}
+
+func (n recordingLocker) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
+	*n.calls = append(*n.calls, n.name)
+	return n.Locker.TryLock(ctx, opts...)
+}
+
+func TestMultiOrder(t *testing.T) {
+	t.Parallel()
+	addr := env.StartMiniredis(t).Addr()
+	c, other := newLocks(t, addr), newLocks(t, addr)
+	namesIn := func(ls ...Locker) string {
+		m, ok := Multi(ls...).(*multi)
+		require.True(t, ok)
+		return m.name
+	}
+	want := "lock:fair:{b}, lock:mutex:{a}, lock:mutex:{b}"
+	assert.Equal(t, want, namesIn(c.Mutex("b"), c.Mutex("a"), c.Fair("b")))
+	assert.Equal(t, want, namesIn(Multi(other.Fair("b"), c.Mutex("b")), other.Mutex("b"), other.Mutex("a")), "each once")
+	rw, ok := Multi(c.RW("a").Read(), c.RW("a").Write()).(*multi)
+	require.True(t, ok)
+	assert.Equal(t, []Locker{c.RW("a").Write()}, rw.locks, "the exclusive side includes the shared one")
+
+	var called []string
+	second, first := recordingLocker{c.Mutex("y"), "second", &called}, recordingLocker{c.Mutex("x"), "first", &called}
+	require.NoError(t, TryDo(soon(t), Multi(second, c.Mutex("z"), first), nothing))
+	assert.Equal(t, []string{"second", "first"}, called, "foreign Lockers in the order given")
+	taken := env.Must(c.Mutex("z").TryLock(soon(t)))(t)
+	env.Fails(Multi(second, c.Mutex("z"), first).TryLock(soon(t)))(t, ErrNotAcquired)
+	assert.Len(t, called, 2, "foreign Lockers come after this package's")
+	require.NoError(t, taken.Release(soon(t)))
+}
+
+func TestServerOf(t *testing.T) {
+	t.Parallel()
+	name := func(rdb redis.UniversalClient) string {
+		t.Cleanup(func() { assert.NoError(t, rdb.Close()) })
+		return serverOf(rdb)
+	}
+	single := func(db int) string { return name(redis.NewClient(&redis.Options{Addr: "a:1", DB: db})) }
+	cluster := func(addrs ...string) string { return name(redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})) }
+	ring := func(second string) string {
+		return name(redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"x": "a:1", "y": second}}))
+	}
+	failover := func() string {
+		return name(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"a:1"}}))
+	}
+
+	assert.Equal(t, single(0), single(0))
+	assert.NotEqual(t, single(0), single(1))
+	assert.Equal(t, cluster("a:1", "b:1"), cluster("b:1", "a:1"))
+	assert.Equal(t, ring("b:1"), ring("b:1"))
+	assert.NotEqual(t, ring("b:1"), ring("c:1"))
+	assert.NotEqual(t, failover(), failover(), "two sentinels may watch two servers")
+}
+
+// If one part is lost, the whole is, and the other parts are freed by the release.
+func TestMultiIsLostWithItsPart(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	b := mutex.keys("b")[0]
+	for _, lose := range []func(h *Hold, doomed *Client){
+		func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) }, // the next renewal finds it
+		func(h *Hold, _ *Client) {
+			require.NoError(t, rdb.Del(ctx, b).Err())
+			require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+		},
+		func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) },
+	} {
+		doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
+		h := env.Must(Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx))(t)
+		lose(h, doomed)
+		requireDone(t, h.Context(), ErrLost)
+		err := h.Release(ctx)
+		require.ErrorIs(t, err, ErrNotHeld)
+		require.ErrorIs(t, err, ErrLost)
+		require.NoError(t, h.Release(ctx), "a loss is reported once")
+		require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
+	}
+	nothingLeft(t, rdb, b) // which is left to its lease when its client is closed
+}
+
+// A part that was acquired long ago is renewed during the wait for the others, and extended when they are acquired.
+func TestMultiStartsWithFullLease(t *testing.T) {
+	env.Full(t)
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	const lease = 4 * time.Second
+	c := newLocks(t, addr)
+	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
+	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
+	queued(t, newClient(t, addr), "mutex", "b", 1)
+	time.Sleep(lease + lease/2)
+	env.Fails(c.Mutex("a").TryLock(ctx))(t, ErrNotAcquired, "a was freed during the wait")
+	released := time.Now()
+	require.NoError(t, taken.Release(ctx))
+	all := <-got
+	require.NoError(t, all.err)
+	assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
+
+	requireDone(t, all.hold.Context(), ErrLost)
+	require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
+}
+
+func TestMultiLosesPartWhileWaiting(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
+	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
+	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
+	queued(t, rdb, "mutex", "b", 1)
+	require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
+	all := <-got
+	require.ErrorIs(t, all.err, ErrLost)
+	require.NotErrorIs(t, all.err, context.Canceled, "the context was not cancelled")
+	require.NoError(t, taken.Release(ctx))
+	nothingLeft(t, rdb)
+}
+
+// A part whose release is uncertain does not prevent the release of the others. The release can be repeated, and a loss
+// is still reported.
+func TestMultiReleaseWithUncertainPart(t *testing.T) {
+	t.Parallel()
+	addr := startServer(t)
+	ctx := soon(t)
+	rdb := newClient(t, addr)
+	p := env.StartProxy(t, addr)
+	c, far := newLocks(t, addr), newLocks(t, p.Addr)
+
+	for _, alsoLost := range []bool{false, true} {
+		h := env.Must(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))(t)
+		if alsoLost {
+			require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
+		}
+		p.Inject(refuse, anyCmd, always)
+		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
+		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
+		p.Heal()
+		err := h.Release(ctx)
+		if alsoLost {
+			require.ErrorIs(t, err, ErrNotHeld)
+		} else {
+			require.NoError(t, err)
+		}
+		nothingLeft(t, rdb)
 	}
 }

@@ -1,8 +1,24 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"seckill/internal/kit/loop"
 )
 
 // scenario is a group of measurements with its own section in the report.
@@ -130,4 +146,325 @@ func (b *bench) bare(st *stack, p *process) contender {
 		l := b.load(bareSubject, limit, st.requests([]string{st.newest}, false), p)
 		return st.flood(ctx, l, created)
 	}
+}
+
+// embedded runs the rush command against a server with default settings. The rate is the one that the command prints; the
+// command also checks the answers. The CPU time per order includes the creation of the buyers and the final check of
+// their orders.
+func (b *bench) embedded(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, bareGin)
+	if err != nil {
+		return err
+	}
+
+	server, data, err := st.serveEmbedded(ctx)
+	if err != nil {
+		return err
+	}
+
+	// The requests to the bare gin need a voucher ID.
+	if _, err := st.sales(ctx, server, 1, 1); err != nil {
+		return err
+	}
+
+	buyers := strconv.Itoa(b.opts.rush[0])
+	stock := strconv.Itoa(b.opts.rush[1])
+	subject := "rush --buyers " + buyers + " --stock " + stock
+
+	rush := func(ctx context.Context, _ time.Duration) ([]*sample, error) {
+		counters := countersOf(ctx, []*process{server})
+		cpu := cpuTime(server.PID())
+
+		out, client, err := seckill(ctx, b.binary, []string{data},
+			"rush", "--url", "http://"+server.Addr, "--buyers", buyers, "--stock", stock)
+		if err != nil {
+			return nil, err
+		}
+
+		orders, elapsed, err := parseRush(out)
+		if err != nil {
+			return nil, err
+		}
+
+		counted := countersOf(ctx, []*process{server}).minus(counters)
+
+		return []*sample{{
+			subject: subject,
+			result:  &result{elapsed: elapsed},
+			counts:  orders,
+			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},
+			allocs:  counted.mallocs / float64(orders),
+			batched: counted.batched / counted.batches,
+		}}, nil
+	}
+
+	err = b.rounds(ctx, sec, nil, rush, b.bare(st, p[0]))
+	b.report.add(bar{
+		what:   "embedded default: " + subject + ", orders/s / bare gin",
+		values: sec.ratios(subject, bareSubject, (*sample).rate),
+		least:  0.1,
+	})
+
+	return err
+}
+
+var (
+	rushLine    = regexp.MustCompile(`(\d+) durable orders in [\d.]+s, (\d+) a second`)
+	errRushLine = errors.New("the rush command printed no rate")
+)
+
+// parseRush returns the number of orders and the elapsed time, computed from the rate in the output of the rush
+// command. The printed time has only two digits.
+func parseRush(out string) (int64, time.Duration, error) {
+	found := rushLine.FindStringSubmatch(out)
+	if found == nil {
+		return 0, 0, fmt.Errorf("%w:\n%s", errRushLine, out)
+	}
+
+	orders, err := strconv.ParseInt(found[1], 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: %w", errRushLine, err)
+	}
+
+	rate, err := strconv.ParseFloat(found[2], 64)
+	if err != nil || rate == 0 {
+		return 0, 0, errors.Join(errRushLine, err)
+	}
+
+	return orders, time.Duration(float64(orders) / rate * float64(time.Second)), nil
+}
+
+// room measures the polls of a waiting room with all users, before and after the start of the sale, and the memory per
+// waiting buyer.
+func (b *bench) room(ctx context.Context, sec *section) error {
+	st, p, err := b.servers(ctx, "batch")
+	if err != nil {
+		return err
+	}
+
+	server := p[0]
+	sale, err := st.openRoom(ctx, server)
+	if err != nil {
+		return err
+	}
+
+	before := residentMiB(server.PID())
+	began := time.Now()
+	requests, err := st.join(ctx, server, sale, b.opts.conns)
+	if err != nil {
+		return fmt.Errorf("join the room: %w", err)
+	}
+
+	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
+
+	if err := b.poll(ctx, sec, st, server, "polls in the lobby", requests); err != nil {
+		return err
+	}
+
+	if err := st.change(ctx, server, sale, map[string]any{"begin_at": time.Now()}); err != nil {
+		return fmt.Errorf("start the sale: %w", err)
+	}
+
+	// The draw of the lobby, and the first admissions.
+	if err := loop.Sleep(ctx, 3*time.Second); err != nil {
+		return err
+	}
+
+	if err := b.poll(ctx, sec, st, server, "polls in the line", requests); err != nil {
+		return err
+	}
+
+	after := residentMiB(server.PID())
+	sec.note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
+		before, after, (after-before)*(1<<20)/float64(len(requests)))
+
+	return nil
+}
+
+func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
+	sales, err := s.sales(ctx, p, 1, int64(len(s.tokens)))
+	if err != nil {
+		return "", err
+	}
+
+	err = s.change(ctx, p, sales[0], map[string]any{
+		"begin_at": time.Now().Add(10 * time.Minute),
+		"end_at":   time.Now().Add(time.Hour),
+		"entry": map[string]any{
+			"mode":     "room",
+			"rate":     500,
+			"opens_at": time.Now().Add(-time.Minute),
+			"pass_ttl": 3600,
+		},
+	})
+	if err != nil {
+		return "", fmt.Errorf("open the room: %w", err)
+	}
+
+	return sales[0], nil
+}
+
+func (b *bench) poll(ctx context.Context, sec *section, st *stack, server *process, subject string, requests [][]byte) error {
+	samples, err := st.flood(ctx, b.load(subject, b.opts.length, requests, server), accepted, "200")
+	if err != nil {
+		return err
+	}
+
+	sec.samples = append(sec.samples, samples...)
+	b.progress("  %-40s %s", subject, samples[0])
+
+	return nil
+}
+
+func (s *stack) change(ctx context.Context, p *process, sale string, fields map[string]any) error {
+	client, admin, err := s.admin(ctx, p)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+
+	return client.ChangeVoucher(ctx, admin, sale, fields)
+}
+
+func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([][]byte, error) {
+	path := "/api/v1/vouchers/" + sale + "/entry"
+	requests := make([][]byte, len(s.tokens))
+	group, ctx := errgroup.WithContext(ctx)
+
+	for worker := range conns {
+		group.Go(func() error {
+			c, err := dial(ctx, p.Addr)
+			if err != nil {
+				return err
+			}
+			defer c.Close() //nolint:errcheck // only read from
+
+			for i := worker; i < len(s.tokens); i += conns {
+				ticket, err := place(c, httpRequest(http.MethodPost, path, s.tokens[i], ""))
+				if err != nil {
+					return err
+				}
+
+				requests[i] = httpRequest(http.MethodGet, path, s.tokens[i], "", "X-Entry-Ticket: "+ticket)
+			}
+
+			return nil
+		})
+	}
+
+	return requests, group.Wait()
+}
+
+var ticketField = []byte(`"ticket":"`)
+
+func place(c *conn, request []byte) (string, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return "", err
+	}
+
+	a, err := c.do(request)
+	if err != nil {
+		return "", err
+	}
+
+	_, rest, ok := bytes.Cut(c.response(), ticketField)
+	if !ok {
+		return "", fmt.Errorf("%w: %d %s instead of a place", errWrongAnswers, a.status, a.code)
+	}
+
+	ticket, _, _ := bytes.Cut(rest, []byte{'"'})
+	return string(ticket), nil
+}
+
+// lockRun is the output of loadtest/lockbench by case (uncontended, contended), lock, round and figure: cycles per second, cpu in
+// µs per cycle of client and Redis, and the p99 of the wait in ns. That program is a separate module, because it requires other
+// lock libraries.
+type lockRun map[string]map[string][]map[string]float64
+
+// Names in lockRun.
+const (
+	rawLock = "two raw commands"
+	ourLock = "Mutex"
+)
+
+func (b *bench) lockCycles(ctx context.Context, sec *section) error {
+	run, tables, err := b.runLockbench(ctx)
+	if err != nil {
+		return fmt.Errorf("loadtest/lockbench: %w", err)
+	}
+
+	sec.note("%s", strings.TrimSpace(tables))
+
+	alone := run["uncontended"]
+	b.report.add(bar{
+		what:   "lock: uncontended cycles/s / the two raw commands",
+		values: quotients(each(alone[ourLock], "cycles"), each(alone[rawLock], "cycles")),
+		byCPU:  quotients(each(alone[rawLock], "cpu"), each(alone[ourLock], "cpu")),
+		least:  1,
+	})
+
+	contended := run["contended"]
+	b.report.add(bar{
+		what:   "lock: contended cycles/s / the best other library",
+		values: quotients(each(contended[ourLock], "cycles"), best(contended, "cycles", slices.Max)),
+		least:  1,
+	})
+
+	b.report.add(bar{
+		what:   "lock: contended, p99 of the wait / the best other library",
+		values: quotients(each(contended[ourLock], "p99"), best(contended, "p99", slices.Min)),
+		most:   1,
+	})
+
+	return nil
+}
+
+func (b *bench) runLockbench(ctx context.Context) (lockRun, string, error) {
+	numbers := filepath.Join(b.dir, "locks.json")
+	cmd := exec.CommandContext(ctx, "go", "run", ".", //nolint:gosec // values of this program
+		"-rounds", strconv.Itoa(b.opts.rounds), "-length", b.opts.cycles.String(), "-json", numbers)
+	cmd.Dir = filepath.Join(b.root, "loadtest", "lockbench")
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+
+	var problems strings.Builder
+	cmd.Stderr = &problems
+
+	tables, err := cmd.Output()
+	if err != nil {
+		return nil, "", fmt.Errorf("%w\n%s", err, problems.String())
+	}
+
+	text, err := os.ReadFile(numbers) //nolint:gosec // a directory of this program
+	if err != nil {
+		return nil, "", err
+	}
+
+	var run lockRun
+	err = json.Unmarshal(text, &run)
+	return run, string(tables), err
+}
+
+func each(rounds []map[string]float64, figure string) []float64 {
+	values := make([]float64, len(rounds))
+	for i, r := range rounds {
+		values[i] = r[figure]
+	}
+
+	return values
+}
+
+func best(all map[string][]map[string]float64, figure string, choose func([]float64) float64) []float64 {
+	values := make([]float64, len(all[ourLock]))
+	for round := range values {
+		var others []float64
+		for name, rounds := range all {
+			library, _, _ := strings.Cut(name, " ")
+			if slices.Contains([]string{"redsync", "redislock", "rueidislock"}, library) {
+				others = append(others, rounds[round][figure])
+			}
+		}
+		values[round] = choose(others)
+	}
+
+	return values
 }

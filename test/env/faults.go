@@ -7,11 +7,13 @@ import (
 	"errors"
 	"reflect"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/repo/sqldb"
+	"seckill/test/env/servers"
 )
 
 // Faults stands between an open database and its connections, so that it reaches every statement of every method of a
@@ -155,4 +157,14 @@ func (p *faultyPool) GetDBConn() (*sql.DB, error) {
 type faultyTx struct {
 	faultyConn
 	gorm.TxCommitter
+}
+
+// StartProxy starts a proxy and stops it at cleanup. Each new connection leads to the first of the addresses that accepts
+// it.
+func StartProxy(tb testing.TB, addrs ...string) *servers.Proxy {
+	tb.Helper()
+	p, err := servers.StartProxy(tb.Context(), addrs...)
+	need(tb, err)
+	tb.Cleanup(p.Close)
+	return p
 }

@@ -3,6 +3,8 @@ package env
 import (
 	"os"
 	"testing"
+
+	"seckill/test/env/servers"
 )
 
 // EnvLevel is the variable that, set to full, runs all tests. By default those are skipped that call [Full]. Set to
@@ -54,4 +56,23 @@ func server(tb testing.TB) {
 	if testing.Short() {
 		tb.Skip("needs a server, and -short starts none")
 	}
+}
+
+// Program returns the path of a program on this machine. Without it the test is skipped, or fails if [EnvRequire] is 1.
+func Program(tb testing.TB, name string) string {
+	tb.Helper()
+	server(tb)
+	path, err := servers.FindBinary(name)
+	need(tb, err)
+	return path
+}
+
+// Chromium returns the path of a Chromium or Chrome for tests of pages. If there is none, the test is skipped, or fails
+// if [EnvRequire] is 1.
+func Chromium(tb testing.TB) string {
+	tb.Helper()
+	server(tb)
+	path, err := servers.FindChromium()
+	need(tb, err)
+	return path
 }

@@ -1,6 +1,7 @@
 package env
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,4 +23,47 @@ func Fails[T any](_ T, err error) func(t testing.TB, want error, why ...any) {
 		t.Helper()
 		require.ErrorIs(t, err, want, why...)
 	}
+}
+
+// Finds reports whether a test finds a planted fault: it fails, and t does not.
+func Finds(t testing.TB, test func(t testing.TB)) bool { return ended(t, test) == "fatal" }
+
+// ended returns how a test ends: "skip", "fatal" or "". It runs in a goroutine, which FailNow and SkipNow end.
+func ended(t testing.TB, test func(t testing.TB)) string {
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(r)
+	}()
+	<-done
+
+	return r.ended
+}
+
+// recorder records how a test ended, and drops its log.
+type recorder struct {
+	testing.TB
+	ended string
+}
+
+func (r *recorder) Errorf(string, ...any) { r.ended = "fatal" }
+func (r *recorder) Error(...any)          { r.ended = "fatal" }
+func (r *recorder) Fatalf(string, ...any) { r.FailNow() }
+func (r *recorder) Fatal(...any)          { r.FailNow() }
+func (r *recorder) Fail()                 { r.ended = "fatal" }
+func (r *recorder) Failed() bool          { return r.ended == "fatal" }
+func (r *recorder) Skipf(string, ...any)  { r.SkipNow() }
+func (r *recorder) Skip(...any)           { r.SkipNow() }
+func (r *recorder) Log(...any)            {}
+func (r *recorder) Logf(string, ...any)   {}
+
+func (r *recorder) FailNow() {
+	r.ended = "fatal"
+	runtime.Goexit()
+}
+
+func (r *recorder) SkipNow() {
+	r.ended = "skip"
+	runtime.Goexit()
 }

@@ -1,10 +1,15 @@
 package servers
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -94,4 +99,83 @@ func sweep(base string) {
 		}
 		_ = lock.Close()
 	}
+}
+
+// makeTemplate returns a data directory to copy. It is filled once per machine, user and version of the server, and kept in the
+// user's cache, because that takes longer than copying it and starting a server.
+func makeTemplate(
+	ctx context.Context, kind, version string, args []string, fill func(ctx context.Context, dir string) error,
+) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*StartTimeout)
+	defer cancel()
+
+	cache, err := cacheFolder()
+	if err != nil {
+		return "", err
+	}
+
+	path := filepath.Join(cache, templateName(kind, version, args))
+	return makeOnce(ctx, path, func(dir string) error { return fill(ctx, dir) })
+}
+
+func fillTemplate(ctx context.Context, program string, args []string) error {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // FindBinary looked it up by a fixed name
+	// That of MariaDB is a script whose children may outlive it and keep the output open.
+	cmd.WaitDelay = time.Second
+
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", program, err, lastLines(out))
+	}
+
+	return nil
+}
+
+func templateName(kind, version string, args []string) string {
+	hash := sha256.Sum256([]byte(version + "\n" + strings.Join(args, "\n")))
+	return fmt.Sprintf("%s-%x", kind, hash[:6])
+}
+
+// makeOnce returns the directory at path and creates it with fill if it does not exist. If several processes need it,
+// one creates it and the others wait. An incomplete directory never appears under its final name.
+func makeOnce(ctx context.Context, path string, fill func(dir string) error) (string, error) {
+	lock := flock.New(path + ".lock")
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return "", fmt.Errorf("wait for %s.lock: %w", path, err)
+	}
+	defer func() { _ = lock.Close() }()
+
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+
+	building := path + ".new"
+	err := errors.Join(os.RemoveAll(building), os.Mkdir(building, 0o700))
+	if err == nil {
+		err = fill(building)
+	}
+
+	if err == nil {
+		err = os.Rename(building, path)
+	}
+
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(building))
+	}
+
+	return path, nil
+}
+
+// cacheFolder returns the directory for templates and port locks: in the user's cache, or in the temporary directory of
+// a user without one.
+func cacheFolder() (string, error) {
+	if cache, err := os.UserCacheDir(); err == nil {
+		dir := filepath.Join(cache, "seckill-tests")
+		if os.MkdirAll(dir, 0o700) == nil {
+			return dir, nil
+		}
+	}
+
+	dir := filepath.Join(os.TempDir(), "seckill-tests-"+strconv.Itoa(os.Getuid()))
+	return dir, os.MkdirAll(dir, 0o700)
 }

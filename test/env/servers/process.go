@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -405,4 +408,108 @@ func FindBinary(name string) (string, error) {
 	}
 
 	return "", fmt.Errorf("%s is not installed (\"make deps\" installs it on Debian and Ubuntu): %w", name, err)
+}
+
+// Program is a process that serves HTTP. Its methods are safe for concurrent use.
+type Program struct {
+	*Process
+	// Addr is host:port. Restart does not change it.
+	Addr string
+}
+
+// RunProgram starts a program and returns when GET /healthz answers 200. ctx and StartTimeout bound only the start;
+// the program runs until Stop. args returns the arguments of each start for the address to listen on.
+func RunProgram(ctx context.Context, bin string, env []string, args func(addr string) []string) (*Program, error) {
+	s := &Process{bin: bin, env: env, ready: programReady, args: func(s *Process) []string { return args(s.addr()) }}
+	if err := s.run(ctx, nil); err != nil {
+		return nil, err
+	}
+
+	return &Program{Process: s, Addr: s.addr()}, nil
+}
+
+func programReady(ctx context.Context, s *Process, _ *child) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr()+"/healthz", http.NoBody)
+	if err != nil {
+		return err
+	}
+
+	req.Close = true
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("/healthz answers %d", res.StatusCode)
+	}
+
+	return nil
+}
+
+// child is one run of a server program.
+type child struct {
+	proc *os.Process
+	done chan struct{} // closed when the process has exited and was waited for
+}
+
+// startChild starts a program with an environment and appends its output to the log file.
+//
+// One goroutine starts the program and waits for it, locked to its thread: Pdeathsig kills the child when the thread
+// that started it ends, and the Go runtime may end other threads.
+func startChild(bin string, args, env []string, logPath string) (*child, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+
+	// No context: the process outlives this call.
+	cmd := exec.Command(bin, args...) //nolint:gosec,noctx // FindBinary looked it up by a fixed name
+	cmd.Stdout = log
+	cmd.Stderr = log
+	// startFailed parses the log.
+	cmd.Env = append(slices.Clone(env), "LC_ALL=C")
+	cmd.SysProcAttr = childAttr()
+
+	c := &child{done: make(chan struct{})}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(c.done)
+
+		err := cmd.Start()
+		// The child has its own descriptor.
+		_ = log.Close()
+		c.proc = cmd.Process
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // the log has the reason
+		}
+	}()
+
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", bin, err)
+	}
+
+	return c, nil
+}
+
+func (c *child) kill() {
+	_ = c.proc.Kill() // fails if the process has exited
+	<-c.done
+}
+
+func (c *child) alive() bool {
+	if c == nil {
+		return false
+	}
+
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
 }

@@ -3,10 +3,15 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -105,3 +110,358 @@ func ofProcess(info []string, c *child) error {
 func RedisOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
 }
+
+// SentinelMaster is the name of the master of a RedisSentinel.
+const SentinelMaster = "mymaster"
+
+// sentinelCount is the number of Sentinels. Two of them are a quorum.
+const sentinelCount = 3
+
+// RedisSentinel is a Redis master with a replica, watched by three Sentinels. Each can be killed and paused.
+type RedisSentinel struct {
+	Nodes     []*Redis // the master and the replica at the start
+	Sentinels []*Redis
+}
+
+// RedisRunner starts a Redis node, or a Sentinel, with more arguments.
+type RedisRunner func(ctx context.Context, args ...string) (*Redis, error)
+
+// RedisStarter calls run once, with args and more arguments, and may change the address that is announced.
+type RedisStarter func(ctx context.Context, run RedisRunner, args ...string) (*Redis, error)
+
+func startPlainly(ctx context.Context, run RedisRunner, args ...string) (*Redis, error) {
+	return run(ctx, args...)
+}
+
+// RunRedisSentinel starts the servers and returns when a failover is possible. ctx and StartTimeout bound only the
+// start; the servers run until Stop. downAfter is the time without an answer after which a Sentinel considers the master
+// down. Every server is started by start, unless that is nil.
+func RunRedisSentinel(ctx context.Context, downAfter time.Duration, start RedisStarter) (*RedisSentinel, error) {
+	if start == nil {
+		start = startPlainly
+	}
+
+	s := &RedisSentinel{}
+	if err := s.run(ctx, downAfter, start); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+
+	return s, nil
+}
+
+func (s *RedisSentinel) run(ctx context.Context, downAfter time.Duration, start RedisStarter) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+
+	master, err := start(ctx, RunRedis)
+	if err != nil {
+		return err
+	}
+
+	s.Nodes = append(s.Nodes, master)
+
+	host, port, err := net.SplitHostPort(master.Announced)
+	if err != nil {
+		return err
+	}
+
+	replica, err := start(ctx, RunRedis, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")
+	if err != nil {
+		return err
+	}
+
+	s.Nodes = append(s.Nodes, replica)
+
+	config := fmt.Sprintf(`sentinel monitor %[1]s %[2]s %[3]s 2
+sentinel down-after-milliseconds %[1]s %[4]d
+sentinel failover-timeout %[1]s 5000
+`, SentinelMaster, host, port, downAfter.Milliseconds())
+	for range sentinelCount {
+		sentinel, err := start(ctx, func(ctx context.Context, args ...string) (*Redis, error) { return runSentinel(ctx, config, args...) })
+		if err != nil {
+			return err
+		}
+		s.Sentinels = append(s.Sentinels, sentinel)
+	}
+
+	for _, n := range s.Sentinels {
+		if err := untilWatching(ctx, n); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func runSentinel(ctx context.Context, config string, more ...string) (*Redis, error) {
+	file := func(dir string) string { return filepath.Join(dir, "sentinel.conf") }
+	prepare := func(dir string) error { return os.WriteFile(file(dir), []byte(config), 0o600) }
+
+	return runRedis(ctx, sentinelReady, prepare, func(dir string) []string {
+		return append([]string{file(dir), "--sentinel"}, more...)
+	})
+}
+
+func sentinelReady(ctx context.Context, s *Process, c *child) error {
+	info, err := serverInfo(ctx, s.addr(), "")
+	if err != nil {
+		return err
+	}
+
+	return ofProcess(info, c)
+}
+
+func untilWatching(ctx context.Context, n *Redis) error {
+	rdb := redis.NewSentinelClient(RedisOptions(n.Addr))
+	defer func() { _ = rdb.Close() }()
+
+	return Until(ctx, func() error {
+		state, err := rdb.Master(ctx, SentinelMaster).Result()
+		if err != nil {
+			return err
+		}
+		if state["num-slaves"] != "1" || state["num-other-sentinels"] != strconv.Itoa(sentinelCount-1) {
+			return fmt.Errorf("not watching: %v", state)
+		}
+
+		replicas, err := rdb.Replicas(ctx, SentinelMaster).Result()
+		if err == nil && (len(replicas) != 1 || replicas[0]["master-link-status"] != "ok") {
+			err = fmt.Errorf("no replica with a link to its master: %v", replicas)
+		}
+		return err
+	})
+}
+
+// Addrs returns the addresses of the Sentinels.
+func (s *RedisSentinel) Addrs() (addrs []string) {
+	for _, n := range s.Sentinels {
+		addrs = append(addrs, n.Announced)
+	}
+
+	return addrs
+}
+
+// Master returns the index of the node that a Sentinel names as the master.
+func (s *RedisSentinel) Master(ctx context.Context) (int, error) {
+	rdb := redis.NewSentinelClient(RedisOptions(s.Sentinels[0].Addr))
+	defer func() { _ = rdb.Close() }()
+	at, err := rdb.GetMasterAddrByName(ctx, SentinelMaster).Result()
+	if err != nil {
+		return 0, err
+	}
+
+	for i, n := range s.Nodes {
+		if net.JoinHostPort(at[0], at[1]) == n.Announced {
+			return i, nil
+		}
+	}
+
+	return 0, fmt.Errorf("the Sentinels name an unknown master %v", at)
+}
+
+// Promoted waits until a Sentinel names the node as the master.
+func (s *RedisSentinel) Promoted(ctx context.Context, node int) error {
+	return Until(ctx, func() error {
+		master, err := s.Master(ctx)
+		if err == nil && master != node {
+			err = errors.New("no failover")
+		}
+		return err
+	})
+}
+
+// Stop kills the servers and removes their data. They cannot be used again.
+func (s *RedisSentinel) Stop() error { return stopAll(slices.Concat(s.Sentinels, s.Nodes)) }
+
+const (
+	clusterMasters = 3
+	clusterSlots   = 16384
+)
+
+// RedisCluster is a Redis Cluster of three masters, without replicas unless AddReplicas was called. Each node can be
+// killed, paused and restarted. The slots of a master that is down are unavailable until its replica takes over.
+type RedisCluster struct {
+	Nodes    []*Redis // masters at the start
+	Replicas []*Redis // the replica of each, or empty
+
+	start RedisStarter
+	args  []string
+}
+
+// RunRedisCluster starts a cluster. ctx and StartTimeout bound only the start; the servers run until Stop. Every
+// server is started by start, unless that is nil, with args.
+func RunRedisCluster(ctx context.Context, start RedisStarter, args ...string) (*RedisCluster, error) {
+	if start == nil {
+		start = startPlainly
+	}
+
+	c := &RedisCluster{start: start, args: append([]string{
+		"--cluster-enabled", "yes",
+		"--cluster-require-full-coverage", "no", // the other nodes keep serving if one is down
+		"--cluster-node-timeout", "2000",
+	}, args...)}
+	if err := c.run(ctx); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+
+	return c, nil
+}
+
+func (c *RedisCluster) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+	for range clusterMasters {
+		n, err := c.start(ctx, RunRedis, c.args...)
+		if err != nil {
+			return err
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+
+	if err := c.form(ctx); err != nil {
+		return fmt.Errorf("form a Redis cluster: %w", err)
+	}
+
+	return nil
+}
+
+func (c *RedisCluster) form(ctx context.Context) error {
+	for i, n := range c.Nodes {
+		err := n.Use(func(rdb *redis.Client) error {
+			first := i * clusterSlots / clusterMasters
+			next := (i + 1) * clusterSlots / clusterMasters
+			if err := rdb.ClusterAddSlotsRange(ctx, first, next-1).Err(); err != nil {
+				return err
+			}
+			// Nodes with the same epoch need seconds to resolve the conflict.
+			return rdb.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err()
+		})
+		if err != nil {
+			return err
+		}
+	}
+
+	for _, n := range c.Nodes[1:] {
+		if err := c.Nodes[0].meet(ctx, n); err != nil {
+			return err
+		}
+	}
+
+	return c.Formed(ctx)
+}
+
+// Use calls f with a client of the server.
+func (r *Redis) Use(f func(rdb *redis.Client) error) error {
+	rdb := redis.NewClient(RedisOptions(r.Addr))
+	defer func() { _ = rdb.Close() }()
+	return f(rdb)
+}
+
+func (r *Redis) meet(ctx context.Context, other *Redis) error {
+	host, port, err := net.SplitHostPort(other.Announced)
+	if err != nil {
+		return err
+	}
+
+	return r.Use(func(rdb *redis.Client) error { return rdb.ClusterMeet(ctx, host, port).Err() })
+}
+
+// Formed returns when every node of the start reports that the cluster is complete. Error: ctx ended first.
+func (c *RedisCluster) Formed(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := n.Use(func(rdb *redis.Client) error { return nodeFormed(ctx, rdb) }); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func nodeFormed(ctx context.Context, rdb *redis.Client) error {
+	return Until(ctx, func() error {
+		info, err := rdb.ClusterInfo(ctx).Result()
+		if err != nil {
+			return err
+		}
+
+		if strings.Contains(info, "cluster_state:ok") &&
+			strings.Contains(info, "cluster_size:"+strconv.Itoa(clusterMasters)) &&
+			strings.Contains(info, "cluster_slots_ok:"+strconv.Itoa(clusterSlots)) {
+			return nil
+		}
+		return fmt.Errorf("not formed:\n%s", info)
+	})
+}
+
+// AddReplicas starts a replica of each master and returns when all have their master's data.
+func (c *RedisCluster) AddReplicas(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
+	defer cancel()
+
+	var wg sync.WaitGroup
+	errs := make([]error, len(c.Nodes))
+	for i, master := range c.Nodes {
+		replica, err := c.start(ctx, RunRedis, append(slices.Clone(c.args), "--repl-diskless-sync-delay", "0")...)
+		if err != nil {
+			wg.Wait()
+			return err
+		}
+		c.Replicas = append(c.Replicas, replica)
+		wg.Go(func() { errs[i] = replicate(ctx, master, replica) })
+	}
+
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func replicate(ctx context.Context, master, replica *Redis) error {
+	if err := replica.meet(ctx, master); err != nil {
+		return err
+	}
+
+	var id string
+	err := master.Use(func(rdb *redis.Client) (err error) { id, err = rdb.Do(ctx, "CLUSTER", "MYID").Text(); return err })
+	if err != nil {
+		return err
+	}
+
+	// It fails until the nodes have met.
+	err = replica.Use(func(rdb *redis.Client) error {
+		return Until(ctx, func() error { return rdb.ClusterReplicate(ctx, id).Err() })
+	})
+	return errors.Join(err, replica.Replicating(ctx))
+}
+
+// Replicating returns when the server is a replica that has its master's data. Error: ctx ended first.
+func (r *Redis) Replicating(ctx context.Context) error {
+	return r.Use(func(rdb *redis.Client) error {
+		return Until(ctx, func() error {
+			if rdb.InfoMap(ctx, "replication").Item("Replication", "master_link_status") != "up" {
+				return errors.New("no link to the master")
+			}
+			return nil
+		})
+	})
+}
+
+// IsMaster reports whether the server answers that it is a master.
+func (r *Redis) IsMaster(ctx context.Context) (is bool) {
+	_ = r.Use(func(rdb *redis.Client) error {
+		is = rdb.InfoMap(ctx, "replication").Item("Replication", "role") == "master"
+		return nil
+	})
+	return is
+}
+
+// Promoted returns when the server is a master. Error: ctx ended first.
+func (r *Redis) Promoted(ctx context.Context) error {
+	return Until(ctx, func() error {
+		if !r.IsMaster(ctx) {
+			return errors.New("no failover in the cluster")
+		}
+		return nil
+	})
+}
+
+// Stop kills the servers and removes their data. They cannot be used again.
+func (c *RedisCluster) Stop() error { return stopAll(slices.Concat(c.Nodes, c.Replicas)) }
