@@ -75,15 +75,13 @@ func TestLayoutKeyAndExpiry(t *testing.T) {
 		c.set(time.Unix(Epoch+5, 999_999_999))
 		require.EqualValues(t, 5<<32|1, next(t, g))
 		require.EqualValues(t, 5<<32|2, next(t, g))
-		block := env.Must(g.NextN(ctx, 3))(t)
-		require.Equal(t, []int64{5<<32 | 3, 5<<32 | 4, 5<<32 | 5}, block)
+		require.Equal(t, []int64{5<<32 | 3, 5<<32 | 4, 5<<32 | 5}, env.Must(g.NextN(ctx, 3))(t))
 
 		// The day of the key is the UTC day in every time zone.
 		c.set(time.Date(2026, 11, 20, 1, 0, 0, 0, time.FixedZone("", 8*3600)))
 		id := next(t, g)
 		require.Equal(t, c.now().UTC(), Time(id))
-		other := env.Must(New(rdb, "payment", WithClock(c.now)))(t)
-		require.Equal(t, id, next(t, other), "each name has its own counter")
+		require.Equal(t, id, next(t, env.Must(New(rdb, "payment", WithClock(c.now)))(t)), "each name has its own counter")
 		keys := env.Must(rdb.Keys(ctx, "*").Result())(t)
 		require.ElementsMatch(t, []string{"icr:order:2002:01:02", "icr:order:2026:11:19", "icr:payment:2026:11:19"}, keys)
 		for _, key := range keys {
@@ -153,8 +151,7 @@ func TestClockOutOfRange(t *testing.T) {
 			c.set(bad)
 			env.Fails(g.Next(t.Context()))(t, ErrClock, bad)
 		}
-		n := env.Must(rdb.DBSize(t.Context()).Result())(t)
-		require.Zero(t, n, "no number is taken")
+		require.Zero(t, env.Must(rdb.DBSize(t.Context()).Result())(t), "no number is taken")
 		for _, good := range []time.Time{time.Unix(Epoch, 0), time.Unix(Epoch+1<<31-1, 0)} {
 			c.set(good)
 			id := next(t, g)
@@ -170,8 +167,7 @@ func TestInvalidCounters(t *testing.T) {
 		ctx := t.Context()
 		for _, bad := range []string{"garbage", "9223372036854775807", "99999999999999999999", "-1"} {
 			require.NoError(t, rdb.Set(ctx, noonKey, bad, 0).Err())
-			_, err := g.Next(ctx)
-			require.ErrorContains(t, err, noonKey, bad)
+			env.Fails(g.Next(ctx))(t, noonKey, bad)
 		}
 		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
 		err := g.Skip(ctx, idAt(noon, 1))
@@ -181,8 +177,7 @@ func TestInvalidCounters(t *testing.T) {
 
 		require.NoError(t, rdb.Del(ctx, noonKey).Err())
 		require.NoError(t, rdb.RPush(ctx, noonKey, "a list").Err())
-		_, err = g.Next(ctx)
-		require.ErrorContains(t, err, "WRONGTYPE")
+		env.Fails(g.Next(ctx))(t, "WRONGTYPE")
 		require.ErrorContains(t, g.Skip(ctx, idAt(noon, 1)), noonKey)
 	})
 }
@@ -273,15 +268,13 @@ func TestGuardedCounter(t *testing.T) {
 		ctx := t.Context()
 		id := next(t, newGuarded(t, rdb))
 		require.Equal(t, noon, Time(id))
-		counted := env.Must(rdb.Get(ctx, noonKey).Int64())(t)
-		require.Equal(t, idAt(noon, counted), id, "the sequence is the counter")
+		require.Equal(t, idAt(noon, env.Must(rdb.Get(ctx, noonKey).Int64())(t)), id, "the sequence is the counter")
 		for _, key := range rdb.Keys(ctx, "*").Val() { // miniredis has no run id
 			require.Greater(t, rdb.TTL(ctx, key).Val(), 47*time.Hour, key)
 		}
 
 		require.NoError(t, rdb.Set(ctx, noonKey, "garbage", 0).Err())
-		_, err := newGuarded(t, rdb).Next(ctx)
-		require.ErrorContains(t, err, noonKey)
+		env.Fails(newGuarded(t, rdb).Next(ctx))(t, noonKey)
 		require.Equal(t, "garbage", rdb.Get(ctx, noonKey).Val())
 	})
 }

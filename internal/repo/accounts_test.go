@@ -52,8 +52,7 @@ func TestConcurrentFirstLoginsCreateOneUser(t *testing.T) {
 		for _, u := range users {
 			require.Equal(t, users[0], u)
 		}
-		u := env.Must(s.User(t.Context(), users[0].ID))(t)
-		require.Equal(t, users[0], u)
+		require.Equal(t, users[0], env.Must(s.User(t.Context(), users[0].ID))(t))
 		env.Fails(s.User(t.Context(), 999))(t, domain.ErrNotFound)
 	})
 }
@@ -204,8 +203,7 @@ func TestRevocations(t *testing.T) {
 		require.NoError(t, s.RevokeSession(t.Context(), "b", now, now.Add(2*time.Hour)))
 		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 3)
-		later := env.Must(s.RevocationsAfter(t.Context(), list[1].Seq, now))(t)
-		require.Equal(t, list[2:], later)
+		require.Equal(t, list[2:], env.Must(s.RevocationsAfter(t.Context(), list[1].Seq, now))(t))
 		purged := env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
 		require.Equal(t, 3, purged) // two revocations and the session
 		purged = env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
@@ -262,8 +260,7 @@ func TestPurgeBesideExtensionOfSession(t *testing.T) {
 			}
 			return nil
 		})
-		n := env.Must(s.PurgeSessions(t.Context(), later))(t)
-		require.Equal(t, 2, n, "found")
+		require.Equal(t, 2, env.Must(s.PurgeSessions(t.Context(), later))(t), "found")
 		for session, want := range map[string]error{"extended": nil, "ended": domain.ErrUnauthenticated} {
 			_, _, err := s.SessionUser(t.Context(), session)
 			require.ErrorIs(t, err, want, session)
@@ -396,8 +393,7 @@ func TestEraseIdleKeepsAdmins(t *testing.T) {
 			Store: s, Revoked: auth.NewRevocations(s, nil), AdminPhones: []string{"138"}, Now: func() time.Time { return later },
 		})
 		for _, want := range []int{buyers, 0} {
-			erased := env.Must(users.EraseIdle(t.Context(), 999*time.Hour))(t)
-			require.Equal(t, want, erased)
+			require.Equal(t, want, env.Must(users.EraseIdle(t.Context(), 999*time.Hour))(t))
 		}
 		env.Must(s.User(t.Context(), admin.ID))(t)
 	})
@@ -523,13 +519,11 @@ func TestEnrollAndRemove(t *testing.T) {
 		shop := domain.Shop{Name: "Tea", TypeID: 1, CreatedAt: now, UpdatedAt: now}
 		require.NoError(t, s.CreateShop(ctx, nil, &shop, domain.Actor{Kind: domain.ActorSystem}))
 		cashier := domain.User{Phone: "1", Role: domain.RoleRedeemer, ShopIDs: domain.ShopIDs{shop.ID}, CreatedAt: now}
-		enrolled := env.Must(s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour)))(t)
-		require.Equal(t, cashier.ShopIDs, enrolled.ShopIDs)
+		require.Equal(t, cashier.ShopIDs, env.Must(s.Enroll(ctx, cashier, sealed, now, now.Add(time.Hour)))(t).ShopIDs)
 		stored := env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored)
 
-		removed := env.Must(s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour)))(t)
-		require.Equal(t, domain.RoleBuyer, removed.Role)
+		require.Equal(t, domain.RoleBuyer, env.Must(s.RemoveAdmin(ctx, "1", now, now.Add(time.Hour)))(t).Role)
 		stored = env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored, "for the tokens of the former redeemer")
 		require.ElementsMatch(t, []string{"before", "during"}, revoked(t, s))

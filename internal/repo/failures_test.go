@@ -140,8 +140,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 		s := openStore(t, kind.MigratedDSN(t)+"?charset=gbk&collation=gbk_chinese_ci&clientFoundRows=true&loc=Local&parseTime=false")
 		v := newSale(t, s, 10, 1)
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
-		_, err := placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1)
-		require.ErrorAs(t, err, new(*domain.DuplicateOrderError))
+		env.Fails(placeOrder(t.Context(), s, newOrder(2, 10, v.ID), 1))(t, new(*domain.DuplicateOrderError))
 
 		evil := newSale(t, s, 1, 1)
 		evil.Title = "\xbf\x27,version(),@@datadir,1,1,1,1,now(),now())-- "
@@ -149,8 +148,7 @@ func TestOpenMySQLOverridesSettings(t *testing.T) {
 		evil.Title = "縗',version(),@@datadir,1,1,1,1,now(),now())-- "
 		evil.ID = 0
 		require.NoError(t, s.CreateVoucher(t.Context(), nil, &evil, admin))
-		stored := env.Must(s.Voucher(t.Context(), evil.ID))(t)
-		require.Equal(t, evil, stored)
+		require.Equal(t, evil, env.Must(s.Voucher(t.Context(), evil.ID))(t))
 	})
 }
 

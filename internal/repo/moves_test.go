@@ -186,8 +186,7 @@ func TestUnpaidRecords(t *testing.T) {
 		place(9, 11, v.ID, deadline)
 		place(10, 11, open.ID, deadline)
 		end(10, now)
-		closed := env.Must(s.CloseExpired(t.Context(), 10))(t)
-		require.Len(t, closed, 2)
+		require.Len(t, env.Must(s.CloseExpired(t.Context(), 10))(t), 2)
 		require.Equal(t, []int64{v.ID, other.ID}, ended(), "a sale without a limit is not marked")
 
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE voucher_orders SET entry_round = id WHERE id IN (6, 7)").Error)
@@ -201,8 +200,7 @@ func TestUnpaidRecords(t *testing.T) {
 		}, found)
 
 		place(11, 11, other.ID, deadline)
-		unpaid := env.Must(s.UnpaidOrders(t.Context(), []int64{10, 11, 12, 10}))(t)
-		require.Equal(t, map[int64]int{10: 1, 11: 2}, unpaid)
+		require.Equal(t, map[int64]int{10: 1, 11: 2}, env.Must(s.UnpaidOrders(t.Context(), []int64{10, 11, 12, 10}))(t))
 	})
 }
 
@@ -347,8 +345,7 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{{Event: first}, {Event: first, Retry: time.Hour}}))
 		claim()
 		require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{{Event: first, Delivered: true, Status: 204}}))
-		none := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t)
-		require.Empty(t, none)
+		require.Empty(t, env.Must(s.ClaimEvents(t.Context(), 9, 0))(t))
 
 		require.NoError(t, s.RepeatEvent(t.Context(), nil, first.ID))
 		again := claim()

@@ -293,8 +293,7 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 
 		require.True(t, fence(0))
 		require.False(t, fence(0), "another load has raised it")
-		generation := env.Must(s.GateGeneration(t.Context(), v.ID))(t)
-		require.EqualValues(t, 1, generation)
+		require.EqualValues(t, 1, env.Must(s.GateGeneration(t.Context(), v.ID))(t))
 		after := env.Must(s.Voucher(t.Context(), v.ID))(t)
 		require.NotEqual(t, before.Sale.ChangedAt, after.Sale.ChangedAt, "lists of buyers are outdated")
 
@@ -445,8 +444,7 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 		var counts []int
 		for range 3 {
 			counts = append(counts, serverReads(t, s, func() {
-				n := env.Must(page(domain.Page{Before: before, Limit: limit}))(t)
-				require.Equal(t, limit, n)
+				require.Equal(t, limit, env.Must(page(domain.Page{Before: before, Limit: limit}))(t))
 			}))
 		}
 		return slices.Min(counts)

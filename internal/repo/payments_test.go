@@ -195,10 +195,8 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 		place(t, s, two)
 		var invalid *domain.InvalidError
 		pay(t, s, one, "ref")
-		_, err := s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now)
-		require.ErrorAs(t, err, &invalid)
-		_, err = s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now)
-		require.ErrorAs(t, err, &invalid)
+		env.Fails(s.SettlePayment(t.Context(), "bank", notice(two, "ref"), now))(t, &invalid)
+		env.Fails(s.SettlePayment(t.Context(), "another bank", notice(one, "ref"), now))(t, &invalid)
 
 		errs := atOnce(2, func(i int) error {
 			_, err := s.SettlePayment(t.Context(), "bank", notice([]domain.Order{one, two}[i], "new"), now)
@@ -257,15 +255,13 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 			})
 			require.EqualValues(t, 1, changed.Load(), name)
 			n.Result = domain.PaymentFailed // a failure after the success is ignored
-			settled := env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t)
-			require.False(t, settled.Changed, name)
+			require.False(t, env.Must(s.SettlePayment(t.Context(), "bank", n, now))(t).Changed, name)
 			n.Result = domain.PaymentSucceeded
 			n.Amount += 5
 			_, err := s.SettlePayment(t.Context(), "bank", n, now)
 			require.ErrorAs(t, err, new(*domain.InvalidError), "%s: a payment cannot have two amounts", name)
 		}
-		_, err := s.SettlePayment(t.Context(), "bank", zero, now)
-		require.ErrorAs(t, err, new(*domain.InvalidError))
+		env.Fails(s.SettlePayment(t.Context(), "bank", zero, now))(t, new(*domain.InvalidError))
 		for _, of := range []domain.Order{lost, o} { // a failure that is stored would make a later success look begun
 			none := notice(of, "none")
 			none.Result = domain.PaymentFailed
@@ -280,11 +276,9 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		due := env.Must(s.DueRefunds(t.Context(), 10, func(int) time.Duration { return time.Minute }))(t)
 		require.Len(t, due, 5)
 		for _, p := range due {
-			order := env.Must(s.FinishRefund(t.Context(), p.ID, now))(t)
-			require.Nil(t, order)
+			require.Nil(t, env.Must(s.FinishRefund(t.Context(), p.ID, now))(t))
 		}
-		b := env.Must(s.Backlog(t.Context()))(t)
-		require.Zero(t, b.Refunds)
+		require.Zero(t, env.Must(s.Backlog(t.Context()))(t).Refunds)
 		require.Equal(t, []string{"provider return_money", "provider money_returned"}, auditTrail(t, s, lost.ID))
 		requireTotals(t, s, v.ID, 9, 1)
 	})
@@ -542,8 +536,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 				func() { finishDueRefunds(t, s) })
 			require.NoError(t, refundErr)
 			finishDueRefunds(t, s)
-			got := env.Must(s.Order(t.Context(), o.UserID, o.ID))(t)
-			require.Equal(t, domain.OrderRefunded, got.Status)
+			require.Equal(t, domain.OrderRefunded, env.Must(s.Order(t.Context(), o.UserID, o.ID))(t).Status)
 			require.Equal(t, 1, strings.Count(strings.Join(auditTrail(t, s, o.ID), ","), "provider refunded"))
 		}
 		for _, p := range allPayments(t, s) {
@@ -568,8 +561,7 @@ func TestConcurrentBeginPayment(t *testing.T) {
 			for _, p := range payments {
 				require.Equal(t, payments[0], p)
 			}
-			list := env.Must(s.Payments(t.Context(), o.UserID, o.ID))(t)
-			require.Len(t, list, 1)
+			require.Len(t, env.Must(s.Payments(t.Context(), o.UserID, o.ID))(t), 1)
 		}
 	})
 }

@@ -136,14 +136,11 @@ func TestLimitPerUser(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v := newSale(t, s, 10, 3)
 		for i := range int64(3) {
-			o := env.Must(placeOrder(t.Context(), s, newOrder(1+i, 10, v.ID), 3))(t)
-			require.Equal(t, int(i+1), o.Slot)
+			require.Equal(t, int(i+1), env.Must(placeOrder(t.Context(), s, newOrder(1+i, 10, v.ID), 3))(t).Slot)
 		}
-		_, err := placeOrder(t.Context(), s, newOrder(4, 10, v.ID), 3)
-		require.ErrorAs(t, err, new(*domain.DuplicateOrderError))
+		env.Fails(placeOrder(t.Context(), s, newOrder(4, 10, v.ID), 3))(t, new(*domain.DuplicateOrderError))
 		env.Must(cancel(t.Context(), s, 10, 2, now))(t)
-		o := env.Must(placeOrder(t.Context(), s, newOrder(5, 10, v.ID), 3))(t)
-		require.Equal(t, 2, o.Slot, "the lowest free slot")
+		require.Equal(t, 2, env.Must(placeOrder(t.Context(), s, newOrder(5, 10, v.ID), 3))(t).Slot, "the lowest free slot")
 		count, newest, err := s.ActiveOrders(t.Context(), 10, v.ID)
 		require.NoError(t, err)
 		require.Equal(t, 3, count)

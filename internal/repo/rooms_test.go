@@ -174,8 +174,7 @@ func TestPurgePlaces(t *testing.T) {
 		endSale(t, s, 1, time.Now().UTC().Add(-domain.PlaceLife-time.Minute))
 		endSale(t, s, 2, time.Now().UTC().Add(-domain.PlaceLife+time.Minute))
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
-			n := env.Must(s.PurgePlaces(t.Context()))(t)
-			require.Equal(t, want, n)
+			require.Equal(t, want, env.Must(s.PurgePlaces(t.Context()))(t))
 		}
 		var left int64
 		require.NoError(t, s.db.Reader(t.Context()).Model(&placeRow{}).Count(&left).Error)

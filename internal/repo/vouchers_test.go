@@ -251,8 +251,7 @@ func TestOffers(t *testing.T) {
 		allAtOnce(t, 4*len(servers), func(i int) error { return servers[i%len(servers)].KeepOffer(ctx, offer, time.Now().Add(time.Minute)) })
 		o := newOrder(1, 10, v.ID)
 		o.OfferID, o.Offer = offer.ID, offer
-		placed := env.Must(placeOrder(ctx, s, o, 1))(t)
-		require.Same(t, offer, placed.Offer)
+		require.Same(t, offer, env.Must(placeOrder(ctx, s, o, 1))(t).Offer)
 		v.Title, v.Rules = "another", ""
 		later := domain.NewOffer(&v, "")
 		ended, end := context.WithCancel(ctx)
@@ -277,8 +276,7 @@ func TestOffers(t *testing.T) {
 		}, "an order without an offer, or with one that is gone, shows the voucher as it is")
 
 		env.Must(cancel(ctx, newStore(s.DB), 11, 2, now))(t)
-		stored := env.Must(newStore(s.DB).Order(ctx, 11, 2))(t)
-		require.Equal(t, later, stored.Offer)
+		require.Equal(t, later, env.Must(newStore(s.DB).Order(ctx, 11, 2))(t).Offer)
 	})
 }
 
@@ -318,8 +316,7 @@ func TestListShops(t *testing.T) {
 		require.Empty(t, list(domain.ShopFilter{TypeID: 1, Skip: 5, Limit: 5}))
 		require.Empty(t, list(domain.ShopFilter{TypeID: 3, Limit: 5}))
 
-		one := env.Must(s.Shop(t.Context(), shops[0].ID))(t)
-		require.Equal(t, shops[0], one)
+		require.Equal(t, shops[0], env.Must(s.Shop(t.Context(), shops[0].ID))(t))
 		env.Fails(s.Shop(t.Context(), 999))(t, domain.ErrNotFound)
 	})
 }

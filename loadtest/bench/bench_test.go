@@ -119,8 +119,7 @@ func TestFirstLoadEndsTheOthers(t *testing.T) {
 
 	short.subject = "broken"
 	short.servers = []*process{{Program: &servers.Program{Addr: "127.0.0.1:1"}}}
-	_, err := runLoads(t.Context(), long, short)
-	require.ErrorContains(t, err, "broken, 1 connections")
+	env.Fails(runLoads(t.Context(), long, short))(t, "broken, 1 connections")
 }
 
 func TestMissingAnswersFailTheLoad(t *testing.T) {

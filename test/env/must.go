@@ -16,12 +16,21 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Fails returns a function that fails its test unless err is the wanted error:
-// env.Fails(s.Order(ctx, another, id))(t, domain.ErrNotFound).
-func Fails[T any](_ T, err error) func(t testing.TB, want error, why ...any) {
-	return func(t testing.TB, want error, why ...any) {
+// Fails returns a function that fails its test unless err is the wanted error, which may be nil, has the wanted text, or is of
+// the type to which want points: env.Fails(s.Order(ctx, another, id))(t, domain.ErrNotFound).
+func Fails[T any](_ T, err error) func(t testing.TB, want any, why ...any) {
+	return func(t testing.TB, want any, why ...any) {
 		t.Helper()
-		require.ErrorIs(t, err, want, why...)
+		switch want := want.(type) {
+		case nil:
+			require.NoError(t, err, why...)
+		case error:
+			require.ErrorIs(t, err, want, why...)
+		case string:
+			require.ErrorContains(t, err, want, why...)
+		default:
+			require.ErrorAs(t, err, want, why...)
+		}
 	}
 }
 

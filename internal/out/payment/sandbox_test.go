@@ -331,8 +331,7 @@ func TestParseNotice(t *testing.T) {
 		with("amount", "9223372036854775808"), with("status", ""), with("status", `"pending"`),
 		with("currency", "7"), strings.Repeat(`{"a":`, 20_000),
 	} {
-		_, err := parse([]byte(text))
-		require.ErrorAs(t, err, new(*domain.InvalidError), text)
+		env.Fails(parse([]byte(text)))(t, new(*domain.InvalidError), text)
 	}
 	for text, want := range map[string]domain.PaymentNotice{ // an operator needs what can be read
 		with("status", `"perhaps"`): {Ref: "pay_1", OrderID: id},

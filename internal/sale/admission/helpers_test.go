@@ -313,8 +313,7 @@ func buyers(t testing.TB, g *Gate, voucherID int64) map[string]string {
 
 func requireKeys(t testing.TB, rdb *redis.Client, want ...string) {
 	t.Helper()
-	keys := env.Must(rdb.Keys(t.Context(), "*").Result())(t)
-	require.ElementsMatch(t, want, keys)
+	require.ElementsMatch(t, want, env.Must(rdb.Keys(t.Context(), "*").Result())(t))
 }
 
 func sortedKeys[K ~int64, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

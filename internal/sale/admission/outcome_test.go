@@ -76,8 +76,7 @@ func TestOutcomesReachWaitingBuyers(t *testing.T) {
 			0: {OrderID: 1}, 1: {OrderID: 2, Failed: "sold_out"}, 3: {OrderID: 4, Failed: "internal"}, 5: {OrderID: 1},
 		}
 		for i, want := range wants {
-			got := env.Must(waiting[i].Wait(t.Context(), never))(t)
-			require.Equal(t, want, got)
+			require.Equal(t, want, env.Must(waiting[i].Wait(t.Context(), never))(t))
 		}
 		for i, why := range map[int]string{2: "published to another instance", 4: "not settled yet"} {
 			require.Empty(t, arrived(waiting[i]), why)
@@ -113,8 +112,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 		g := namedGate(t, nil)
 		e := g.Expect(1)
 		g.deliver("1")
-		o := env.Must(e.Wait(ctx, never))(t)
-		require.Equal(t, domain.Outcome{OrderID: 1}, o)
+		require.Equal(t, domain.Outcome{OrderID: 1}, env.Must(e.Wait(ctx, never))(t))
 	}
 }
 
@@ -277,8 +275,7 @@ func TestTicketIsSearchedInShards(t *testing.T) {
 		}
 		settle(t, admits, queue(t, admits, stranger)[0], failed)
 		for _, of := range []int64{0, stranger} {
-			ticket := env.Must(g.Ticket(t.Context(), 10, 2, of))(t)
-			require.Equal(t, "sold_out", ticket.Failed)
+			require.Equal(t, "sold_out", env.Must(g.Ticket(t.Context(), 10, 2, of))(t).Failed)
 			env.Fails(g.Ticket(t.Context(), 11, 2, of))(t, domain.ErrNotFound, "another user's")
 		}
 	})
@@ -377,8 +374,7 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 		q := queue(t, g, voucher)
 		settle(t, g, q[0])
 		deadLetterAll(t, g, q[1])
-		pending := env.Must(rdb.XPending(t.Context(), stream, Group).Result())(t)
-		require.Zero(t, pending.Count)
+		require.Zero(t, env.Must(rdb.XPending(t.Context(), stream, Group).Result())(t).Count)
 	})
 }
 
@@ -390,8 +386,7 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
 			ticket := env.Must(g.Ticket(t.Context(), user, user, 0))(t)
-			all := env.Must(g.Tickets(t.Context(), user))(t)
-			require.Equal(t, []domain.Ticket{ticket}, all)
+			require.Equal(t, []domain.Ticket{ticket}, env.Must(g.Tickets(t.Context(), user))(t))
 			return ticket.Ahead
 		}
 		for gone, p := range queue(t, g, voucher) {
@@ -450,8 +445,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 				"at": strconv.FormatInt(noon.UnixMilli(), 10),
 			},
 		}, l)
-		ticket := env.Must(g.Ticket(t.Context(), 10, 1, voucher))(t)
-		require.Equal(t, "internal", ticket.Failed)
+		require.Equal(t, "internal", env.Must(g.Ticket(t.Context(), 10, 1, voucher))(t).Failed)
 	})
 }
 

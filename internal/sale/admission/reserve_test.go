@@ -289,8 +289,7 @@ func TestParseRow(t *testing.T) {
 		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
 	} {
 		want.Currency, want.ReplyTo = c.currency, c.replyTo
-		a := env.Must(parseRow(c.row))(t)
-		require.Equal(t, want, a)
+		require.Equal(t, want, env.Must(parseRow(c.row))(t))
 	}
 }
 
@@ -319,8 +318,7 @@ func TestRowsRoundTrip(t *testing.T) {
 	rows := formatRows(as)
 	for i := range as {
 		require.Equal(t, rows[i], formatRow(&as[i]))
-		parsed := env.Must(parseRows(rows[i] + rowSeparator + rows[0]))(t)
-		require.Equal(t, []domain.Admission{as[i], as[0]}, parsed)
+		require.Equal(t, []domain.Admission{as[i], as[0]}, env.Must(parseRows(rows[i]+rowSeparator+rows[0]))(t))
 	}
 }
 

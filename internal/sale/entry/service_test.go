@@ -316,8 +316,7 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 
 	step = -10 * time.Minute
 	for ; solutions.passed < 20*time.Minute; solutions.passed += 30 * time.Second {
-		_, err = s.Enter(t.Context(), 7, 1, solution)
-		require.ErrorAs(t, err, &demanded, "after %s", solutions.passed)
+		env.Fails(s.Enter(t.Context(), 7, 1, solution))(t, &demanded, "after %s", solutions.passed)
 	}
 }
 
@@ -344,14 +343,11 @@ func TestRoomWithChallenge(t *testing.T) {
 		Store: store, Sales: s.Sales, Changed: func(int64) {},
 	})
 	var demanded *domain.ChallengeRequiredError
-	_, err := s.Enter(t.Context(), 7, 1, "")
-	require.ErrorAs(t, err, &demanded)
+	env.Fails(s.Enter(t.Context(), 7, 1, ""))(t, &demanded)
 	env.Fails(s.Enter(t.Context(), 7, 1, "good"))(t, domain.ErrUnavailable)
 	store.err = nil
-	place := env.Must(s.Enter(t.Context(), 7, 1, "good"))(t)
-	require.Equal(t, entry.Lobby, place.State)
-	_, err = s.Enter(t.Context(), 7, 1, "good")
-	require.ErrorAs(t, err, &demanded)
+	require.Equal(t, entry.Lobby, env.Must(s.Enter(t.Context(), 7, 1, "good"))(t).State)
+	env.Fails(s.Enter(t.Context(), 7, 1, "good"))(t, &demanded)
 }
 
 var (
@@ -399,8 +395,7 @@ func TestPassNamesItsRound(t *testing.T) {
 	passes := entry.NewPasses(oldKey)
 	for _, round := range []uint32{0, 1, 1<<32 - 1} {
 		pass := passes.Issue(7, 1, 3, round, now.Add(time.Minute))
-		found := env.Must(passes.Check(pass, 7, 1, 3, now))(t)
-		require.Equal(t, round, found)
+		require.Equal(t, round, env.Must(passes.Check(pass, 7, 1, 3, now))(t))
 		env.Fails(entry.NewTickets(oldKey).Number(pass, 7, 1))(t, domain.ErrEntryRequired)
 	}
 	env.Fails(passes.Check(entry.NewTickets(oldKey).Issue(7, 1, 3), 7, 1, 3, now))(t, domain.ErrEntryRequired)

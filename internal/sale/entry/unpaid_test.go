@@ -143,11 +143,9 @@ func TestPassBuysOnce(t *testing.T) {
 
 		var held *domain.DuplicateOrderError
 		require.ErrorAs(t, place(9, 6), &held)
-		_, err := u.MayEnter(t.Context(), 9, v, start)
-		require.ErrorAs(t, err, &held)
+		env.Fails(u.MayEnter(t.Context(), 9, v, start))(t, &held)
 		require.Equal(t, int64(33), held.OrderID)
-		record := env.Must(u.MayEnter(t.Context(), 7, v, start))(t)
-		require.True(t, record.HasUsed(5))
+		require.True(t, env.Must(u.MayEnter(t.Context(), 7, v, start))(t).HasUsed(5))
 	}
 }
 
