@@ -241,8 +241,7 @@ func stay(t testing.TB, rdb *redis.Client, kind, name string) {
 // requireIn acquires once for a claim, and requires the reply.
 func requireIn(t testing.TB, cl *claim, want bool) {
 	t.Helper()
-	v := env.Must(cl.acquireOnce(soon(t), modeWait))(t)
-	require.Equal(t, want, v.ok, "granted")
+	require.Equal(t, want, env.Must(cl.acquireOnce(soon(t), modeWait))(t).ok, "granted")
 }
 
 // nothingLeft waits until only the given keys and fencing tokens are on the server and no client is subscribed. The
@@ -327,13 +326,13 @@ func (w *wakes) received() (ids []string) {
 	}
 }
 
-// keyGone waits until the key of a RedLock is gone, far sooner than its lease ends.
-func keyGone(t testing.TB, addr, name string) {
+// keyGone waits until the key of the RedLock "a" is gone from the nodes, far sooner than its lease ends.
+func keyGone(t testing.TB, addrs ...string) {
 	t.Helper()
-	rdb := newClient(t, addr)
-	eventually(t, "key is gone", func() bool {
-		return rdb.Exists(context.Background(), "redlock:{"+name+"}").Val() == 0
-	})
+	for _, addr := range addrs {
+		rdb := newClient(t, addr)
+		eventually(t, "key is gone", func() bool { return rdb.Exists(context.Background(), RedLockKey("a")).Val() == 0 })
+	}
 }
 
 func nothing(context.Context) error { return nil }
@@ -410,10 +409,36 @@ func stopIdle() error {
 	return errors.Join(errs...)
 }
 
-// ownRedis is startRedis for a test that stops or configures its server.
-func ownRedis(t testing.TB) *env.Redis {
+// ownRedis is for a test that stops or configures its server.
+func ownRedis(t testing.TB) *env.Redis { return env.StartRedis(t) }
+
+// A scene is a server with what most tests of it use.
+type scene struct {
+	addr string
+	ctx  context.Context // see soon
+	rdb  *redis.Client
+	c    *Client
+}
+
+func onServer(t testing.TB) scene { return newSceneOn(t, startServer(t)) }
+func onRedis(t testing.TB) scene  { return newSceneOn(t, startRedis(t)) }
+
+func newSceneOn(t testing.TB, addr string) scene {
+	return scene{addr: addr, ctx: soon(t), rdb: newClient(t, addr), c: newLocks(t, addr)}
+}
+
+// newScene lets the test run in parallel.
+func newScene(t *testing.T) scene {
+	t.Parallel()
+	return onServer(t)
+}
+
+// queue lets l wait for the lock "a" of a kind, and returns when n waiters are in its queue.
+func (s scene) queue(ctx context.Context, t testing.TB, k lockKind, n int64, l Locker, opts ...Option) <-chan outcome {
 	t.Helper()
-	return env.StartRedis(t)
+	got := background(ctx, l, opts...)
+	k.queued(t, s.rdb, "a", n)
+	return got
 }
 
 // each runs test for each kind, on a server that belongs to that test alone.

@@ -340,97 +340,85 @@ func TestServerOf(t *testing.T) {
 
 // If one part is lost, the whole is, and the other parts are freed by the release.
 func TestMultiIsLostWithItsPart(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
+	s := newScene(t)
 	b := mutex.keys("b")[0]
 	for _, lose := range []func(h *Hold, doomed *Client){
-		func(*Hold, *Client) { require.NoError(t, rdb.Del(ctx, b).Err()) }, // the next renewal finds it
+		func(*Hold, *Client) { require.NoError(t, s.rdb.Del(s.ctx, b).Err()) }, // the next renewal finds it
 		func(h *Hold, _ *Client) {
-			require.NoError(t, rdb.Del(ctx, b).Err())
-			require.ErrorIs(t, h.Extend(ctx, time.Minute), ErrNotHeld)
+			require.NoError(t, s.rdb.Del(s.ctx, b).Err())
+			require.ErrorIs(t, h.Extend(s.ctx, time.Minute), ErrNotHeld)
 		},
 		func(_ *Hold, doomed *Client) { require.NoError(t, doomed.Close()) },
 	} {
-		doomed, c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond)), newLocks(t, addr)
-		h := env.Must(Multi(c.Mutex("a"), doomed.Mutex("b"), c.Fair("c")).Lock(ctx))(t)
+		doomed := newLocks(t, s.addr, WithWatchdog(2400*time.Millisecond))
+		h := env.Must(Multi(s.c.Mutex("a"), doomed.Mutex("b"), s.c.Fair("c")).Lock(s.ctx))(t)
 		lose(h, doomed)
 		requireDone(t, h.Context(), ErrLost)
-		err := h.Release(ctx)
+		err := h.Release(s.ctx)
 		require.ErrorIs(t, err, ErrNotHeld)
 		require.ErrorIs(t, err, ErrLost)
-		require.NoError(t, h.Release(ctx), "a loss is reported once")
-		require.NoError(t, TryDo(ctx, Multi(c.Mutex("a"), c.Fair("c")), nothing))
+		require.NoError(t, h.Release(s.ctx), "a loss is reported once")
+		require.NoError(t, TryDo(s.ctx, Multi(s.c.Mutex("a"), s.c.Fair("c")), nothing))
 	}
-	nothingLeft(t, rdb, b) // which is left to its lease when its client is closed
+	nothingLeft(t, s.rdb, b) // which is left to its lease when its client is closed
 }
 
 // A part that was acquired long ago is renewed during the wait for the others, and extended when they are acquired.
 func TestMultiStartsWithFullLease(t *testing.T) {
 	env.Full(t)
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
+	s := newScene(t)
 	const lease = 4 * time.Second
-	c := newLocks(t, addr)
-	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
-	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")), WithLease(lease))
-	queued(t, newClient(t, addr), "mutex", "b", 1)
+	taken := env.Must(s.c.Mutex("b").Lock(s.ctx))(t)
+	got := background(s.ctx, Multi(s.c.Mutex("a"), s.c.Mutex("b")), WithLease(lease))
+	queued(t, s.rdb, "mutex", "b", 1)
 	time.Sleep(lease + lease/2)
-	env.Fails(c.Mutex("a").TryLock(ctx))(t, ErrNotAcquired, "a was freed during the wait")
+	env.Fails(s.c.Mutex("a").TryLock(s.ctx))(t, ErrNotAcquired, "a was freed during the wait")
 	released := time.Now()
-	require.NoError(t, taken.Release(ctx))
+	require.NoError(t, taken.Release(s.ctx))
 	all := <-got
 	require.NoError(t, all.err)
 	assert.WithinRange(t, all.hold.ValidUntil(), released.Add(lease*8/10), time.Now().Add(lease))
 
 	requireDone(t, all.hold.Context(), ErrLost)
-	require.ErrorIs(t, all.hold.Release(ctx), ErrNotHeld, "it was renewed")
+	require.ErrorIs(t, all.hold.Release(s.ctx), ErrNotHeld, "it was renewed")
 }
 
 func TestMultiLosesPartWhileWaiting(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
-	taken := env.Must(c.Mutex("b").Lock(ctx))(t)
-	got := background(ctx, Multi(c.Mutex("a"), c.Mutex("b")))
-	queued(t, rdb, "mutex", "b", 1)
-	require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
+	s := newScene(t)
+	c := newLocks(t, s.addr, WithWatchdog(2400*time.Millisecond))
+	taken := env.Must(c.Mutex("b").Lock(s.ctx))(t)
+	got := background(s.ctx, Multi(c.Mutex("a"), c.Mutex("b")))
+	queued(t, s.rdb, "mutex", "b", 1)
+	require.NoError(t, s.rdb.Del(s.ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
 	all := <-got
 	require.ErrorIs(t, all.err, ErrLost)
 	require.NotErrorIs(t, all.err, context.Canceled, "the context was not cancelled")
-	require.NoError(t, taken.Release(ctx))
-	nothingLeft(t, rdb)
+	require.NoError(t, taken.Release(s.ctx))
+	nothingLeft(t, s.rdb)
 }
 
 // A part whose release is uncertain does not prevent the release of the others. The release can be repeated, and a loss
 // is still reported.
 func TestMultiReleaseWithUncertainPart(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	p := env.StartProxy(t, addr)
-	c, far := newLocks(t, addr), newLocks(t, p.Addr)
+	s := newScene(t)
+	p := env.StartProxy(t, s.addr)
+	far := newLocks(t, p.Addr)
 
 	for _, alsoLost := range []bool{false, true} {
-		h := env.Must(Multi(far.Mutex("a"), c.Mutex("b"), c.Mutex("c")).Lock(ctx))(t)
+		h := env.Must(Multi(far.Mutex("a"), s.c.Mutex("b"), s.c.Mutex("c")).Lock(s.ctx))(t)
 		if alsoLost {
-			require.NoError(t, rdb.Del(ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
+			require.NoError(t, s.rdb.Del(s.ctx, keysOf(DefaultPrefix, "mutex", "b")[0]).Err())
 		}
 		p.Inject(refuse, anyCmd, always)
-		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
-		require.NoError(t, TryDo(ctx, Multi(c.Mutex("b"), c.Mutex("c")), nothing), "these are free")
+		require.ErrorIs(t, h.Release(s.ctx), ErrUncertain)
+		require.NoError(t, TryDo(s.ctx, Multi(s.c.Mutex("b"), s.c.Mutex("c")), nothing), "these are free")
 		p.Heal()
-		err := h.Release(ctx)
+		err := h.Release(s.ctx)
 		if alsoLost {
 			require.ErrorIs(t, err, ErrNotHeld)
 		} else {
 			require.NoError(t, err)
 		}
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	}
 }

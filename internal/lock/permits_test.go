@@ -26,72 +26,66 @@ func requireAvailable(t testing.TB, s *pool, want int64) {
 func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
 
 func TestSemaphore(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
+	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		var seen recorder
-		c, other := newLocks(t, addr, WithObserver(seen.observe)), newLocks(t, addr)
-		s := k.pool(c, "a")
-		requireAvailable(t, s, 0) // it was never set
-		set(t, s, 5)
+		c, other := newLocks(t, s.addr, WithObserver(seen.observe)), newLocks(t, s.addr)
+		sem := k.pool(c, "a")
+		requireAvailable(t, sem, 0) // it was never set
+		set(t, sem, 5)
 		requireAvailable(t, k.pool(other, "a"), 5)
-		require.False(t, env.Must(s.SetPermits(ctx, 9))(t), "set again while none are taken")
+		require.False(t, env.Must(sem.SetPermits(s.ctx, 9))(t), "set again while none are taken")
 
-		three := env.Must(k.of(3).lock(c, "a").TryLock(ctx))(t)
-		requireAvailable(t, s, 2)
-		env.Fails(k.of(3).lock(c, "a").TryLock(ctx))(t, ErrNotAcquired)
-		two := env.Must(k.of(2).lock(other, "a").Lock(ctx))(t)
-		requireAvailable(t, s, 0)
-		require.False(t, env.Must(k.pool(other, "a").SetPermits(ctx, 9))(t), "set again when all were taken")
+		three := env.Must(k.of(3).lock(c, "a").TryLock(s.ctx))(t)
+		requireAvailable(t, sem, 2)
+		env.Fails(k.of(3).lock(c, "a").TryLock(s.ctx))(t, ErrNotAcquired)
+		two := env.Must(k.of(2).lock(other, "a").Lock(s.ctx))(t)
+		requireAvailable(t, sem, 0)
+		require.False(t, env.Must(k.pool(other, "a").SetPermits(s.ctx, 9))(t), "set again when all were taken")
 
 		// No waiter acquires while fewer permits remain than are held.
-		require.NoError(t, s.AddPermits(ctx, -4))
-		requireAvailable(t, s, -4)
+		require.NoError(t, sem.AddPermits(s.ctx, -4))
+		requireAvailable(t, sem, -4)
 		release(t, three)
-		requireAvailable(t, s, -1)
-		env.Fails(k.of(1).lock(other, "a").TryLock(ctx))(t, ErrNotAcquired)
+		requireAvailable(t, sem, -1)
+		env.Fails(k.of(1).lock(other, "a").TryLock(s.ctx))(t, ErrNotAcquired)
 		release(t, two)
-		requireAvailable(t, s, 1)
+		requireAvailable(t, sem, 1)
 		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased}, seen.kinds())
-		nothingLeft(t, newClient(t, addr), countKey(k.kind, "a"))
+		nothingLeft(t, s.rdb, countKey(k.kind, "a"))
 	})
 }
 
 func TestSemaphoreBounds(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		s := k.pool(c, "a")
+	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		sem := k.pool(s.c, "a")
 		for _, n := range []int64{0, -1, MaxPermits + 1, -1 << 63, 1<<63 - 1} {
 			want := fmt.Sprintf("count of %d", n)
-			for _, lock := range bothWays(k.of(n).lock(c, "a")) {
-				_, err := lock(ctx)
-				require.ErrorContains(t, err, want)
+			for _, lock := range bothWays(k.of(n).lock(s.c, "a")) {
+				env.Fails(lock(s.ctx))(t, want)
 			}
-			_, err := s.SetPermits(ctx, n)
-			require.ErrorContains(t, err, want)
-			require.ErrorContains(t, c.Semaphore("a").Release(ctx, n), want)
-			_, err = c.Latch("a").TrySetCount(ctx, n)
-			require.ErrorContains(t, err, want)
+			env.Fails(sem.SetPermits(s.ctx, n))(t, want)
+			require.ErrorContains(t, s.c.Semaphore("a").Release(s.ctx, n), want)
+			env.Fails(s.c.Latch("a").TrySetCount(s.ctx, n))(t, want)
 		}
 		for _, delta := range []int64{MaxPermits + 1, -MaxPermits - 1, -1 << 63, 1<<63 - 1} {
-			require.ErrorIs(t, s.AddPermits(ctx, delta), errTooManyTotal)
+			require.ErrorIs(t, sem.AddPermits(s.ctx, delta), errTooManyTotal)
 		}
-		require.Zero(t, newClient(t, addr).DBSize(ctx).Val(), "refused calls left keys")
+		require.Zero(t, s.rdb.DBSize(s.ctx).Val(), "refused calls left keys")
 
-		set(t, s, MaxPermits)
-		require.ErrorIs(t, s.AddPermits(ctx, 1), errTooManyTotal)
-		requireAvailable(t, s, MaxPermits)
-		all := env.Must(k.of(MaxPermits).lock(c, "a").Lock(ctx))(t)
-		requireAvailable(t, s, 0)
-		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
-		require.NoError(t, s.AddPermits(ctx, -MaxPermits))
-		require.ErrorIs(t, s.AddPermits(ctx, -1), errTooManyTotal)
-		requireAvailable(t, s, -2*MaxPermits)
+		set(t, sem, MaxPermits)
+		require.ErrorIs(t, sem.AddPermits(s.ctx, 1), errTooManyTotal)
+		requireAvailable(t, sem, MaxPermits)
+		all := env.Must(k.of(MaxPermits).lock(s.c, "a").Lock(s.ctx))(t)
+		requireAvailable(t, sem, 0)
+		require.NoError(t, sem.AddPermits(s.ctx, -MaxPermits))
+		require.NoError(t, sem.AddPermits(s.ctx, -MaxPermits))
+		require.ErrorIs(t, sem.AddPermits(s.ctx, -1), errTooManyTotal)
+		requireAvailable(t, sem, -2*MaxPermits)
 		release(t, all)
-		requireAvailable(t, s, -MaxPermits)
-		require.NoError(t, s.AddPermits(ctx, MaxPermits))
-		require.NoError(t, s.AddPermits(ctx, 1))
-		requireAvailable(t, s, 1)
+		requireAvailable(t, sem, -MaxPermits)
+		require.NoError(t, sem.AddPermits(s.ctx, MaxPermits))
+		require.NoError(t, sem.AddPermits(s.ctx, 1))
+		requireAvailable(t, sem, 1)
 	})
 }
 
@@ -99,121 +93,115 @@ func TestSemaphoreBounds(t *testing.T) {
 func TestPermitsWithoutHolders(t *testing.T) {
 	t.Parallel()
 	ctx := soon(t)
-	s := newLocks(t, startServer(t)).Semaphore("a")
+	sem := newLocks(t, startServer(t)).Semaphore("a")
 	drain := func(want int64) {
 		t.Helper()
-		require.Equal(t, want, env.Must(s.Drain(ctx))(t))
+		require.Equal(t, want, env.Must(sem.Drain(ctx))(t))
 	}
-	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld, "it was never set")
+	require.ErrorIs(t, sem.Release(ctx, 1), ErrNotHeld, "it was never set")
 	drain(0)
-	set(t, &s.pool, 5)
-	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	set(t, &sem.pool, 5)
+	require.ErrorIs(t, sem.Release(ctx, 1), ErrNotHeld)
 
-	require.NoError(t, s.Acquire(ctx, 2))
-	require.ErrorIs(t, s.Release(ctx, 3), ErrNotHeld)
+	require.NoError(t, sem.Acquire(ctx, 2))
+	require.ErrorIs(t, sem.Release(ctx, 3), ErrNotHeld)
 	drain(3)
-	requireAvailable(t, &s.pool, 0)
+	requireAvailable(t, &sem.pool, 0)
 	drain(0)
-	require.ErrorIs(t, s.TryAcquire(ctx, 1), ErrNotAcquired)
+	require.ErrorIs(t, sem.TryAcquire(ctx, 1), ErrNotAcquired)
 
-	require.NoError(t, s.AddPermits(ctx, -1))
+	require.NoError(t, sem.AddPermits(ctx, -1))
 	drain(0)
-	requireAvailable(t, &s.pool, -1)
-	require.NoError(t, s.Release(ctx, 5))
-	requireAvailable(t, &s.pool, 4)
-	require.ErrorIs(t, s.Release(ctx, 1), ErrNotHeld)
+	requireAvailable(t, &sem.pool, -1)
+	require.NoError(t, sem.Release(ctx, 5))
+	requireAvailable(t, &sem.pool, 4)
+	require.ErrorIs(t, sem.Release(ctx, 1), ErrNotHeld)
 }
 
 // Each change wakes the waiters that it admits, and no others. A request for many permits is not overtaken by later
 // ones for few, until it leaves the queue.
 func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		c := newLocks(t, addr)
-		w := listenTo(t, addr, c)
-		s := k.pool(c, "a")
-		wanting := func(n int64) *claim { return k.of(n).claim(c, "a", time.Minute) }
+	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		w := listenTo(t, s.addr, s.c)
+		sem := k.pool(s.c, "a")
+		wanting := func(n int64) *claim { return k.of(n).claim(s.c, "a", time.Minute) }
 		a, b, big, z := wanting(2), wanting(1), wanting(3), wanting(1)
 		for _, cl := range []*claim{a, b, big, z} {
 			requireIn(t, cl, false)
 		}
 		require.Empty(t, w.received())
 
-		set(t, s, 1)
+		set(t, sem, 1)
 		require.Empty(t, w.received(), "the first wants 2")
-		require.NoError(t, s.AddPermits(ctx, 2))
+		require.NoError(t, sem.AddPermits(s.ctx, 2))
 		require.Equal(t, []string{a.id, b.id}, w.received())
 		requireIn(t, b, true) // a is first, but has not retried
 		requireIn(t, a, true)
 		requireIn(t, big, false)
-		require.NoError(t, s.AddPermits(ctx, -1))
+		require.NoError(t, sem.AddPermits(s.ctx, -1))
 		require.Empty(t, w.received())
 
-		require.NoError(t, a.release(ctx))
-		require.NoError(t, b.release(ctx))
+		require.NoError(t, a.release(s.ctx))
+		require.NoError(t, b.release(s.ctx))
 		require.Empty(t, w.received(), "2 are free, and 3 wanted")
 		requireIn(t, z, false)
-		env.Fails(k.of(1).lock(c, "a").TryLock(ctx))(t, ErrNotAcquired, "a try passed the queue")
-		require.ErrorIs(t, big.release(ctx), ErrNotHeld)
+		env.Fails(k.of(1).lock(s.c, "a").TryLock(s.ctx))(t, ErrNotAcquired, "a try passed the queue")
+		require.ErrorIs(t, big.release(s.ctx), ErrNotHeld)
 		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
 		requireIn(t, z, true)
-		require.NoError(t, z.release(ctx))
-		requireAvailable(t, s, 2)
+		require.NoError(t, z.release(s.ctx))
+		requireAvailable(t, sem, 2)
 		require.Empty(t, w.received(), "there are no waiters")
 	})
 }
 
 // More waiters can be admitted than a script examines: those behind are woken as the queue advances.
 func TestWakesContinueBeyondWindow(t *testing.T) {
-	each(t, permitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		c := newLocks(t, addr)
-		w := listenTo(t, addr, c)
-		rdb := newClient(t, addr)
+	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		w := listenTo(t, s.addr, s.c)
 		const window, many = 64, 70 // WINDOW in semaphore.lua
 		var line []*claim
 		join := func(cl *claim) {
 			requireIn(t, cl, false)
-			stay(t, rdb, k.name, "a")
+			stay(t, s.rdb, k.name, "a")
 		}
 		for range many {
-			cl := k.of(1).claim(c, "a", time.Minute)
+			cl := k.of(1).claim(s.c, "a", time.Minute)
 			join(cl)
 			line = append(line, cl)
 		}
 
-		s := k.pool(c, "a")
-		set(t, s, many+1)
+		sem := k.pool(s.c, "a")
+		set(t, sem, many+1)
 		require.Len(t, w.received(), window)
-		newcomer := k.of(1).claim(c, "a", time.Minute)
+		newcomer := k.of(1).claim(s.c, "a", time.Minute)
 		join(newcomer)
 		join(line[window])
 
 		for i, cl := range line {
 			requireIn(t, cl, true)
-			stay(t, rdb, k.name, "a")
+			stay(t, s.rdb, k.name, "a")
 			if i+window < many {
 				require.Contains(t, w.received(), line[i+window].id)
 			}
 		}
 		requireIn(t, newcomer, true)
-		requireAvailable(t, s, 0)
+		requireAvailable(t, sem, 0)
 	})
 }
 
 // Only the holders' key is deleted: their permits are free, and are not returned again.
 func TestPermitsOfDeletedHolders(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr, WithWatchdog(2400*time.Millisecond))
-	s := c.LeasedSemaphore("a")
-	set(t, &s.pool, 3)
-	h := env.Must(leasedPermits.of(2).lock(c, "a").Lock(ctx))(t)
-	require.NoError(t, newClient(t, addr).Del(ctx, s.keys[3]).Err())
-	requireAvailable(t, &s.pool, 3)
+	s := newScene(t)
+	c := newLocks(t, s.addr, WithWatchdog(2400*time.Millisecond))
+	sem := c.LeasedSemaphore("a")
+	set(t, &sem.pool, 3)
+	h := env.Must(leasedPermits.of(2).lock(c, "a").Lock(s.ctx))(t)
+	require.NoError(t, s.rdb.Del(s.ctx, sem.keys[3]).Err())
+	requireAvailable(t, &sem.pool, 3)
 	requireDone(t, h.Context(), ErrLost)
-	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-	requireAvailable(t, &s.pool, 3)
+	require.ErrorIs(t, h.Release(s.ctx), ErrNotHeld)
+	requireAvailable(t, &sem.pool, 3)
 }
 
 // takeFor takes permits with a short lease. The answer may come too late for it, on a machine that stalls.
@@ -232,88 +220,78 @@ func takeFor(t *testing.T, c *Client, n int64, lease time.Duration) *Hold {
 // have ended, the next when the first counts as dead. A lease that ends is no reason to retry if too few permits are
 // free then.
 func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	s := c.LeasedSemaphore("a")
-	set(t, &s.pool, 4)
+	s := newScene(t)
+	sem := s.c.LeasedSemaphore("a")
+	set(t, &sem.pool, 4)
 	began := time.Now()
 	for _, lease := range []time.Duration{900, 1000, 1100, 60000} {
-		takeFor(t, c, 1, lease*time.Millisecond)
+		takeFor(t, s.c, 1, lease*time.Millisecond)
 	}
 
-	four := leasedPermits.of(4).claim(c, "a", time.Minute)
-	v := env.Must(four.acquireOnce(ctx, modeWait))(t)
+	four := leasedPermits.of(4).claim(s.c, "a", time.Minute)
+	v := env.Must(four.acquireOnce(s.ctx, modeWait))(t)
 	require.Equal(t, recheck, v.retry)
-	require.ErrorIs(t, four.release(ctx), ErrNotHeld)
+	require.ErrorIs(t, four.release(s.ctx), ErrNotHeld)
 
-	two := leasedPermits.of(2).claim(c, "a", time.Minute)
-	v = env.Must(two.acquireOnce(ctx, modeWait))(t)
+	two := leasedPermits.of(2).claim(s.c, "a", time.Minute)
+	v = env.Must(two.acquireOnce(s.ctx, modeWait))(t)
 	require.True(t, v.ok || v.retry <= time.Second+time.Millisecond)
 	require.True(t, v.ok || time.Since(began)+v.retry >= 990*time.Millisecond, "too early by itself")
-	_ = two.release(ctx)
+	_ = two.release(s.ctx)
 
-	first := background(ctx, leasedPermits.of(2).lock(c, "a"))
-	second := background(ctx, leasedPermits.of(1).lock(c, "a"))
+	first := background(s.ctx, leasedPermits.of(2).lock(s.c, "a"))
+	second := background(s.ctx, leasedPermits.of(1).lock(s.c, "a"))
 	arrived(t, first)
 	arrived(t, second)
 	assert.GreaterOrEqual(t, time.Since(began), 1090*time.Millisecond)
-	requireAvailable(t, &s.pool, 0)
+	requireAvailable(t, &sem.pool, 0)
 }
 
 // Every change that lets the first waiter acquire earlier wakes it, if leases are about to end.
 func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	w := listenTo(t, addr, c)
-	s := c.LeasedSemaphore("a")
-	set(t, &s.pool, 4)
-	long, a, b := takeFor(t, c, 2, time.Hour), takeFor(t, c, 1, time.Hour), takeFor(t, c, 1, time.Hour)
-	first := leasedPermits.of(3).claim(c, "a", time.Minute)
-	second := leasedPermits.claim(c, "a", time.Minute)
+	s := newScene(t)
+	w := listenTo(t, s.addr, s.c)
+	sem := s.c.LeasedSemaphore("a")
+	set(t, &sem.pool, 4)
+	long, a, b := takeFor(t, s.c, 2, time.Hour), takeFor(t, s.c, 1, time.Hour), takeFor(t, s.c, 1, time.Hour)
+	first := leasedPermits.of(3).claim(s.c, "a", time.Minute)
+	second := leasedPermits.claim(s.c, "a", time.Minute)
 	requireIn(t, first, false)
 	requireIn(t, second, false)
 	release(t, a)
 	require.Empty(t, w.received(), "no lease is about to end")
 
-	require.NoError(t, long.Extend(ctx, time.Second))
+	require.NoError(t, long.Extend(s.ctx, time.Second))
 	require.Equal(t, []string{first.id}, w.received(), "a shorter lease")
-	v := env.Must(first.acquireOnce(ctx, modeWait))(t)
-	require.Less(t, v.retry, recheck)
+	require.Less(t, env.Must(first.acquireOnce(s.ctx, modeWait))(t).retry, recheck)
 	release(t, b)
 	require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
-	require.ErrorIs(t, first.release(ctx), ErrNotHeld)
+	require.ErrorIs(t, first.release(s.ctx), ErrNotHeld)
 	require.Equal(t, []string{second.id}, w.received(), "another waiter is first and can be admitted")
 	requireIn(t, second, true)
-	require.NoError(t, second.release(ctx))
+	require.NoError(t, second.release(s.ctx))
 	release(t, long)
-	requireAvailable(t, &s.pool, 4)
+	requireAvailable(t, &sem.pool, 4)
 }
 
 func TestExpiredPermitsWakeWaiters(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	w := listenTo(t, addr, c)
-	s := c.LeasedSemaphore("a")
-	set(t, &s.pool, 1)
-	h := takeFor(t, c, 1, 2*time.Second)
-	first := leasedPermits.of(1).claim(c, "a", time.Minute)
+	s := newScene(t)
+	w := listenTo(t, s.addr, s.c)
+	sem := s.c.LeasedSemaphore("a")
+	set(t, &sem.pool, 1)
+	h := takeFor(t, s.c, 1, 2*time.Second)
+	first := leasedPermits.of(1).claim(s.c, "a", time.Minute)
 	requireIn(t, first, false)
 
 	requireDone(t, h.Context(), ErrLost)
 	eventually(t, "over", func() bool {
-		n, err := s.Available(ctx)
+		n, err := sem.Available(s.ctx)
 		return err == nil && n == 1
 	})
 	require.Equal(t, []string{first.id}, w.received(), "once")
-	require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
-	requireAvailable(t, &s.pool, 1) // they were returned once
-	env.Fails(s.TryAcquire(ctx, 1))(t, ErrNotAcquired, "the permits belong to the waiter")
+	require.ErrorIs(t, h.Release(s.ctx), ErrNotHeld)
+	requireAvailable(t, &sem.pool, 1) // they were returned once
+	env.Fails(sem.TryAcquire(s.ctx, 1))(t, ErrNotAcquired, "the permits belong to the waiter")
 	requireIn(t, first, true)
 }
 
@@ -441,8 +419,8 @@ func (ch change) counted(t *testing.T, c *Client) {
 
 // Every change is executed once, and its reply is that of the first execution.
 func TestRepliesOfChangesLost(t *testing.T) {
-	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
-		c, direct, p := ch.faulty(t, addr)
+	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
+		c, direct, p := ch.faulty(t, s.addr)
 		p.Inject(dropReply, ch.script.sha, 2)
 		reply := env.Must(ch.do(soon(t), c, "a"))(t)
 		require.Equal(t, 2, p.Broken())
@@ -453,8 +431,8 @@ func TestRepliesOfChangesLost(t *testing.T) {
 
 // The caller's context ends while the server is silent. The change is executed once.
 func TestCancelledChangesReturnAtOnce(t *testing.T) {
-	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
-		c, direct, p := ch.faulty(t, addr)
+	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
+		c, direct, p := ch.faulty(t, s.addr)
 		p.Inject(muteReply, anyCmd, always)
 		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
@@ -469,8 +447,8 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 // The caller leaves while its change is still queued behind another command: the change is dropped, unless others depend on
 // it.
 func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
-	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
-		c, direct, p := ch.faulty(t, addr)
+	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
+		c, direct, p := ch.faulty(t, s.addr)
 		c.exec.maxInFlight = 1
 		before := env.Must(ch.count(soon(t), direct))(t)
 		p.Inject(muteReply, anyCmd, always)
@@ -495,8 +473,8 @@ func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 
 // The caller leaves between two tries of a change: it is tried no more, unless others depend on it.
 func TestTriesEndWhenCallersLeave(t *testing.T) {
-	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
-		c, _, p := ch.faulty(t, addr)
+	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
+		c, _, p := ch.faulty(t, s.addr)
 		p.Inject(refuse, ch.script.sha, always)
 		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
@@ -509,7 +487,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 		tries := p.Broken()
 
 		// Ten pauses of a change that continues take longer than the longest pause of this one would.
-		q := env.StartProxy(t, addr)
+		q := env.StartProxy(t, s.addr)
 		q.Inject(refuse, latchDownScript.sha, always)
 		gone, cancel := context.WithCancel(soon(t))
 		cancel()
@@ -521,46 +499,41 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 
 // A ctx that has ended before does not stop a change on which others depend, but every other change.
 func TestChangesAfterContextEnds(t *testing.T) {
-	each(t, changes, startServer, func(t *testing.T, addr string, ch change) {
-		c := newLocks(t, addr)
-		ch.ready(t, c)
-		before := env.Must(ch.count(soon(t), c))(t)
+	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
+		ch.ready(t, s.c)
+		before := env.Must(ch.count(soon(t), s.c))(t)
 		ctx, cancel := context.WithCancel(soon(t))
 		cancel()
 
-		_, err := ch.do(ctx, c, "a")
+		_, err := ch.do(ctx, s.c, "a")
 		if ch.detached {
 			require.True(t, err == nil || errors.Is(err, ErrUncertain), err)
-			ch.counted(t, c)
+			ch.counted(t, s.c)
 			return
 		}
 		require.ErrorIs(t, err, context.Canceled)
 		require.NotErrorIs(t, err, ErrUncertain)
-		n := env.Must(ch.count(soon(t), c))(t)
-		require.Equal(t, before, n)
+		require.Equal(t, before, env.Must(ch.count(soon(t), s.c))(t))
 	})
 }
 
 // After the caller has returned, the client retries even an error that would be final for a waiting caller.
 func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	rdb := newClient(t, addr)
-	c := newLocks(t, addr)
-	takeOneOfThree(t, c)
+	s := newScene(t)
+	takeOneOfThree(t, s.c)
 	key, aside := countKey(semaphoreKind, "a"), "aside"
-	require.NoError(t, rdb.Rename(soon(t), key, aside).Err())
-	require.NoError(t, rdb.Set(soon(t), key, "not a semaphore", 0).Err())
-	err := c.Semaphore("a").Release(soon(t), 1)
+	require.NoError(t, s.rdb.Rename(soon(t), key, aside).Err())
+	require.NoError(t, s.rdb.Set(soon(t), key, "not a semaphore", 0).Err())
+	err := s.c.Semaphore("a").Release(soon(t), 1)
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, ErrUncertain)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, c.Semaphore("a").Release(ctx, 1), ErrUncertain)
-	require.NoError(t, rdb.Rename(soon(t), aside, key).Err())
+	require.ErrorIs(t, s.c.Semaphore("a").Release(ctx, 1), ErrUncertain)
+	require.NoError(t, s.rdb.Rename(soon(t), aside, key).Err())
 	eventually(t, "back", func() bool {
-		n, err := available(soon(t), c)
+		n, err := available(soon(t), s.c)
 		return err == nil && n == 3
 	})
 }
@@ -592,57 +565,47 @@ func TestNameIsRequired(t *testing.T) {
 	ctx := soon(t)
 	c := newLocks(t, "127.0.0.1:1")
 	for _, k := range waitKinds {
-		_, err := k.lock(c, "").TryLock(ctx)
-		require.ErrorContains(t, err, "name", k)
+		env.Fails(k.lock(c, "").TryLock(ctx))(t, "name", k)
 	}
 	for _, ch := range changes {
-		_, err := ch.do(ctx, c, "")
-		require.ErrorContains(t, err, "name", ch)
+		env.Fails(ch.do(ctx, c, ""))(t, "name", ch)
 	}
-	_, err := c.Semaphore("").Available(ctx)
-	require.ErrorContains(t, err, "name")
+	env.Fails(c.Semaphore("").Available(ctx))(t, "name")
 }
 
 func TestLatch(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	rdb := newClient(t, addr)
-	l, other := newLocks(t, addr).Latch("a"), newLocks(t, addr).Latch("a")
-	require.NoError(t, l.Wait(ctx), "it was never set")
+	s := newScene(t)
+	l, other := s.c.Latch("a"), newLocks(t, s.addr).Latch("a")
+	require.NoError(t, l.Wait(s.ctx), "it was never set")
 	requireCount(t, l, 0)
-	require.NoError(t, l.CountDown(ctx))
+	require.NoError(t, l.CountDown(s.ctx))
 	requireCount(t, l, 0)
 
 	for range 2 { // a latch at zero can be set again
 		setCount(t, l, 2)
 		for left := range int64(2) {
-			again := env.Must(other.TrySetCount(ctx, 5))(t)
-			require.False(t, again)
-			require.NoError(t, other.CountDown(ctx))
+			require.False(t, env.Must(other.TrySetCount(s.ctx, 5))(t))
+			require.NoError(t, other.CountDown(s.ctx))
 			requireCount(t, l, 1-left)
 		}
-		require.Zero(t, rdb.Exists(ctx, countKey(latchKind, "a")).Val())
-		require.NoError(t, l.CountDown(ctx))
+		require.Zero(t, s.rdb.Exists(s.ctx, countKey(latchKind, "a")).Val())
+		require.NoError(t, l.CountDown(s.ctx))
 		requireCount(t, l, 0)
-		require.NoError(t, l.Wait(ctx), "the latch is at zero")
+		require.NoError(t, l.Wait(s.ctx), "the latch is at zero")
 	}
-	nothingLeft(t, rdb)
+	nothingLeft(t, s.rdb)
 }
 
 // Every waiter is woken once, at zero and not before, even if the latch is set again before the waiters retry.
 func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
-	t.Parallel()
-	addr := startServer(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	w, rdb := listenTo(t, addr, c), newClient(t, addr)
-	l := c.Latch("a")
+	s := newScene(t)
+	w := listenTo(t, s.addr, s.c)
+	l := s.c.Latch("a")
 	join := func() *claim {
-		cl := latches.claim(c, "a", unleased)
+		cl := latches.claim(s.c, "a", unleased)
 		requireIn(t, cl, false)
 		requireIn(t, cl, false)
-		stay(t, rdb, latchKind.name, "a")
+		stay(t, s.rdb, latchKind.name, "a")
 		return cl
 	}
 
@@ -654,19 +617,19 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 		line = append(line, cl)
 		ids = append(ids, cl.id)
 	}
-	require.NoError(t, l.CountDown(ctx))
+	require.NoError(t, l.CountDown(s.ctx))
 	require.Empty(t, w.received())
-	require.NoError(t, l.CountDown(ctx))
+	require.NoError(t, l.CountDown(s.ctx))
 	require.Equal(t, ids, w.received())
 	setCount(t, l, 1)
 	late := join()
 
 	for _, cl := range line {
 		requireIn(t, cl, true)
-		stay(t, rdb, latchKind.name, "a")
+		stay(t, s.rdb, latchKind.name, "a")
 	}
-	require.NoError(t, l.CountDown(ctx))
+	require.NoError(t, l.CountDown(s.ctx))
 	require.Equal(t, []string{late.id}, w.received())
 	requireIn(t, late, true)
-	nothingLeft(t, rdb, c.hub.channel) // the test's own subscription
+	nothingLeft(t, s.rdb, s.c.hub.channel) // the test's own subscription
 }

@@ -17,9 +17,8 @@ import (
 )
 
 func TestWaitersAreWoken(t *testing.T) {
-	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr), newLocks(t, addr)}
+	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		clients := []*Client{s.c, newLocks(t, s.addr), newLocks(t, s.addr)}
 		k.ready(t, clients[0], "a")
 
 		requireWoken(t, func(ctx context.Context) {
@@ -29,11 +28,11 @@ func TestWaitersAreWoken(t *testing.T) {
 			for i := range waiting {
 				wg.Go(func() { assert.NoError(t, Do(ctx, k.lock(clients[i%3], "a"), nothing)) })
 			}
-			k.queued(t, rdb, "a", waiting)
+			k.queued(t, s.rdb, "a", waiting)
 			release(t, h)
 			wg.Wait()
 		})
-		k.nothingLeft(t, rdb, "a")
+		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
@@ -43,86 +42,81 @@ var queueKinds = []lockKind{fair, writing, plainPermits, leasedPermits}
 // A waiter that retries keeps its place, even if the server's clock is set back, and a try passes none of them although
 // the lock is free.
 func TestWaitersKeepTheirPlaces(t *testing.T) {
-	each(t, queueKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
+	each(t, queueKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		queue := k.keys("a")[1]
-		clients := []*Client{newLocks(t, addr), newLocks(t, addr)}
+		clients := []*Client{s.c, newLocks(t, s.addr)}
 		k.ready(t, clients[0], "a")
-		h := env.Must(k.block(newLocks(t, addr), "a").Lock(soon(t)))(t) // so that it is not handed over
+		h := env.Must(k.block(newLocks(t, s.addr), "a").Lock(soon(t)))(t) // so that it is not handed over
 
 		var line []*claim
 		var ids []string
 		for i := range 6 {
 			cl := k.claim(clients[i%2], "a", time.Minute)
 			requireIn(t, cl, false)
-			stay(t, rdb, k.name, "a")
+			stay(t, s.rdb, k.name, "a")
 			line = append(line, cl)
 			ids = append(ids, cl.id)
 			if i == 0 { // as if it had come before the clock was set back by a day
-				require.NoError(t, rdb.ZIncrBy(soon(t), queue, float64((24*time.Hour).Microseconds()), cl.id).Err())
+				require.NoError(t, s.rdb.ZIncrBy(soon(t), queue, float64((24*time.Hour).Microseconds()), cl.id).Err())
 			}
 		}
 		for _, cl := range slices.Backward(line) {
 			requireIn(t, cl, false)
-			stay(t, rdb, k.name, "a")
-			require.Equal(t, ids, rdb.ZRange(soon(t), queue, 0, -1).Val())
+			stay(t, s.rdb, k.name, "a")
+			require.Equal(t, ids, s.rdb.ZRange(soon(t), queue, 0, -1).Val())
 		}
 
 		require.ErrorIs(t, line[5].release(soon(t)), ErrNotHeld)
 		release(t, h)
 		env.Fails(k.lock(clients[0], "a").TryLock(soon(t)))(t, ErrNotAcquired)
-		require.EqualValues(t, 5, waiters(t, rdb, k.name, "a"))
+		require.EqualValues(t, 5, waiters(t, s.rdb, k.name, "a"))
 		requireIn(t, line[1], false)
 		for _, cl := range line[:5] {
-			stay(t, rdb, k.name, "a")
+			stay(t, s.rdb, k.name, "a")
 			requireIn(t, cl, true)
 			require.NoError(t, cl.release(soon(t)))
 		}
-		k.nothingLeft(t, rdb, "a")
+		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 // Without a release, a waiter retries when the lease ends, and not only at its next recheck.
 func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
-	each(t, leasedKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c, other := newLocks(t, addr), newLocks(t, addr)
-		k.ready(t, c, "a")
+	each(t, leasedKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		other := newLocks(t, s.addr)
+		k.ready(t, s.c, "a")
 		const lease = 900 * time.Millisecond
-		_ = env.Must(persistent{k.block(c, "a")}.Lock(ctx, WithLease(lease)))(t)
+		_ = env.Must(persistent{k.block(s.c, "a")}.Lock(s.ctx, WithLease(lease)))(t)
 
 		first := k.claim(other, "a", time.Minute)
-		v := env.Must(first.acquireOnce(ctx, modeWait))(t)
+		v := env.Must(first.acquireOnce(s.ctx, modeWait))(t)
 		require.True(t, v.ok || v.retry <= lease+time.Millisecond)
-		_ = first.release(ctx)
+		_ = first.release(s.ctx)
 
-		h := env.Must(k.lock(other, "a").Lock(ctx))(t)
-		assert.Zero(t, waiters(t, rdb, k.name, "a"), "the holder is still in the queue")
+		h := env.Must(k.lock(other, "a").Lock(s.ctx))(t)
+		assert.Zero(t, waiters(t, s.rdb, k.name, "a"), "the holder is still in the queue")
 		release(t, h)
-		k.nothingLeft(t, rdb, "a")
+		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 // Waits that end while some are queued, some commands are in flight and some are not sent yet leave nothing behind.
 // A try beside them is not queued.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		k.ready(t, c, "a")
-		h := env.Must(k.block(c, "a").Lock(soon(t)))(t)
+	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		k.ready(t, s.c, "a")
+		h := env.Must(k.block(s.c, "a").Lock(soon(t)))(t)
 		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
-		waits := []<-chan outcome{background(ctx, k.lock(c, "a"))}
-		k.queued(t, rdb, "a", 1)
+		waits := []<-chan outcome{background(ctx, k.lock(s.c, "a"))}
+		k.queued(t, s.rdb, "a", 1)
 
 		if k.kind != latchKind {
-			env.Fails(k.lock(c, "a").TryLock(soon(t)))(t, ErrNotAcquired)
-			require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
+			env.Fails(k.lock(s.c, "a").TryLock(soon(t)))(t, ErrNotAcquired)
+			require.EqualValues(t, 1, waiters(t, s.rdb, k.name, "a"))
 		}
 		for range 99 {
-			waits = append(waits, background(ctx, k.lock(c, "a")))
+			waits = append(waits, background(ctx, k.lock(s.c, "a")))
 		}
 		cancel(why)
 		for _, wait := range waits {
@@ -131,48 +125,42 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 			require.ErrorIs(t, err, context.Canceled)
 			require.ErrorIs(t, err, why)
 		}
-		k.queued(t, rdb, "a", 0)
+		k.queued(t, s.rdb, "a", 0)
 
 		release(t, h)
-		k.nothingLeft(t, rdb, "a")
+		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 func TestDepartingWaiterForwardsWake(t *testing.T) {
-	each(t, lockKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c, other := newLocks(t, addr), newLocks(t, addr)
-		k.ready(t, c, "a")
+	each(t, lockKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		other := newLocks(t, s.addr)
+		k.ready(t, s.c, "a")
 		requireWoken(t, func(ctx context.Context) {
-			h := env.Must(k.block(c, "a").Lock(ctx))(t)
+			h := env.Must(k.block(s.c, "a").Lock(ctx))(t)
 			ignoring := k.claim(other, "a", time.Minute) // it is woken, and does not react
-			_, confirmed, err := other.hub.join(ignoring.id, ignoring.keys[0])
-			require.NoError(t, err)
-			<-confirmed
+			_, leave := awaitWakes(t, other, ignoring.id, ignoring.keys[0])
 			requireIn(t, ignoring, false)
-			got := background(ctx, k.lock(c, "a"))
-			k.queued(t, rdb, "a", 2)
+			got := s.queue(ctx, t, k, 2, k.lock(s.c, "a"))
 
 			release(t, h)
 			_ = ignoring.release(ctx) // the other may have retried meanwhile
-			other.hub.leave(ignoring.id)
+			leave()
 			release(t, arrived(t, got))
 		})
-		k.nothingLeft(t, rdb, "a")
+		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 // A waiter leaves, and Redis does not confirm its release. The undo frees what another release hands over to it; if all slots
 // for undos are taken, the caller learns that the lock may stay taken. It is not parallel: the slots are those of the process.
 func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
-	addr := startServer(t)
-	rdb := newClient(t, addr)
-	c, p := mutex.faulty(t, addr)
+	s := onServer(t)
+	c, p := mutex.faulty(t, s.addr)
 	for _, undone := range []bool{true, false} {
-		h := env.Must(c.Mutex("a").Lock(soon(t)))(t)
-		ctx, cancel := context.WithCancel(soon(t))
-		got := background(ctx, c.Mutex("a"))
-		queued(t, rdb, mutexKind.name, "a", 1)
+		h := env.Must(c.Mutex("a").Lock(s.ctx))(t)
+		ctx, cancel := context.WithCancel(s.ctx)
+		got := s.queue(ctx, t, mutex, 1, c.Mutex("a"))
 		allAnswered(t, c)
 		if !undone {
 			takeUndoSlots(t)
@@ -186,7 +174,7 @@ func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
 		require.Equal(t, !undone, errors.Is(err, ErrUncertain), err)
 		release(t, h)
 		if undone {
-			nothingLeft(t, rdb)
+			nothingLeft(t, s.rdb)
 		}
 	}
 }
@@ -200,99 +188,91 @@ func takeUndoSlots(t *testing.T) {
 
 // Without waiters nothing is published, and nobody subscribes. A waiter is sent one message.
 func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
-	each(t, waitKinds, startRedis, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		k.ready(t, c, "a")
+	each(t, waitKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+		k.ready(t, s.c, "a")
 		for range 10 {
-			require.NoError(t, Do(ctx, k.lock(c, "a"), nothing))
-			h := env.Must(k.block(c, "a").TryLock(ctx))(t)
+			require.NoError(t, Do(s.ctx, k.lock(s.c, "a"), nothing))
+			h := env.Must(k.block(s.c, "a").TryLock(s.ctx))(t)
 			if k.kind != latchKind {
-				env.Fails(k.lock(c, "a").TryLock(ctx))(t, ErrNotAcquired)
+				env.Fails(k.lock(s.c, "a").TryLock(s.ctx))(t, ErrNotAcquired)
 			}
 			release(t, h)
 		}
-		assert.Zero(t, calls(t, rdb, "publish"))
-		assert.Zero(t, calls(t, rdb, "subscribe"))
+		assert.Zero(t, calls(t, s.rdb, "publish"))
+		assert.Zero(t, calls(t, s.rdb, "subscribe"))
 
-		h := env.Must(k.block(c, "a").Lock(ctx))(t)
-		got := background(ctx, k.lock(newLocks(t, addr), "a"))
-		k.queued(t, rdb, "a", 1)
+		h := env.Must(k.block(s.c, "a").Lock(s.ctx))(t)
+		got := s.queue(s.ctx, t, k, 1, k.lock(newLocks(t, s.addr), "a"))
 		release(t, h)
 		arrived(t, got)
-		assert.Equal(t, 1, calls(t, rdb, "publish"), "one waiter, one message")
+		assert.Equal(t, 1, calls(t, s.rdb, "publish"), "one waiter, one message")
 	})
 }
 
 // A waiter received the end of the lease; if the lease now ends earlier, the waiter is woken.
 func TestShortenedLeaseWakesWaiter(t *testing.T) {
-	each(t, leasedKinds, startRedis, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		k.ready(t, c, "a")
-		h := env.Must(k.block(c, "a").Lock(ctx, WithLease(time.Minute)))(t)
-		got := background(ctx, k.lock(newLocks(t, addr), "a"))
-		k.queued(t, rdb, "a", 1)
-		require.NoError(t, h.Extend(ctx, time.Hour))
-		assert.Zero(t, calls(t, rdb, "publish"))
+	each(t, leasedKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+		k.ready(t, s.c, "a")
+		h := env.Must(k.block(s.c, "a").Lock(s.ctx, WithLease(time.Minute)))(t)
+		got := s.queue(s.ctx, t, k, 1, k.lock(newLocks(t, s.addr), "a"))
+		require.NoError(t, h.Extend(s.ctx, time.Hour))
+		assert.Zero(t, calls(t, s.rdb, "publish"))
 
 		eventually(t, "shortened", func() bool { // a third of the lease is the time for an answer
-			return h.Extend(ctx, recheck-100*time.Millisecond) == nil
+			return h.Extend(s.ctx, recheck-100*time.Millisecond) == nil
 		})
-		assert.Equal(t, 1, calls(t, rdb, "publish"))
+		assert.Equal(t, 1, calls(t, s.rdb, "publish"))
 		next := arrived(t, got)
-		require.ErrorIs(t, h.Release(ctx), ErrNotHeld)
+		require.ErrorIs(t, h.Release(s.ctx), ErrNotHeld)
 		release(t, next)
 	})
 }
 
 // The first waiter does not receive messages: the release wakes the second one too.
 func TestUnreachableWaiterIsSkipped(t *testing.T) {
-	each(t, exclusiveKinds[:3], startRedis, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		h := env.Must(k.lock(newLocks(t, addr), "a").Lock(ctx))(t)
+	each(t, exclusiveKinds[:3], onRedis, func(t *testing.T, s scene, k lockKind) {
+		h := env.Must(k.lock(newLocks(t, s.addr), "a").Lock(s.ctx))(t)
 		var waiting []*claim
 		for range 3 {
-			ignoring := k.claim(newLocks(t, addr), "a", time.Minute)
+			ignoring := k.claim(newLocks(t, s.addr), "a", time.Minute)
 			requireIn(t, ignoring, false)
-			stay(t, rdb, k.name, "a")
+			stay(t, s.rdb, k.name, "a")
 			waiting = append(waiting, ignoring)
 		}
-		second := waiting[1]
-		woken, confirmed, err := second.c.hub.join(second.id, second.keys[0])
-		require.NoError(t, err)
-		defer second.c.hub.leave(second.id)
-		<-confirmed
+		woken, leave := awaitWakes(t, waiting[1].c, waiting[1].id, waiting[1].keys[0])
+		defer leave()
 
 		release(t, h)
-		requireWake(ctx, t, woken)
-		assert.Equal(t, 2, calls(t, rdb, "publish"), "the third need not be woken")
+		s.requireWake(t, woken)
+		assert.Equal(t, 2, calls(t, s.rdb, "publish"), "the third need not be woken")
 	})
 }
 
 func TestWaitersRetryAfterReconnect(t *testing.T) {
 	t.Parallel()
-	addr := startRedis(t)
-	ctx := soon(t)
-	c := newLocks(t, addr)
-	woken, confirmed, err := c.hub.join("me", "")
-	require.NoError(t, err)
-	defer c.hub.leave("me")
-	<-confirmed
+	s := onRedis(t)
+	woken, leave := awaitWakes(t, s.c, "me", "")
+	defer leave()
 	require.Empty(t, woken, "woken by the first confirmation")
 
-	require.NoError(t, newClient(t, addr).Do(ctx, "client", "kill", "type", "pubsub").Err())
-	requireWake(ctx, t, woken)
+	require.NoError(t, s.rdb.Do(s.ctx, "client", "kill", "type", "pubsub").Err())
+	s.requireWake(t, woken)
 }
 
-func requireWake(ctx context.Context, t *testing.T, woken <-chan struct{}) {
+// awaitWakes returns the wakes of a waiter, to which its client has subscribed until leave is called.
+func awaitWakes(t testing.TB, c *Client, id, lock string) (woken <-chan struct{}, leave func()) {
+	t.Helper()
+	woken, confirmed, err := c.hub.join(id, lock)
+	require.NoError(t, err)
+	<-confirmed
+	return woken, func() { c.hub.leave(id) }
+}
+
+func (s scene) requireWake(t *testing.T, woken <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-woken:
-	case <-ctx.Done():
+	case <-s.ctx.Done():
 		require.FailNow(t, "not woken")
 	}
 }
@@ -324,11 +304,11 @@ func TestKeys(t *testing.T) {
 }
 
 func TestPrefixOfEveryKey(t *testing.T) {
-	each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		c := newLocks(t, addr, WithPrefix("another"))
+	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		c := newLocks(t, s.addr, WithPrefix("another"))
 		k.ready(t, c, "a")
 		h := env.Must(k.block(c, "a").TryLock(soon(t)))(t)
-		keys := newClient(t, addr).Keys(soon(t), "*").Val()
+		keys := s.rdb.Keys(soon(t), "*").Val()
 		require.NotEmpty(t, keys)
 		for _, key := range keys {
 			require.True(t, strings.HasPrefix(key, "another:"), key)
@@ -339,46 +319,42 @@ func TestPrefixOfEveryKey(t *testing.T) {
 
 // An acquire that the network delivers twice is one hold, and does not shorten a lease that was extended in between.
 func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		cl := k.claim(newLocks(t, addr), "a", time.Minute)
-		first := env.Must(cl.acquireOnce(ctx, modeTry))(t)
+	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		cl := k.claim(s.c, "a", time.Minute)
+		first := env.Must(cl.acquireOnce(s.ctx, modeTry))(t)
 		require.True(t, first.ok)
-		env.Must(cl.renew(ctx, time.Hour))(t)
+		env.Must(cl.renew(s.ctx, time.Hour))(t)
 
-		again := env.Must(cl.acquireOnce(ctx, modeTry))(t)
+		again := env.Must(cl.acquireOnce(s.ctx, modeTry))(t)
 		require.True(t, again.ok)
 		assert.Equal(t, first.token, again.token)
-		assert.Greater(t, rdb.PTTL(ctx, cl.keys[0]).Val(), 30*time.Minute)
-		require.NoError(t, cl.release(ctx))
-		nothingLeft(t, rdb)
+		assert.Greater(t, s.rdb.PTTL(s.ctx, cl.keys[0]).Val(), 30*time.Minute)
+		require.NoError(t, cl.release(s.ctx))
+		nothingLeft(t, s.rdb)
 	})
 }
 
 // Tokens increase even if the server has lost the last one or its clock is set back.
 func TestTokensIncrease(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		l := k.lock(newLocks(t, addr), "a")
+	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		l := k.lock(s.c, "a")
 		last := uint64(0)
 		take := func() {
-			h := env.Must(l.TryLock(ctx))(t)
+			h := env.Must(l.TryLock(s.ctx))(t)
 			assert.Greater(t, h.Token(), last)
 			last = h.Token()
-			require.NoError(t, h.Release(ctx))
+			require.NoError(t, h.Release(s.ctx))
 		}
 		take()
-		require.NoError(t, rdb.FlushAll(ctx).Err())
+		require.NoError(t, s.rdb.FlushAll(s.ctx).Err())
 		take()
 		fence := k.keys("a")[3]
-		assert.Greater(t, rdb.PTTL(ctx, fence).Val(), time.Hour-time.Minute)
-		assert.Less(t, rdb.PTTL(ctx, fence).Val(), 2*time.Hour, "a key without expiry")
+		assert.Greater(t, s.rdb.PTTL(s.ctx, fence).Val(), time.Hour-time.Minute)
+		assert.Less(t, s.rdb.PTTL(s.ctx, fence).Val(), 2*time.Hour, "a key without expiry")
 
 		// As if the clock had been an hour ahead.
 		last = uint64(time.Now().Add(time.Hour).UnixMicro())
-		require.NoError(t, rdb.Set(ctx, fence, last, time.Hour).Err())
+		require.NoError(t, s.rdb.Set(s.ctx, fence, last, time.Hour).Err())
 		take()
 		take()
 	})
@@ -390,16 +366,15 @@ var reenteredKinds = []lockKind{reentrant, writing}
 // A shorter lease inside a longer one, and the other way round. A hold whose lease has ended is over, even if others of
 // its owner continue.
 func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
-	each(t, append(reenteredKinds, reading), startServer, func(t *testing.T, addr string, k lockKind) {
+	each(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
 		ctx := owned(t)
-		rdb := newClient(t, addr)
-		l := k.lock(newLocks(t, addr), "a")
+		l := k.lock(s.c, "a")
 		holds := k.holds("a")
 		key := holds[0]
 		if k.label == reading.label {
 			key = holds[1]
 		}
-		ttl := func() time.Duration { return rdb.PTTL(ctx, key).Val() }
+		ttl := func() time.Duration { return s.rdb.PTTL(ctx, key).Val() }
 
 		long := env.Must(l.Lock(ctx, WithLease(time.Minute)))(t)
 		short := env.Must(persistent{l}.Lock(ctx, WithLease(time.Second)))(t)
@@ -419,72 +394,62 @@ func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
 		require.NoError(t, long.Extend(ctx, 10*time.Second))
 		assert.Less(t, ttl(), 11*time.Second)
 		release(t, long)
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	})
 }
 
 // The owner does not wait for the queue; the last release wakes the first waiter.
 func TestReentryPassesTheQueue(t *testing.T) {
-	each(t, append(reenteredKinds, reading), startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		for _, waiting := range []*Client{c, newLocks(t, addr)} {
+	each(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
+		for _, waiting := range []*Client{s.c, newLocks(t, s.addr)} {
 			requireWoken(t, func(ctx context.Context) {
 				owner := WithOwner(ctx, NewOwner())
-				outer := env.Must(k.lock(c, "a").Lock(owner))(t)
-				got := background(ctx, k.block(waiting, "a"))
-				k.queued(t, rdb, "a", 1)
-				release(t, env.Must(k.lock(c, "a").TryLock(owner))(t))
-				require.EqualValues(t, 1, waiters(t, rdb, k.name, "a"))
+				outer := env.Must(k.lock(s.c, "a").Lock(owner))(t)
+				got := s.queue(ctx, t, k, 1, k.block(waiting, "a"))
+				release(t, env.Must(k.lock(s.c, "a").TryLock(owner))(t))
+				require.EqualValues(t, 1, waiters(t, s.rdb, k.name, "a"))
 				release(t, outer)
 				release(t, arrived(t, got))
 			})
 		}
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	})
 }
 
 // A release hands an exclusive lock over to the first waiter if that is of the same client. The waiter gets it with the
 // reply of the release, without a message or another command, with its own lease and its own token.
 func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
-	each(t, exclusiveKinds, startRedis, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		l := k.lock(newLocks(t, addr), "a")
-		require.NoError(t, Do(ctx, l, nothing)) // loads the scripts
-		h := env.Must(l.Lock(ctx))(t)
-		got := background(ctx, l, WithLease(time.Hour))
-		k.queued(t, rdb, "a", 1)
+	each(t, exclusiveKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+		l := k.lock(s.c, "a")
+		require.NoError(t, Do(s.ctx, l, nothing)) // loads the scripts
+		h := env.Must(l.Lock(s.ctx))(t)
+		got := s.queue(s.ctx, t, k, 1, l, WithLease(time.Hour))
 
-		before := calls(t, rdb, "evalsha")
+		before := calls(t, s.rdb, "evalsha")
 		release(t, h)
 		next := arrived(t, got)
-		assert.LessOrEqual(t, calls(t, rdb, "evalsha")-before, 2, "one, and a recheck if the machine stalled")
-		assert.Zero(t, calls(t, rdb, "publish"))
+		assert.LessOrEqual(t, calls(t, s.rdb, "evalsha")-before, 2, "one, and a recheck if the machine stalled")
+		assert.Zero(t, calls(t, s.rdb, "publish"))
 		assert.Greater(t, next.Token(), h.Token())
-		assert.Greater(t, rdb.PTTL(ctx, k.keys("a")[0]).Val(), 30*time.Minute)
+		assert.Greater(t, s.rdb.PTTL(s.ctx, k.keys("a")[0]).Val(), 30*time.Minute)
 		assert.Greater(t, time.Until(next.ValidUntil()), 30*time.Minute)
 
-		env.Fails(l.TryLock(ctx))(t, ErrNotAcquired)
-		require.NoError(t, next.Extend(ctx, time.Minute))
+		env.Fails(l.TryLock(s.ctx))(t, ErrNotAcquired)
+		require.NoError(t, next.Extend(s.ctx, time.Minute))
 		release(t, next)
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	})
 }
 
 // A handoff that arrives too late for its lease is not an error: the waiter acquires again.
 func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		ctx := soon(t)
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
-		h := env.Must(k.lock(c, "a").Lock(ctx))(t)
-		got := background(ctx, k.lock(c, "a"))
-		k.queued(t, rdb, "a", 1)
-		id := rdb.ZRange(ctx, k.keys("a")[1], 0, 0).Val()[0]
+	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		h := env.Must(k.lock(s.c, "a").Lock(s.ctx))(t)
+		got := s.queue(s.ctx, t, k, 1, k.lock(s.c, "a"))
+		id := s.rdb.ZRange(s.ctx, k.keys("a")[1], 0, 0).Val()[0]
 
-		c.hub.handOver(id, handoff{since: time.Now().Add(-time.Hour), token: 1})
-		k.queued(t, rdb, "a", 1)
+		s.c.hub.handOver(id, handoff{since: time.Now().Add(-time.Hour), token: 1})
+		k.queued(t, s.rdb, "a", 1)
 		release(t, h)
 		next := arrived(t, got)
 		assert.Greater(t, next.Token(), h.Token())
@@ -495,21 +460,18 @@ func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 // A release hands the lock over to a waiter that leaves before it has noticed. The lock is passed on to the next waiter at
 // once, not when its lease ends.
 func TestHandoffToDepartingWaiterIsPassedOn(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c := newLocks(t, addr)
+	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		requireWoken(t, func(ctx context.Context) {
-			h := env.Must(k.lock(c, "a").Lock(ctx))(t)
-			departing := k.claim(c, "a", time.Hour)
+			h := env.Must(k.lock(s.c, "a").Lock(ctx))(t)
+			departing := k.claim(s.c, "a", time.Hour)
 			requireIn(t, departing, false)
-			got := background(ctx, k.lock(c, "a"))
-			k.queued(t, rdb, "a", 2)
+			got := s.queue(ctx, t, k, 2, k.lock(s.c, "a"))
 
 			release(t, h)
 			require.ErrorIs(t, departing.withdraw(ctx, errWork), errWork)
 			release(t, arrived(t, got))
 		})
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	})
 }
 
@@ -521,25 +483,20 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 		"handed over": exclusiveKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, kinds, startRedis, func(t *testing.T, addr string, k lockKind) {
-				ctx := soon(t)
-				rdb := newClient(t, addr)
-				c := newLocks(t, addr)
-				first := c
+			each(t, kinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+				first := s.c
 				publishes := 1
 				if name == "acquired" {
-					first = newLocks(t, addr)
+					first = newLocks(t, s.addr)
 					publishes = 2
 				}
-				h := env.Must(k.block(first, "a").Lock(ctx))(t)
-				short := background(ctx, k.lock(c, "a"), WithLease(time.Second))
-				k.queued(t, rdb, "a", 1)
-				last := background(ctx, k.block(newLocks(t, addr), "a"))
-				k.queued(t, rdb, "a", 2)
+				h := env.Must(k.block(first, "a").Lock(s.ctx))(t)
+				short := s.queue(s.ctx, t, k, 1, k.lock(s.c, "a"), WithLease(time.Second))
+				last := s.queue(s.ctx, t, k, 2, k.block(newLocks(t, s.addr), "a"))
 
 				release(t, h)
 				arrived(t, short)
-				eventually(t, "the last waiter is woken", func() bool { return calls(t, rdb, "publish") == publishes })
+				eventually(t, "the last waiter is woken", func() bool { return calls(t, s.rdb, "publish") == publishes })
 				release(t, arrived(t, last))
 			})
 		})
@@ -549,16 +506,12 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 // The reply of a release that hands the lock over is lost: the waiter retries and acquires the lock at once, no other
 // caller does, and the repeated release does not take the lock from it.
 func TestHandoffReplyLost(t *testing.T) {
-	each(t, exclusiveKinds, startServer, func(t *testing.T, addr string, k lockKind) {
-		rdb := newClient(t, addr)
-		c, p := k.faulty(t, addr)
-		stranger := newLocks(t, addr)
+	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+		c, p := k.faulty(t, s.addr)
 		requireWoken(t, func(ctx context.Context) {
 			h := env.Must(k.lock(c, "a").Lock(ctx))(t)
-			successor := background(ctx, k.lock(c, "a"))
-			k.queued(t, rdb, "a", 1)
-			other := background(ctx, k.lock(c, "a"))
-			k.queued(t, rdb, "a", 2)
+			successor := s.queue(ctx, t, k, 1, k.lock(c, "a"))
+			other := s.queue(ctx, t, k, 2, k.lock(c, "a"))
 
 			p.Inject(dropReply, k.release.sha, 1)
 			release(t, h)
@@ -567,11 +520,11 @@ func TestHandoffReplyLost(t *testing.T) {
 			assert.Greater(t, next.Token(), h.Token())
 			require.NoError(t, next.Extend(ctx, time.Minute), "the server has the hold too")
 			assert.Empty(t, other, "two holders")
-			env.Fails(k.lock(stranger, "a").TryLock(ctx))(t, ErrNotAcquired)
+			env.Fails(k.lock(s.c, "a").TryLock(ctx))(t, ErrNotAcquired)
 			release(t, next)
 			release(t, arrived(t, other))
 		})
-		nothingLeft(t, rdb)
+		nothingLeft(t, s.rdb)
 	})
 }
 
@@ -581,18 +534,16 @@ func TestHandoffReplyLost(t *testing.T) {
 func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 	for _, handedOver := range []bool{false, true} {
 		t.Run(fmt.Sprintf("handed over %v", handedOver), func(t *testing.T) {
-			t.Parallel()
-			addr := startServer(t)
-			c, other := newLocks(t, addr), newLocks(t, addr)
-			w := listenTo(t, addr, c)
-			holder := other
-			if handedOver {
-				holder = c
+			s := newScene(t)
+			w := listenTo(t, s.addr, s.c)
+			holder := s.c
+			if !handedOver {
+				holder = newLocks(t, s.addr)
 			}
-			h := env.Must(holder.Reentrant("a").Lock(soon(t)))(t)
+			h := env.Must(holder.Reentrant("a").Lock(s.ctx))(t)
 			var line []*claim
 			for _, owner := range []string{"me", "", "me", "another", "me"} {
-				cl := c.newClaim(reentrantKind, c.Reentrant("a").keys, time.Minute, owner)
+				cl := s.c.newClaim(reentrantKind, s.c.Reentrant("a").keys, time.Minute, owner)
 				requireIn(t, cl, false)
 				line = append(line, cl)
 			}
