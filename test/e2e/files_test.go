@@ -1,6 +1,4 @@
-// Package check compares the files beside the program with it and with each other: deployment files, without a container engine, and
-// documents.
-package check
+package e2e
 
 import (
 	"encoding/json"
@@ -28,6 +26,9 @@ import (
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
+
+// This file compares the files beside the program with it and with each other: deployment files, without a container engine,
+// and documents.
 
 // The files, tests, functions and headings that documents name or link to exist. The changelog describes the past.
 func TestDocumentsNameWhatExists(t *testing.T) {
@@ -122,8 +123,6 @@ func TestProfileNamesTodaysPackages(t *testing.T) {
 		require.DirExists(t, filepath.Join(root, dir), "make a new profile: loadtest/README.md")
 	}
 }
-
-func TestMain(m *testing.M) { rig.Main(m) }
 
 // The program publishes every metric and label that the dashboard and the alerts use.
 func TestQueriesUseExistingMetrics(t *testing.T) {
