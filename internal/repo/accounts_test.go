@@ -247,8 +247,7 @@ func TestRevocationsSurviveFailover(t *testing.T) {
 
 // A session is extended when a purge has found it, by a server whose clock is behind. It stays.
 func TestPurgeBesideExtensionOfSession(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), env.Inject(db)
+	onEachFaulty(t, func(t *testing.T, s *Store, faults *env.Faults) {
 		login(t, s, "1", "extended", now)
 		login(t, s, "2", "ended", now)
 		later := now.Add(time.Hour + time.Minute)

@@ -57,8 +57,7 @@ func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 
 // A lock that is lost before the commit excludes its own order and no other.
 func TestOrderIsNotCommittedAfterFenceEnds(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		held, lose := context.WithCancelCause(t.Context())
 		lost, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -98,8 +97,7 @@ func (l *losingContext) Err() error {
 // A statement that the database did not execute changed nothing, so the order is placed by another transaction. The
 // repetitions are bounded. Package sqldb has the errors that mean this.
 func TestRefusedStatementIsRepeated(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), env.Inject(db)
+	onEachFaulty(t, func(t *testing.T, s *Store, faults *env.Faults) {
 		v := newSale(t, s, 10, 1)
 		refuse := func(times int) {
 			faults.Before(func(query string) error {
@@ -341,8 +339,7 @@ func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 
 // Before migration 54 several orders could have one key, if it was used again after its life.
 func TestMigrationLeavesKeyToNewestOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 4)
+	onEachSale(t, 10, 4, func(t *testing.T, s *Store, v domain.Voucher) {
 		var orders []domain.NewOrder
 		for i, key := range []string{"again", "again", "again", "once"} {
 			orders = append(orders, keyedOrder(int64(i+1), 10, v.ID, 4, fmt.Sprint(key, i), "a"))

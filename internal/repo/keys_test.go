@@ -201,8 +201,7 @@ func TestPurgeKeys(t *testing.T) {
 // A key that has expired is used for another request after a purge has found it. The purge leaves it alone, so that the answer
 // is stored and repeated.
 func TestPurgeBesideNewUseOfKey(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), env.Inject(db)
+	onEachFaulty(t, func(t *testing.T, s *Store, faults *env.Faults) {
 		require.NoError(t, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")).Err)
 		s.endLifetime(t, "k", time.Minute)
 
@@ -355,8 +354,7 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 }
 
 func TestRepeatedRequestInOneBatch(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 3, 2)
+	onEachSale(t, 3, 2, func(t *testing.T, s *Store, v domain.Voucher) {
 		require.Equal(t, []string{
 			"order 1", "again order 1", "order 3", duplicateOf(3), domain.ErrIdempotencyMismatch.Error(), "order 6",
 			domain.ErrSoldOut.Error(), domain.ErrSoldOut.Error(),
@@ -372,8 +370,7 @@ func TestRepeatedRequestInOneBatch(t *testing.T) {
 // A key that another route has used is refused for an order, and vice versa. The other rows of the batch are not affected,
 // even one of the same buyer.
 func TestKeyUsedByAnotherRoute(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		require.NoError(t, s.ClaimKey(t.Context(), newClaim(10, "k", "cancel")).Err)
 		tries := &losingContext{Context: t.Context(), lose: func() {}, after: 1 << 30}
 		keyed := keyedOrder(6, 13, v.ID, 1, "k", "order")
@@ -397,8 +394,7 @@ func TestKeyUsedByAnotherRoute(t *testing.T) {
 
 // A request under the key of an order whose transaction is still open is refused after the commit.
 func TestLeaseWaitsForOrderWithItsKey(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		o := keyedOrder(1, 10, v.ID, 1, "k", "order")
 		o.CreatedAt = time.Now().UTC().Truncate(time.Millisecond)
 		leased := make(chan domain.KeyState, 1)

@@ -31,8 +31,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 }
 
 func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		at := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
 		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
 			o := newOrder(id, id, v.ID)
@@ -217,8 +216,7 @@ func events(t *testing.T, s *Store) (all []string) {
 // Every placement and move of an order writes one event in its transaction, which shows the order as the move left it.
 // Refused purchases write none.
 func TestMovesAreRecorded(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 4, 1)
+	onEachSale(t, 4, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		env.Must(placeOrder(t.Context(), s, newOrder(90, 90, v.ID), 1))(t)
 		require.Empty(t, events(t, s), "without a receiver nothing is recorded")
 
@@ -260,8 +258,7 @@ func TestMovesAreRecorded(t *testing.T) {
 // The connections for reads may lead to a server that does not have the order of an event yet. It is delivered when the lease
 // is over, and not without its order.
 func TestEventWaitsForItsOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 2, 1)
+	onEachSale(t, 2, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		created, due := newOrder(7, 1, v.ID), now.Add(-time.Hour)
 		e := newEventRow(created.ID, domain.EventCreated, now)
 		e.Status, e.NextTryAt = domain.EventPending, &due

@@ -20,8 +20,7 @@ import (
 
 // A refund is due at once even if the clock of the instance is ahead, and is not retried early if the clock is behind.
 func TestRefundsAreDueByDatabaseClock(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		for i, off := range []time.Duration{-time.Hour, time.Hour} {
 			o := newOrder(int64(1+i), int64(1+i), v.ID)
 			place(t, s, o)
@@ -87,8 +86,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 
 // A payment is queried when the time to pay its order ends, and then often until the order is closed at the latest.
 func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		clock := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
 		wait := func(age time.Duration) time.Duration {
 			if age == 0 {
@@ -127,8 +125,7 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 }
 
 func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
 		pay(t, s, o, "pi_3MtwBwLkdIwHu7ix")
@@ -141,8 +138,7 @@ func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 // Two payments of one order are refunded, the unmatched one first. The order stays in refunding until the other refund
 // is finished.
 func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		o := newOrder(1, 1, v.ID)
 		place(t, s, o)
 		first := pay(t, s, o, "first")
@@ -166,8 +162,7 @@ func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 }
 
 func TestBacklogCountsDueRefunds(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		b := env.Must(s.Backlog(t.Context()))(t)
 		require.Equal(t, Backlog{}, b)
 		for i, since := range []time.Duration{time.Minute, time.Hour, -time.Hour} {
@@ -187,8 +182,7 @@ func TestBacklogCountsDueRefunds(t *testing.T) {
 
 // A reference belongs to one order and one provider, even if two notices with a new reference arrive at once.
 func TestReferenceBelongsToOneOrder(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		one, two := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
 		one.Currency, two.Currency = "CNY", "CNY"
 		place(t, s, one)
@@ -215,8 +209,7 @@ func TestReferenceBelongsToOneOrder(t *testing.T) {
 // A payment for an unknown order, with another amount or currency than the order's, or with a reference that was not
 // begun here, is stored once even if its notices arrive at once, and is refunded in full.
 func TestUnmatchedPaymentIsRefunded(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		o, lost := newOrder(1, 1, v.ID), newOrder(2, 2, v.ID)
 		o.Currency = "CNY"
 		place(t, s, o)
@@ -548,8 +541,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 
 // Concurrent requests to pay one order get the same payment.
 func TestConcurrentBeginPayment(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 50, 1)
+	onEachSale(t, 50, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		for round := range 20 {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
 			place(t, s, o)

@@ -21,6 +21,16 @@ func onEach(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
 }
 
+// onEachSale is onEach with a sale, see newSale.
+func onEachSale(t *testing.T, stock int64, limit int, fn func(t *testing.T, s *Store, v domain.Voucher)) {
+	onEach(t, func(t *testing.T, s *Store) { fn(t, s, newSale(t, s, stock, limit)) })
+}
+
+// onEachFaulty is onEach with faults of its database.
+func onEachFaulty(t *testing.T, fn func(t *testing.T, s *Store, faults *env.Faults)) {
+	env.OnEach(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db), env.Inject(db)) })
+}
+
 // onEachServer is onEach without SQLite.
 func onEachServer(t *testing.T, fn func(t *testing.T, s *Store)) {
 	env.OnEachServer(t, func(t *testing.T, db *sqldb.DB) { fn(t, newStore(db)) })
@@ -133,8 +143,7 @@ func requireTotals(t *testing.T, s *Store, voucher, left, active int64) {
 }
 
 func TestLimitPerUser(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 3)
+	onEachSale(t, 10, 3, func(t *testing.T, s *Store, v domain.Voucher) {
 		for i := range int64(3) {
 			require.Equal(t, int(i+1), env.Must(placeOrder(t.Context(), s, newOrder(1+i, 10, v.ID), 3))(t).Slot)
 		}
@@ -202,8 +211,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 
 // The CHECK constraint is the last guard behind the conditional UPDATE.
 func TestStockCannotFallBelowZero(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 1, 1)
+	onEachSale(t, 1, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		require.Error(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET stock = stock - 2 WHERE voucher_id = ?", v.ID).Error)
 		requireTotals(t, s, v.ID, 1, 0)
 	})
@@ -221,8 +229,7 @@ func TestPingReleasesItsConnections(t *testing.T) {
 
 // Active orders without a sale violate the invariants, because their units do not exist.
 func TestTotalsIncludeOrdersWithoutSale(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 5, 1)
+	onEachSale(t, 5, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 10, v.ID), 1))(t)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers WHERE voucher_id = ?", v.ID).Error)
 		totals := env.Must(s.SaleTotals(t.Context()))(t)
@@ -300,8 +307,7 @@ func TestViolationsNameOrders(t *testing.T) {
 		"no sale":                {5, []string{"DELETE FROM seckill_vouchers"}, "I1", []domain.Holder{holder(1, 10), holder(2, 20)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, s *Store) {
-				v := newSale(t, s, tc.stock, 1)
+			onEachSale(t, tc.stock, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 				sold(t, s, 1, newOrder(1, 10, v.ID), newOrder(2, 20, v.ID))
 				for _, statement := range tc.damage {
 					damage(t, s, statement)
@@ -339,8 +345,7 @@ func TestNamedOrdersAreBounded(t *testing.T) {
 
 // Overdue are unpaid orders that were not closed, and refunds that were not finished.
 func TestSaleFactsReportOverdueOrders(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 10, 1)
+	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		late := newOrder(1, 10, v.ID)
 		late.ExpiresAt = now.Add(-time.Minute)
 		sold(t, s, 1, late, newOrder(2, 20, v.ID), newOrder(3, 30, v.ID), newOrder(4, 40, v.ID))

@@ -322,8 +322,7 @@ func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
 // A purchase counts against its pass in the transaction of the order: each order once, however often it is delivered,
 // and no purchase that was refused.
 func TestOrdersCountAgainstPasses(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 4, 2)
+	onEachSale(t, 4, 2, func(t *testing.T, s *Store, v domain.Voucher) {
 		other := newSale(t, s, 9, 1)
 		env.Must(s.JoinRoom(t.Context(), v.ID, []domain.PlaceRequest{{UserID: 1, Lost: -1}}))(t)
 		at := time.Now().UTC()
@@ -513,8 +512,7 @@ func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
 // A group commit of a sale without passes executes two statements, and passes cost two more: the check of the passes and
 // their count.
 func TestStatementsOfGroupCommit(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), env.Inject(db)
+	onEachFaulty(t, func(t *testing.T, s *Store, faults *env.Faults) {
 		v := newSale(t, s, 20, 1)
 		for withPass, statements := range []int{2, 4} {
 			var orders []domain.NewOrder

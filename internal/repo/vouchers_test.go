@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/sqldb"
 	"seckill/test/env"
 )
 
@@ -59,8 +58,7 @@ func TestEntryOfSale(t *testing.T) {
 
 // Two reads of a sale show that a unit was returned and sold again in between, although the stock is the same.
 func TestSaleChangesWithItsUnits(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		v := newSale(t, s, 1, 1)
+	onEachSale(t, 1, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		seen := map[time.Time]bool{}
 		read := func(stock int64) {
 			t.Helper()
@@ -153,8 +151,7 @@ func TestListVouchers(t *testing.T) {
 
 // A voucher that is changed while it is read, between the reads of its two tables, is returned as it was before.
 func TestReadsSeeWholeChanges(t *testing.T) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s, faults := newStore(db), env.Inject(db)
+	onEachFaulty(t, func(t *testing.T, s *Store, faults *env.Faults) {
 		v := newSale(t, s, 9, 1)
 		version := 0
 		raise := func() {
