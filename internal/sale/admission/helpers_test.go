@@ -171,6 +171,14 @@ func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *da
 	return g, db
 }
 
+// eachGate is env.EachRedis with a gate, see withStock.
+func eachGate(t *testing.T, units int64, fn func(t *testing.T, rdb *redis.Client, g *Gate, db *database)) {
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
+		g, db := withStock(t, rdb, units)
+		fn(t, rdb, g, db)
+	})
+}
+
 func reserve(t testing.TB, g *Gate, as ...domain.Admission) []error {
 	t.Helper()
 	results := env.Must(g.Reserve(t.Context(), as[0].VoucherID, onSale(), as))(t)

@@ -87,8 +87,7 @@ func onlySegment(g *Gate, token string) *segmentLoad {
 }
 
 func TestLoadAndInspectReadAllPages(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 5000)
+	eachGate(t, 5000, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		as := admissions(1, 2500)
 		var all []domain.Holder
 		for i, a := range as {
@@ -275,8 +274,7 @@ func held(order, user int64) domain.Holder { return domain.Holder{OrderID: order
 // Inspect returns the buyers, the queue and the dead letters of one voucher, and nothing of another voucher in its
 // shard.
 func TestInspectShowsOneVoucher(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 10)
+	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserveApart(t, g, admission(1, 10), admission(2, 20), admission(3, 30))
 		db.commit(admission(1, 10))
 		settle(t, g, queue(t, g, voucher)[0])
@@ -304,8 +302,7 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 
 // The view of a cold gate reports whether other keys of the gate exist, and whether a load is running.
 func TestInspectColdGate(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 10)
+	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		require.Equal(t, domain.GateView{Cold: true}, inspect(t, g, stranger))
 
@@ -331,8 +328,7 @@ func TestInspectColdGate(t *testing.T) {
 
 // Inspect reports keys of the wrong type or content. A load after Unload repairs them.
 func TestInspectReportsBrokenKeys(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 10)
+	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		k := voucherKeys
 		for name, breakIt := range map[string]func() error{
 			"stock is not a number":   func() error { return rdb.Set(t.Context(), k.stock, "many", 0).Err() },

@@ -338,8 +338,7 @@ var failed = domain.End{Failed: "sold_out"}
 
 // A settlement removes the ticket of its order, and a release its hold, and nothing of other ids with the same digits.
 func TestIDsAreComparedAsAWhole(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 9)
+	eachGate(t, 9, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		as := []domain.Admission{admission(11, 10), admission(1, 10), admission(111, 10), admission(1, 1)}
 		for i := range as {
 			as[i].Limit = 3
@@ -361,8 +360,7 @@ func TestIDsAreComparedAsAWhole(t *testing.T) {
 
 // Entries that leave the stream do not stay pending in the group.
 func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
+	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserveApart(t, g, admission(1, 10), admission(2, 11))
 		junk := env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result())(t)
 		stream := shardOf(voucher).Stream()
@@ -380,8 +378,7 @@ func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
 
 // A ticket shows the number of admissions ahead of it, which falls as they are settled.
 func TestTicketShowsQueuePosition(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 100)
+	eachGate(t, 100, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		const buyers = 10
 		reserveApart(t, g, admissions(1, buyers)...)
 		ahead := func(user int64) *int64 {
@@ -426,8 +423,7 @@ func deadLetters(t *testing.T, g *Gate) []domain.DeadLetter {
 }
 
 func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
+	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		entry := queue(t, g, voucher)[0]
 		for range 2 {
@@ -450,8 +446,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 }
 
 func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
+	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		stream := shardOf(voucher).Stream()
 		add := func(values ...string) string {
 			return env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result())(t)
@@ -476,8 +471,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 }
 
 func TestFailedReplayChangesNothing(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 1)
+	eachGate(t, 1, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		deadLetterAll(t, g, queue(t, g, voucher)[0])
 		id := deadLetters(t, g)[0].ID
@@ -538,8 +532,7 @@ func TestInvalidDeadLetterIDIsNotFound(t *testing.T) {
 }
 
 func TestLagCountsUnsettledAndDead(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 9)
+	eachGate(t, 9, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		require.Equal(t, domain.QueueLag{}, env.Must(g.Lag(t.Context()))(t))
 
 		stream := shardOf(voucher).Stream()

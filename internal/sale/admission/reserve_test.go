@@ -20,8 +20,7 @@ import (
 
 // Operators see these keys and formats in redis-cli, and later releases must be able to parse them.
 func TestKeysAndFormatsAreStable(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 2)
+	eachGate(t, 2, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10), admission(2, 11))
 		requireKeys(t, rdb, "seckill:{s7}:7:stock", "seckill:{s7}:7:buyers", "seckill:{s7}:7:meta",
 			"seckill:{s7}:queued", "seckill:{s7}:orders")
@@ -116,8 +115,7 @@ func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 }
 
 func TestBacklogLimitsUsersOfShard(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, db := withStock(t, rdb, 3)
+	eachGate(t, 3, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		g.cfg.MaxBacklog = 2
 		db.stock[neighbour], db.stock[stranger] = 9, 9
 		require.NoError(t, g.Load(t.Context(), neighbour, db))
@@ -175,8 +173,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 }
 
 func TestReserveRepeatsAfterLostReply(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 5)
+	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(9, 9))
 		var lose atomic.Int64 // replies still to drop
 		lose.Store(2)
@@ -217,8 +214,7 @@ func keyed(order, user int64, key, what string) domain.Admission {
 // Until the order is in the database, the gate recognizes a request that it has admitted, in the same batch and in a
 // later one. The order id itself is admitted again, as after a lost reply.
 func TestReserveRecognizesRepeatedRequest(t *testing.T) {
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		g, _ := withStock(t, rdb, 10)
+	eachGate(t, 10, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		first, again, mismatch := keyed(1, 10, "k", "a"), &domain.RepeatedError{OrderID: 1}, domain.ErrIdempotencyMismatch
 		require.Equal(t, []error{nil, again, nil, mismatch, nil}, reserve(t, g,
 			first, keyed(2, 10, "k", "a"), keyed(3, 10, "l", "a"), keyed(4, 10, "k", "b"), keyed(5, 11, "k", "b")))
