@@ -58,6 +58,8 @@ func errorCode(err error) string {
 	return err.Error()
 }
 
+func codeOf[T any](_ T, err error) string { return errorCode(err) }
+
 // drawFault injects a fault into every fifth action, in one of its first transactions.
 func (l *life) drawFault(t *rapid.T, transactions int64) {
 	if !oneIn(t, "inject fault", 5) {

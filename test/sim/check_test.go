@@ -73,9 +73,7 @@ func (l *life) readSnapshot() *snapshot {
 	})
 	if l.lane == "queue" {
 		now.queue, now.dead = l.queued(), map[int64]bool{}
-		letters, err := l.gate.DeadLetters(l.ctx, "", 500)
-		require.NoError(l, err)
-		for _, letter := range letters {
+		for _, letter := range l.letters() {
 			now.dead[letter.Admission.OrderID] = true
 		}
 	}
@@ -363,15 +361,13 @@ func (l *life) replayAll() {
 	if l.lane != "queue" {
 		return
 	}
-	letters, err := l.gate.DeadLetters(l.ctx, "", 500)
-	require.NoError(l, err)
-	for _, letter := range letters {
+	for _, letter := range l.letters() {
 		if !l.replayLetter(letter, true) {
 			l.discardLetter(letter)
 		}
 		l.drain()
 	}
-	require.False(l, l.anyDeadLetters())
+	require.Empty(l, l.letters())
 }
 
 // settleAll delivers every notice, closes every unpaid order and returns all money that is due. It then requires that
@@ -392,8 +388,7 @@ func (l *life) settleAll() {
 	for ref, p := range l.model.payments {
 		if p.status == domain.PaymentRefunding {
 			due[ref] = true
-			_, err := l.db.ExecContext(l.ctx, "UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", longAgo, ref)
-			require.NoError(l, err)
+			l.sql("UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", longAgo, ref)
 		}
 	}
 	l.mustPerform(l.returnDue(l.servers[0], due))

@@ -303,8 +303,7 @@ func (l *life) addStock(at *server, id, delta int64) action {
 		short = err == nil && level.Stock+delta < 0
 	}
 	return action{name: "change stock by " + number(delta), at: at, do: func() string {
-		_, err := at.vouchers.ChangeStock(l.ctx, nil, adminID, id, delta, "a reason")
-		return errorCode(err)
+		return codeOf(at.vouchers.ChangeStock(l.ctx, nil, adminID, id, delta, "a reason"))
 	}, effect: func(m model, _ *snapshot) string {
 		switch {
 		case short && l.gateFault != gateLosesRequest:
@@ -368,7 +367,6 @@ func (l *life) changeSale(t *rapid.T) {
 
 func (l *life) changeVoucher(at *server, id int64, ch domain.VoucherChange, change func(*voucher)) action {
 	return action{name: "change a sale", at: at, do: func() string {
-		_, err := at.vouchers.Change(l.ctx, adminID, id, ch)
-		return errorCode(err)
+		return codeOf(at.vouchers.Change(l.ctx, adminID, id, ch))
 	}, effect: func(m model, _ *snapshot) string { return m.change(id, change) }}
 }

@@ -51,8 +51,7 @@ func (l *life) payAt(t *rapid.T, at *server, of target) action {
 func (l *life) refund(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "refund", at: at, do: func() string {
-		_, err := at.payments.Refund(l.ctx, nil, buyer(of.user), of.id)
-		return errorCode(err)
+		return codeOf(at.payments.Refund(l.ctx, nil, buyer(of.user), of.id))
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {
 			return absent
@@ -235,8 +234,7 @@ func (l *life) returnMoney(t *rapid.T) {
 		} else {
 			delete(due, ref)
 		}
-		_, err := l.db.ExecContext(l.ctx, "UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", next, ref)
-		require.NoError(l, err)
+		l.sql("UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", next, ref)
 	}
 	if oneIn(t, "both", 3) {
 		l.perform(l.returnDue(l.servers[0], due, l.servers[1]))

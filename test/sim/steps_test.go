@@ -25,8 +25,8 @@ func (l *life) steps() map[string]step {
 		"a worker continues":       {4, queue(func() bool { return len(l.suspended) > 0 }), l.continueLate},
 		"buyers return":            {10, queue(func() bool { return len(l.lostInHand()) > 0 }), l.buyersReturn},
 		"settle again":             {2, queue(func() bool { return len(l.settled) > 0 }), l.settleAgain},
-		"replay":                   {4, queue(l.anyDeadLetters), l.replay},
-		"discard":                  {1, queue(l.anyDeadLetters), l.discard},
+		"replay":                   {4, queue(func() bool { return len(l.letters()) > 0 }), l.replay},
+		"discard":                  {1, queue(func() bool { return len(l.letters()) > 0 }), l.discard},
 		"another lane sells":       {2, queue(always), l.buyElsewhere},
 		"release again":            {1, queue(func() bool { return len(l.ended()) > 0 }), l.releaseAgain},
 		"reconcile":                {1, queue(always), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }},
@@ -130,8 +130,7 @@ func (l *life) absentCode(of target) string {
 func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 	absent := l.absentCode(of)
 	return action{name: "cancel", at: at, do: func() string {
-		_, err := at.orders.Cancel(l.ctx, nil, buyer(of.user), of.id)
-		return errorCode(err)
+		return codeOf(at.orders.Cancel(l.ctx, nil, buyer(of.user), of.id))
 	}, effect: func(m model, _ *snapshot) string {
 		if !m.owned(of.user, of.id) {
 			return absent
@@ -142,8 +141,7 @@ func (l *life) cancel(_ *rapid.T, at *server, of target) action {
 func (l *life) redeem(t *rapid.T, at *server, of target) action {
 	code := evenly(t, "code", "", redeemCodes.Of(of.id), "wrong")
 	return action{name: "redeem", at: at, do: func() string {
-		_, err := at.orders.Redeem(l.ctx, nil, adminID, of.id, code)
-		return errorCode(err)
+		return codeOf(at.orders.Redeem(l.ctx, nil, adminID, of.id, code))
 	}, effect: func(m model, _ *snapshot) string {
 		if code == "wrong" {
 			return "invalid"
@@ -158,8 +156,7 @@ func (l *life) redeem(t *rapid.T, at *server, of target) action {
 func (l *life) undoRedeem(t *rapid.T, at *server, of target) action {
 	code := evenly(t, "code", "", redeemCodes.Of(of.id))
 	return action{name: "undo a redemption", at: at, do: func() string {
-		_, err := at.orders.UndoRedeem(l.ctx, nil, adminID, of.id, code, "a mistake")
-		return errorCode(err)
+		return codeOf(at.orders.UndoRedeem(l.ctx, nil, adminID, of.id, code, "a mistake"))
 	}, effect: func(m model, _ *snapshot) string {
 		if _, ok := m.orders[of.id]; !ok {
 			return "not_found"
@@ -180,8 +177,7 @@ func (l *life) expire(t *rapid.T) {
 var longAgo, farAhead = time.Date(2003, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (l *life) expired(id int64) {
-	_, err := l.db.ExecContext(l.ctx, "UPDATE voucher_orders SET expires_at = ? WHERE id = ?", longAgo, id)
-	require.NoError(l, err)
+	l.sql("UPDATE voucher_orders SET expires_at = ? WHERE id = ?", longAgo, id)
 	l.due[id] = true
 }
 
