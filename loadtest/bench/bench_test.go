@@ -136,7 +136,6 @@ func TestMissingAnswersFailTheLoad(t *testing.T) {
 }
 
 func TestPercentile(t *testing.T) {
-	t.Parallel()
 	r := &result{}
 	assert.Zero(t, r.percentile(50))
 	for n := range time.Duration(200) {
@@ -156,7 +155,6 @@ func ranOnce(subject string, n int, elapsed time.Duration) *sample {
 }
 
 func TestRatiosCompareRunsOfOneRound(t *testing.T) {
-	t.Parallel()
 	s := &section{samples: []*sample{
 		ranOnce("a", 100, time.Second), ranOnce("b", 200, time.Second),
 		ranOnce("b", 100, 2*time.Second), ranOnce("a", 100, time.Second),
@@ -169,7 +167,6 @@ func TestRatiosCompareRunsOfOneRound(t *testing.T) {
 }
 
 func TestCostIsPerCountedAnswer(t *testing.T) {
-	t.Parallel()
 	m := ranOnce("a", 100, time.Second)
 	m.counts = 50
 	assert.InDelta(t, 50, m.rate(), 0)
@@ -180,7 +177,6 @@ func TestCostIsPerCountedAnswer(t *testing.T) {
 }
 
 func TestVerdict(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		bar    bar
 		wanted string
@@ -198,7 +194,6 @@ func TestVerdict(t *testing.T) {
 }
 
 func TestStats(t *testing.T) {
-	t.Parallel()
 	assert.InDelta(t, 2.0, median([]float64{3, 1, 2}), 0)
 	assert.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
 	assert.True(t, math.IsNaN(median(nil)))

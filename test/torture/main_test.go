@@ -146,8 +146,6 @@ func plant(db *sql.DB, statements []string) error {
 }
 
 func TestCommandLine(t *testing.T) {
-	t.Parallel()
-
 	code, out := torture(t, "--orders", "5000001")
 	require.Equal(t, exitUnchecked, code)
 	require.Contains(t, out, "--orders between 30 and 5000000")
@@ -171,7 +169,6 @@ func faultsOf(seed uint64, n int) (faults []Fault) {
 }
 
 func TestSeedRepeatsFaultsAndFates(t *testing.T) {
-	t.Parallel()
 	first := faultsOf(7, 100)
 	require.Equal(t, first, faultsOf(7, 100))
 	require.NotEqual(t, first, faultsOf(8, 100))
@@ -186,7 +183,6 @@ func TestSeedRepeatsFaultsAndFates(t *testing.T) {
 }
 
 func TestEveryKindOccursInEachRound(t *testing.T) {
-	t.Parallel()
 	kinds := kindsOf(Config{})
 	faults := faultsOf(1, 3*len(kinds))
 	for round := range 3 {
@@ -205,7 +201,6 @@ func TestEveryKindOccursInEachRound(t *testing.T) {
 }
 
 func TestReportOfViolations(t *testing.T) {
-	t.Parallel()
 	c := &campaign{cfg: Config{Lane: "batch"}, system: &system{}, ledger: newLedger(0)}
 	c.faults = []*Fault{{Kind: "kill server", Begin: 1, End: 2 * time.Second}, {Kind: "kill database", Error: "no"}}
 	require.ErrorIs(t, c.report(time.Second).Err(), ErrNotInjected)

@@ -162,7 +162,6 @@ func TestSweepRemovesOnlyDirectoriesOfKilledProcesses(t *testing.T) {
 }
 
 func TestRecentMySQL(t *testing.T) {
-	t.Parallel()
 	for version, recent := range map[string]bool{
 		"mysqld  Ver 9.7.4-2 for Linux on x86_64 ((Debian))":                               true,
 		"/usr/sbin/mysqld  Ver 8.4.8-0ubuntu1 for Linux on x86_64 ((Ubuntu))":              true,

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 
 	"seckill/test/env/servers"
@@ -213,4 +215,244 @@ func (s *system) fillRedis(n int, hold time.Duration) error {
 			return rdb.ConfigSet(ctx, "maxmemory", "0").Err()
 		})
 	})
+}
+
+// database are the servers of the database: one, or the nodes of Galera, of which one is written to.
+type database struct {
+	nodes []*servers.Database
+	// Nil: one server.
+	galera *servers.Galera
+	// Index of the node to which both proxies lead; used by one fault at a time.
+	writer int
+	// Of the servers.
+	link *servers.Proxy
+	// Of the checks, without faults.
+	direct *servers.Proxy
+	// Through direct.
+	dsn string
+}
+
+func startDatabase(ctx context.Context, cluster bool) (*database, error) {
+	d := &database{}
+	start := d.startMariaDB
+	if cluster {
+		start = d.startGalera
+	}
+
+	if err := d.start(ctx, start); err != nil {
+		return nil, errors.Join(err, d.stop())
+	}
+
+	return d, nil
+}
+
+// startMariaDB starts one server. All tables share a file, whose free space diskFull uses up.
+func (d *database) startMariaDB(ctx context.Context) (string, error) {
+	m, err := servers.RunMariaDB(ctx, "--innodb-file-per-table=OFF")
+	if err != nil {
+		return "", err
+	}
+
+	d.nodes = []*servers.Database{m}
+	return m.CreateDatabase(ctx, "seckill")
+}
+
+func (d *database) startGalera(ctx context.Context) (string, error) {
+	g, err := servers.RunGalera(ctx)
+	if err != nil {
+		return "", err
+	}
+
+	d.galera = g
+	d.nodes = g.Nodes
+	return g.CreateDatabase(ctx, "seckill")
+}
+
+func (d *database) start(ctx context.Context, create func(context.Context) (string, error)) error {
+	dsn, err := create(ctx)
+	if err != nil {
+		return err
+	}
+
+	for _, p := range []**servers.Proxy{&d.link, &d.direct} {
+		*p, err = servers.StartProxy(ctx)
+		if err != nil {
+			return err
+		}
+	}
+
+	d.lead(0)
+	d.dsn, err = withAddr(dsn, d.direct.Addr)
+	return err
+}
+
+func withAddr(dsn, addr string) (string, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "", err
+	}
+
+	cfg.Addr = addr
+	return cfg.FormatDSN(), nil
+}
+
+func (d *database) stop() error {
+	for _, p := range []*servers.Proxy{d.link, d.direct} {
+		if p != nil {
+			p.Close()
+		}
+	}
+
+	var errs []error
+	for _, n := range d.nodes {
+		errs = append(errs, n.Stop())
+	}
+
+	return errors.Join(errs...)
+}
+
+// lead leads new connections to a node, or to the next one that accepts them.
+func (d *database) lead(writer int) {
+	d.writer = writer
+
+	var addrs []string
+	for i := range d.nodes {
+		addrs = append(addrs, d.nodes[(writer+i)%len(d.nodes)].Addr)
+	}
+
+	d.link.Lead(addrs...)
+	d.direct.Lead(addrs...)
+}
+
+// replaced waits until the nodes of Galera have excluded the writer, and leads new connections to the next one. The
+// proxies keep the connections to the old writer.
+func (d *database) replaced(ctx context.Context) error {
+	if d.galera == nil {
+		return nil
+	}
+
+	next := (d.writer + 1) % len(d.nodes)
+	if err := d.galera.Formed(ctx, next, len(d.nodes)-1); err != nil {
+		return fmt.Errorf("the other nodes of Galera: %w", err)
+	}
+
+	d.lead(next)
+	return nil
+}
+
+func (d *database) complete(ctx context.Context) error {
+	if d.galera == nil {
+		return nil
+	}
+
+	for i := range d.nodes {
+		if err := d.galera.Formed(ctx, i, len(d.nodes)); err != nil {
+			return fmt.Errorf("node %d of Galera: %w", i+1, err)
+		}
+	}
+
+	return nil
+}
+
+// takeAway lets the server that is written to fail. It returns when the others of Galera have replaced it, a time has
+// passed, and it is back.
+func (d *database) takeAway(away, back func(*servers.Process) error, hold time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
+	defer cancel()
+
+	if err := d.heal(ctx); err != nil {
+		return fmt.Errorf("not injected after the fault before: %w", err)
+	}
+
+	old := d.nodes[d.writer].Process
+	if err := away(old); err != nil {
+		return err
+	}
+
+	err := d.replaced(ctx)
+	time.Sleep(hold)
+
+	return errors.Join(err, back(old), d.complete(ctx))
+}
+
+// diskFull keeps the files of the server from growing, as a full disk does, and uses up the free space in the file of the
+// tables. After a time it frees both.
+func (d *database) diskFull(hold time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), faultTimeout)
+	defer cancel()
+
+	db, err := servers.Open(servers.AdminConfig(d.nodes[0].Addr))
+	if err != nil {
+		return err
+	}
+	defer db.Close() //nolint:errcheck // nothing is left in it
+
+	for _, statement := range []string{
+		"CREATE DATABASE IF NOT EXISTS filler",
+		"CREATE TABLE IF NOT EXISTS filler.data (bytes VARBINARY(8000))",
+	} {
+		if _, err := db.ExecContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+
+	if err := d.nodes[0].SetDiskFull(true); err != nil {
+		return err
+	}
+
+	err = fillTables(ctx, db)
+	if err == nil {
+		time.Sleep(hold)
+	}
+
+	err = errors.Join(err, d.nodes[0].SetDiskFull(false))
+	_, dropped := db.ExecContext(ctx, "DROP TABLE filler.data")
+	return errors.Join(err, dropped)
+}
+
+// tableFull is the error of a statement for which the file of the tables cannot grow.
+const tableFull = 1114
+
+func fillTables(ctx context.Context, db *sql.DB) error {
+	for _, fill := range []string{
+		"INSERT INTO filler.data SELECT REPEAT('x', 8000) FROM filler.seq_1_to_20",
+		"INSERT INTO filler.data VALUES (REPEAT('x', 8000))",
+	} {
+		var err error
+		for err == nil {
+			_, err = db.ExecContext(ctx, fill)
+		}
+
+		refused, ok := errors.AsType[*mysql.MySQLError](err)
+		if !ok || refused.Number != tableFull {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// heal starts the servers that a failed injection has left down, and frees their disks. Galera must be complete before a
+// further node is taken away: it stops with the second one.
+func (d *database) heal(ctx context.Context) error {
+	for _, n := range d.nodes {
+		if err := d.healNode(ctx, n); err != nil {
+			return err
+		}
+	}
+
+	return d.complete(ctx)
+}
+
+func (d *database) healNode(ctx context.Context, n *servers.Database) error {
+	if !n.Answers() {
+		return servers.Until(ctx, n.Restart)
+	}
+
+	if d.galera == nil {
+		// It is unsupported where the fault is.
+		_ = n.SetDiskFull(false)
+	}
+
+	return nil
 }
