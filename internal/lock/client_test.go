@@ -18,7 +18,6 @@ import (
 
 // Every constructor refuses options out of range, before it sends anything.
 func TestInvalidOptions(t *testing.T) {
-	t.Parallel()
 	rdb := newClient(t, "127.0.0.1:1")
 	newClientWith := func(rdb redis.UniversalClient, opts ...ClientOption) error {
 		_, err := New(rdb, opts...)

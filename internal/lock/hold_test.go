@@ -178,7 +178,6 @@ func TestReleaseRepeatsUntilAnswered(t *testing.T) {
 }
 
 func TestMarginAndBackoff(t *testing.T) {
-	t.Parallel()
 	assert.Equal(t, time.Second, margin(DefaultLease))
 	assert.Equal(t, 5*time.Millisecond, margin(MinLease))
 	assert.Equal(t, 10*time.Second, renewIn(DefaultLease, DefaultLease-time.Second))
@@ -227,7 +226,6 @@ func TestMultiHoldsAllLocks(t *testing.T) {
 }
 
 func TestMultiValidates(t *testing.T) {
-	t.Parallel()
 	ctx := soon(t)
 	l := newLocks(t, env.StartMiniredis(t).Addr()).Mutex("a")
 
@@ -316,7 +314,6 @@ func TestMultiOrder(t *testing.T) {
 }
 
 func TestServerOf(t *testing.T) {
-	t.Parallel()
 	name := func(rdb redis.UniversalClient) string {
 		t.Cleanup(func() { assert.NoError(t, rdb.Close()) })
 		return serverOf(rdb)

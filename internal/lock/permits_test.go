@@ -561,7 +561,6 @@ func TestCloseEndsRequests(t *testing.T) {
 }
 
 func TestNameIsRequired(t *testing.T) {
-	t.Parallel()
 	ctx := soon(t)
 	c := newLocks(t, "127.0.0.1:1")
 	for _, k := range waitKinds {

@@ -280,7 +280,6 @@ func (s scene) requireWake(t *testing.T, woken <-chan struct{}) {
 // The keys of a lock share a hash tag, and are those of no other name, kind, owner or prefix. A name may contain any
 // bytes, as TestNamesOfEveryLocker shows.
 func TestKeys(t *testing.T) {
-	t.Parallel()
 	names := append(slices.Clone(oddNames), "a", "a:queue", "a:fence", "a:reads:me", "{}", "{a}", "a}b{c", "%7B", "%7D", ":")
 	seen := map[string]bool{}
 	for _, prefix := range []string{DefaultPrefix, "another"} {

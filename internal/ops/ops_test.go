@@ -226,7 +226,6 @@ func TestBuyersComeOneAfterTheOther(t *testing.T) {
 }
 
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
-	t.Parallel()
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
 		_, err := rush.NewClient(base, 1)
 		require.Error(t, err, base)

@@ -120,7 +120,6 @@ func wireOf(operation, length int, path string) string {
 
 // The sequence numbers of a lock that was always in use overflow.
 func TestPredecessor(t *testing.T) {
-	t.Parallel()
 	node := func(seq int32) string { return fmt.Sprintf("_c_X%s%010d", nodeSuffix, seq) }
 	names := []string{node(math.MaxInt32), node(math.MinInt32 + 1), "foreign", node(math.MinInt32), node(math.MaxInt32 - 1), "x-lock-y"}
 	require.Empty(t, predecessor(names, node(math.MaxInt32-1)))

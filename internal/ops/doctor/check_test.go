@@ -31,7 +31,6 @@ func result(r Result) Check {
 }
 
 func TestChecksOfUnreachedServerAreSkipped(t *testing.T) {
-	t.Parallel()
 	never := Check{Name: "never", Run: func(context.Context) Result { panic("the check ran") }}
 	found := Run(t.Context(), []Group{
 		{On: "a", Reach: result(Unanswered(errors.New("gone"), "start it")), Checks: []Check{never}},
@@ -51,7 +50,6 @@ func TestChecksOfUnreachedServerAreSkipped(t *testing.T) {
 }
 
 func TestMaskedRemovesSecretsOfErrorsOnly(t *testing.T) {
-	t.Parallel()
 	assert.Equal(t, "redis error: no ***", FromError(Fail, "", "redis error: ", errors.New("no redis")).Masked([]string{"redis"}))
 	assert.Equal(t, "use redis", Good("use redis").Masked([]string{"redis"}))
 	assert.Equal(t, "no *** to ***", Unanswered(errors.New("no\nway to go"), "").Masked([]string{"way", "go"}))
@@ -61,7 +59,6 @@ func TestMaskedRemovesSecretsOfErrorsOnly(t *testing.T) {
 
 // Each check waits until the other one runs.
 func TestChecksRunConcurrently(t *testing.T) {
-	t.Parallel()
 	meet := make(chan struct{})
 	wait := func(ctx context.Context) Result {
 		select {
@@ -81,7 +78,6 @@ func TestChecksRunConcurrently(t *testing.T) {
 }
 
 func TestHangingCheckEndsAtItsDeadline(t *testing.T) {
-	t.Parallel()
 	hang := func(ctx context.Context) Result { <-ctx.Done(); return Unanswered(ctx.Err(), "") }
 	for _, tc := range []struct{ own, want time.Duration }{{time.Millisecond, time.Millisecond}, {0, deadline}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,7 +92,6 @@ func TestHangingCheckEndsAtItsDeadline(t *testing.T) {
 }
 
 func TestClockSkew(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		ahead, uncertain time.Duration
 		want             Status
@@ -118,7 +113,6 @@ func TestClockSkew(t *testing.T) {
 
 // The server is 3 s ahead, and its first answer takes a second.
 func TestMeasureSkewUsesTheFastestAnswer(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
 		s, err := measureSkew(t.Context(), time.Now, func(context.Context) (time.Time, error) {
@@ -216,7 +210,6 @@ func TestDoctorSkipsSlowTotals(t *testing.T) {
 }
 
 func TestDoctorChecksSaleWindows(t *testing.T) {
-	t.Parallel()
 	begin := time.Now().Add(time.Hour)
 	sale := func(edit func(*domain.Voucher)) domain.Voucher {
 		v := domain.Voucher{ID: 7, Status: domain.VoucherOn, Sale: &domain.Sale{Stock: 5, BeginAt: begin, EndAt: begin.Add(time.Hour), LimitPerUser: 1}}
@@ -254,7 +247,6 @@ type adminList struct {
 func (l adminList) Admins(context.Context, []string) ([]domain.Admin, error) { return l.admins, nil }
 
 func TestDoctorChecksSecondFactors(t *testing.T) {
-	t.Parallel()
 	enrolled := domain.Admin{User: domain.User{ID: 1, Phone: "1", Role: domain.RoleOperator}, EnrolledAt: time.Now()}
 	missing := domain.Admin{User: domain.User{ID: 2, Phone: "2", Role: domain.RoleOperator}}
 	configured := domain.Admin{User: domain.User{ID: 3, Phone: "3", Role: domain.RoleBuyer}}
@@ -485,7 +477,6 @@ func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 }
 
 func TestReplicationResult(t *testing.T) {
-	t.Parallel()
 	type values = map[string]string
 	galera := values{"wsrep_cluster_size": "3"}
 	source := values{"rpl_semi_sync_source_status": "ON", "rpl_semi_sync_source_clients": "1"}
@@ -533,7 +524,6 @@ func TestChecksOfEmptyDatabaseCreateNoTables(t *testing.T) {
 // TestStatusPerSetting has the cases that no server of these tests can be in: other versions, other names of variables, and
 // limits of the account.
 func TestStatusPerSetting(t *testing.T) {
-	t.Parallel()
 	version := func(text string) Result {
 		s := &mysqlServer{text: text}
 		s.maria, s.version = parseVersion(text)

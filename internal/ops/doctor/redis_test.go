@@ -77,7 +77,6 @@ func TestMisconfiguredRedis(t *testing.T) {
 }
 
 func TestFailedPersistenceStopsWrites(t *testing.T) {
-	t.Parallel()
 	node := func(info, config map[string]string) Status {
 		return (&redisNode{info: info, config: config}).checkPersistence(t.Context()).Status
 	}
@@ -120,7 +119,6 @@ func TestRefusedCommandsSkipTheirChecks(t *testing.T) {
 }
 
 func TestRedisVersions(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		want Status
 		info map[string]string
@@ -272,7 +270,6 @@ func TestUnreachableServers(t *testing.T) {
 }
 
 func TestMissingPasswordWarnsUnlessLoopback(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		addr     string
 		password bool
@@ -398,7 +395,6 @@ func TestZooKeeperEnsemble(t *testing.T) {
 }
 
 func TestEnsembleResult(t *testing.T) {
-	t.Parallel()
 	leader := zooKeeperReport{addr: "a:1", version: "3.8.0", mode: "leader"}
 	follower := zooKeeperReport{addr: "b:1", version: "3.5.10", mode: "follower"}
 	for name, c := range map[string]struct {

@@ -187,7 +187,6 @@ func TestShownSalesAreBounded(t *testing.T) {
 func TestMain(m *testing.M) { env.Main(m) }
 
 func TestFigures(t *testing.T) {
-	t.Parallel()
 	begin := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 	var f Figures
 	f.Add(domain.OrderRedeemed, begin.Add(time.Minute), 2, 200)
