@@ -196,8 +196,7 @@ func TestInvalidArguments(t *testing.T) {
 		require.Equal(t, idAt(noon, MaxBlock), ids[MaxBlock-1])
 	})
 	env.Fails(New(nil, "order"))(t, ErrInvalid)
-	rdb := redis.NewClient(&redis.Options{})
-	defer func() { _ = rdb.Close() }()
+	rdb := env.NewClient(t, &redis.Options{})
 	env.Fails(New(rdb, ""))(t, ErrInvalid)
 	env.Fails(New(rdb, "order", WithClock(nil)))(t, ErrInvalid)
 }
@@ -283,8 +282,7 @@ func TestGuardedCounter(t *testing.T) {
 func TestGuardedIDsAreUniqueAfterRestart(t *testing.T) {
 	t.Parallel()
 	server := env.StartRedis(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := env.NewClient(t, &redis.Options{Addr: server.Addr})
 	ctx, g := t.Context(), newGuarded(t, rdb)
 	first := next(t, g)
 	kept := rdb.Get(ctx, noonKey).Val()
@@ -323,8 +321,7 @@ func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 	t.Helper()
 	opts := *rdb.Options()
 	opts.PushNotificationProcessor = nil // one per client
-	own, o := redis.NewClient(&opts), &outage{}
-	t.Cleanup(func() { _ = own.Close() })
+	own, o := env.NewClient(t, &opts), &outage{}
 	own.AddHook(env.EachTrip(o.strike))
 	return own, o
 }

@@ -312,10 +312,8 @@ func TestRefreshedKeepsItsValue(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(t, n+1, r.Last().Value)
 
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
 		r.Outdate()
-		env.Fails(r.Get(ctx))(t, context.Canceled)
+		env.Fails(r.Get(env.Cancelled(t.Context())))(t, context.Canceled)
 		time.Sleep(time.Second)
 	})
 }

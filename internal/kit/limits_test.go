@@ -119,11 +119,9 @@ func (c *countingRedis) EvalSha(ctx context.Context, sha string, keys []string, 
 
 func TestCallOfDisconnectedClientCounts(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
 		l := quota(rdb)
 		for range burst {
-			require.Zero(t, l.Take(gone, bucketOf(address)))
+			require.Zero(t, l.Take(env.Cancelled(t.Context()), bucketOf(address)))
 		}
 		requireRefused(t, quota(rdb).Take(t.Context(), bucketOf(address)))
 	})

@@ -383,9 +383,7 @@ func TestSlowNodeIsLeftOut(t *testing.T) {
 			link := env.StartProxy(t, last.Addr)
 			var clients []redis.UniversalClient
 			for _, addr := range append(startServers(t, 2), link.Addr) {
-				rdb := redis.NewClient(&redis.Options{Addr: addr}) // read timeout 5 s, 3 retries
-				defer func() { _ = rdb.Close() }()
-				clients = append(clients, rdb)
+				clients = append(clients, env.NewClient(t, &redis.Options{Addr: addr})) // read timeout 5 s, 3 retries
 			}
 			l := env.Must(NewRedLock("a", clients, WithNodeTimeout(3*time.Second)))(t)
 			require.NoError(t, TryDo(ctx, l, nothing))

@@ -462,9 +462,7 @@ func newClient(t testing.TB, addr string, changes ...func(*redis.Options)) *redi
 	for _, change := range changes {
 		change(opts)
 	}
-	rdb := redis.NewClient(opts)
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
+	return env.NewClient(t, opts)
 }
 
 // newLocks returns a Client on the given server, with connections of its own. It tolerates a machine that stalls.

@@ -87,16 +87,9 @@ func givePermits(ctx context.Context, g *game, c *Client, lock string, n int64) 
 // permit is missing or was created: a lease ends, and a release continues after its caller has left.
 func TestLinearizable(t *testing.T) {
 	t.Parallel()
-	rounds := 3
-	unjudged := 2
-	length := fewSteps
-	limit := 2 * time.Second
-	if env.IsFull() {
-		rounds = 8
-		unjudged = 4
-		length = steps
-		limit = longTimeout
-	}
+	rounds := env.ByLevel(3, 8)
+	unjudged := env.ByLevel(2, 4)
+	limit := env.ByLevel(2*time.Second, longTimeout)
 	first := rand.Uint64()
 	if s := os.Getenv(envSeed); s != "" {
 		seed := env.Must(strconv.ParseUint(s, 10, 64))(t)
@@ -104,7 +97,7 @@ func TestLinearizable(t *testing.T) {
 	}
 	run := func(t *testing.T, addr string, g *game, crashes bool) {
 		tb, unknown := newTable(t, addr, crashes), 0
-		tb.steps = length
+		tb.steps = env.ByLevel(fewSteps, steps)
 		for seed := first; seed != first+uint64(rounds); seed++ { //nolint:gosec // not negative
 			h := tb.play(t, g, seed)
 			switch h.check(g, limit) {

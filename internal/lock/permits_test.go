@@ -489,9 +489,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 		// Ten pauses of a change that continues take longer than the longest pause of this one would.
 		q := env.StartProxy(t, s.addr)
 		q.Inject(refuse, latchDownScript.sha, always)
-		gone, cancel := context.WithCancel(soon(t))
-		cancel()
-		require.ErrorIs(t, newLocks(t, q.Addr).Latch("other").CountDown(gone), ErrUncertain)
+		require.ErrorIs(t, newLocks(t, q.Addr).Latch("other").CountDown(env.Cancelled(soon(t))), ErrUncertain)
 		eventually(t, "tried again", func() bool { return q.Broken() > 10 })
 		require.Equal(t, tries, p.Broken(), "tried again although its caller has left")
 	})
@@ -502,8 +500,7 @@ func TestChangesAfterContextEnds(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		ch.ready(t, s.c)
 		before := env.Must(ch.count(soon(t), s.c))(t)
-		ctx, cancel := context.WithCancel(soon(t))
-		cancel()
+		ctx := env.Cancelled(soon(t))
 
 		_, err := ch.do(ctx, s.c, "a")
 		if ch.detached {
@@ -528,8 +525,7 @@ func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	require.ErrorContains(t, err, "WRONGTYPE")
 	require.NotErrorIs(t, err, ErrUncertain)
 
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	ctx := env.Cancelled(context.Background())
 	require.ErrorIs(t, s.c.Semaphore("a").Release(ctx, 1), ErrUncertain)
 	require.NoError(t, s.rdb.Rename(soon(t), aside, key).Err())
 	eventually(t, "back", func() bool {

@@ -486,10 +486,6 @@ func (m *rwModel) play(rounds int) {
 
 func TestRWModel(t *testing.T) {
 	t.Parallel()
-	rounds := 10
-	if env.IsFull() {
-		rounds = 40
-	}
 	seed := rand.Uint64()
 	m := newRWModel(t, startServer(t), seed, rwReadKind, rwWriteKind, rwDowngradeKind)
 	defer func() {
@@ -501,7 +497,7 @@ func TestRWModel(t *testing.T) {
 		}
 	}()
 
-	m.play(rounds)
+	m.play(env.ByLevel(10, 40))
 	nothingLeft(t, m.rdb, m.clients[0].hub.channel, m.clients[1].hub.channel) // the test's own subscriptions
 }
 

@@ -59,8 +59,7 @@ func TestLostCommitPartlyStoredElsewhere(t *testing.T) {
 func TestOrderIsNotCommittedAfterFenceEnds(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		held, lose := context.WithCancelCause(t.Context())
-		lost, cancel := context.WithCancel(t.Context())
-		cancel()
+		lost := env.Cancelled(t.Context())
 		orders := withLimit(1, []domain.Order{newOrder(1, 10, v.ID), newOrder(2, 11, v.ID), newOrder(3, 12, v.ID)})
 		orders[1].Fence, orders[2].Fence = lost, held
 		placed := s.PlaceOrders(t.Context(), orders)

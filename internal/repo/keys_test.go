@@ -224,8 +224,7 @@ func TestPurgeBesideNewUseOfKey(t *testing.T) {
 func TestKeysWithUnavailableDatabase(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		c := newClaim(1, "k", "")
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := env.Cancelled(t.Context())
 		require.ErrorIs(t, s.ClaimKey(ctx, c).Err, domain.ErrUnavailable)
 		require.Equal(t, 1, s.ClaimKey(t.Context(), c).Runs, "the failed call does not use up the key")
 		require.ErrorIs(t, s.KeepAnswer(ctx, c, created), domain.ErrUnavailable)

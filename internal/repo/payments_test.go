@@ -295,14 +295,6 @@ func runTogether(turn int, fns ...func()) {
 	wg.Wait()
 }
 
-// rounds returns how often a race runs on each of the two databases: n times with all tests, otherwise n/20 times.
-func rounds(n int) int {
-	if env.IsFull() {
-		return n
-	}
-	return n / 20
-}
-
 // overdueOrder returns an order whose time to pay is over by every clock.
 func overdueOrder(id, user, voucher int64) domain.Order {
 	o := newOrder(id, user, voucher)
@@ -365,7 +357,7 @@ func finishDueRefunds(t *testing.T, s *Store) (refunded []domain.Order) {
 // payment that lost is refunded.
 func TestConcurrentEndsOfOneOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(100)
+		n := env.ByLevel(5, 100)
 		v := newSale(t, s, int64(n), 1)
 		wins, refs := map[string]int{}, map[string]bool{}
 		for round := range n {
@@ -437,7 +429,7 @@ func allPayments(t *testing.T, s *Store) (rows []paymentRow) {
 // keeps it.
 func TestReversalRacesMoves(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(100)
+		n := env.ByLevel(5, 100)
 		v := newSale(t, s, int64(n), 1)
 		redeemed := 0
 		for round := range n {
@@ -501,7 +493,7 @@ func TestReversalRacesMoves(t *testing.T) {
 // the order completes even if it runs beside the refund of the other payment.
 func TestSecondPaymentIsRefunded(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		n := rounds(100)
+		n := env.ByLevel(5, 100)
 		v := newSale(t, s, int64(n), 1)
 		for round := range n {
 			o := newOrder(int64(1+round), int64(1+round), v.ID)
@@ -564,7 +556,7 @@ func TestConcurrentChangesOfOneVoucher(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const admins = 4
 		v := newSale(t, s, 5, 1)
-		n := rounds(20)
+		n := env.ByLevel(1, 20)
 		allAtOnce(t, admins, func(i int) (err error) {
 			for range n {
 				_, failed := s.ChangeVoucher(t.Context(), v.ID, admin, func(v *domain.Voucher) (string, error) {

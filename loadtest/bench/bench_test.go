@@ -129,9 +129,7 @@ func TestMissingAnswersFailTheLoad(t *testing.T) {
 	l := load{servers: serverOf(srv), conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
 	env.Fails(l.run(t.Context(), new(atomic.Bool)))(t, io.ErrUnexpectedEOF)
 
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	env.Fails(l.run(ctx, new(atomic.Bool)))(t, context.Canceled)
+	env.Fails(l.run(env.Cancelled(t.Context()), new(atomic.Bool)))(t, context.Canceled)
 	require.ErrorIs(t, (&result{}).only("201"), errWrongAnswers, "without answers there is no success")
 }
 

@@ -15,6 +15,14 @@ const EnvLevel = "SECKILL_TEST"
 // IsFull reports whether all tests run, as in make test-all.
 func IsFull() bool { return os.Getenv(EnvLevel) == "full" }
 
+// ByLevel returns how much a test does: few, or many if all tests run.
+func ByLevel[T any](few, many T) T {
+	if IsFull() {
+		return many
+	}
+	return few
+}
+
 // Full marks a test that only make test-all runs: it shows what the tests of make test do not promise, or shows it once
 // more on another system. It skips the test unless [EnvLevel] is full.
 func Full(tb testing.TB) {

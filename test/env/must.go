@@ -1,6 +1,7 @@
 package env
 
 import (
+	"context"
 	"runtime"
 	"testing"
 
@@ -32,6 +33,13 @@ func Fails[T any](_ T, err error) func(t testing.TB, want any, why ...any) {
 			require.ErrorAs(t, err, want, why...)
 		}
 	}
+}
+
+// Cancelled returns a context that has been cancelled.
+func Cancelled(of context.Context) context.Context {
+	ctx, cancel := context.WithCancel(of)
+	cancel()
+	return ctx
 }
 
 // Finds reports whether a test finds a planted fault: it fails, and t does not.

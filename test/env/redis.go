@@ -68,6 +68,11 @@ func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Clie
 		edit(opts)
 	}
 
+	return NewClient(tb, opts)
+}
+
+// NewClient returns a client that is closed at cleanup.
+func NewClient(tb testing.TB, opts *redis.Options) *redis.Client {
 	rdb := redis.NewClient(opts)
 	tb.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -122,9 +127,7 @@ func StartMiniredis(tb testing.TB) *miniredis.Miniredis {
 func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
-		rdb := redis.NewClient(servers.RedisOptions(StartMiniredis(t).Addr()))
-		t.Cleanup(func() { _ = rdb.Close() })
-		fn(t, rdb)
+		fn(t, NewClient(t, servers.RedisOptions(StartMiniredis(t).Addr())))
 	})
 	t.Run("redis", func(t *testing.T) {
 		fn(t, SharedRedis(t).database(t))

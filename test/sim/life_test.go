@@ -38,14 +38,6 @@ import (
 	"seckill/test/env"
 )
 
-// lifeChecks returns the number of runs of TestLife per lane and stack. -rapid.checks or RAPID_CHECKS overrides it.
-func lifeChecks() int {
-	if env.IsFull() {
-		return 5
-	}
-	return 1
-}
-
 // lifeSteps is the average number of steps per run, without the steps of conclude.
 const lifeSteps = 60
 
@@ -102,7 +94,7 @@ func (l *life) record(format string, args ...any) {
 // repeats a run.
 func TestLife(t *testing.T) {
 	setRapid(t, "seed", rand.Uint64())
-	setRapid(t, "checks", lifeChecks())
+	setRapid(t, "checks", env.ByLevel(1, 5)) // per lane and stack
 	setRapid(t, "steps", lifeSteps)
 	setRapid(t, "nofailfile", true) // the seed is enough
 	setRapid(t, "shrinktime", "1h") // bubble time: some hundred runs

@@ -47,9 +47,8 @@ func TestLifeFindsFaults(t *testing.T) {
 	setRapid(t, "steps", 2*lifeSteps) // longer runs instead of more conclusions
 	setRapid(t, "nofailfile", true)
 	setRapid(t, "shrinktime", "0s")
-	s := stack{open: emptySQLite(t)}
-	s.rdb = redis.NewClient(&redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = s.rdb.Close() })
+	opts := &redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true}
+	s := stack{open: emptySQLite(t), rdb: env.NewClient(t, opts)}
 	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {
 			p, d, runs := plantedFaults[name], &summary{counts: map[string]int{}}, 0

@@ -254,8 +254,7 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 // A server that hangs is in TestHangingCheckEndsAtItsDeadline, and what one says that refuses the user in TestStatusPerSetting.
 func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
-	closed := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
-	t.Cleanup(func() { _ = closed.Close() })
+	closed := env.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
 	for kind, group := range map[string]Group{
 		"database": MySQL{Pool: dial(t, "stranger:hunter2@tcp(127.0.0.1:1)/none"), Now: time.Now}.Group(),
 		"redis":    Redis{Addr: "127.0.0.1:1", Client: closed, Now: time.Now}.Group(),
@@ -356,10 +355,9 @@ func TestSentinels(t *testing.T) {
 // Miniredis reports few values. A missing value must not be a failure.
 func TestMissingValuesAreNotFailures(t *testing.T) {
 	t.Parallel()
-	m := env.StartMiniredis(t)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr(), MaxRetries: -1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	for name, f := range examine(t, Redis{Addr: m.Addr(), Client: rdb, Now: time.Now}.Group()) {
+	addr := env.StartMiniredis(t).Addr()
+	rdb := env.NewClient(t, &redis.Options{Addr: addr, MaxRetries: -1})
+	for name, f := range examine(t, Redis{Addr: addr, Client: rdb, Now: time.Now}.Group()) {
 		assert.Contains(t, []Status{OK, Skipped}, f.Status, "%s: %s", name, f.Found)
 		assert.False(t, strings.Contains(f.Found, "%!"), f.Found)
 	}

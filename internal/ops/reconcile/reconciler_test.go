@@ -289,9 +289,7 @@ func TestReconcileWithoutVoucherChecksUsedAndNewestSales(t *testing.T) {
 	env.Fails(r.Reconcile(t.Context(), 0, false))(t, domain.ErrUnavailable)
 
 	r.running <- struct{}{}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err := r.Reconcile(ctx, 99, false)
+	_, err := r.Reconcile(env.Cancelled(t.Context()), 99, false)
 	require.ErrorIs(t, err, domain.ErrUnavailable, "the semaphore is taken")
 	require.ErrorIs(t, err, context.Canceled)
 }

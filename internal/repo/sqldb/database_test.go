@@ -243,8 +243,7 @@ func TestResolveUnknownCommit(t *testing.T) {
 		other := errors.New("something else")
 		require.Same(t, other, a.ResolveUnknownCommit(t.Context(), other, read(1)), "only commits are looked up")
 
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
+		ctx := env.Cancelled(t.Context())
 		require.NoError(t, a.ResolveUnknownCommit(ctx, lost, read(1)), "the context ended during COMMIT, but the read has its own time")
 
 		unreachable := func(*gorm.DB) error { return mysqldriver.ErrInvalidConn }

@@ -600,8 +600,7 @@ func TestHoldersFindsLossDuringTheRead(t *testing.T) {
 	for name, lose := range lose {
 		t.Run(name, func(t *testing.T) {
 			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-				watched := redis.NewClient(rdb.Options())
-				defer func() { _ = watched.Close() }()
+				watched := env.NewClient(t, rdb.Options())
 				g, _ := withStock(t, watched, 1)
 				require.Equal(t, []error{nil}, reserve(t, g, admission(1, 10)))
 				watched.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {

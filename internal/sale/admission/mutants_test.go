@@ -108,8 +108,7 @@ func (m mutant) plant(t *testing.T) {
 
 func TestMutantsAreCaught(t *testing.T) {
 	env.FullNoRace(t, "it shows what the models find")
-	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := env.NewClient(t, &redis.Options{Addr: env.StartMiniredis(t).Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
 			m.plant(t)
@@ -302,10 +301,7 @@ func TestGateIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 1, 50, 2
 func TestGateOfSegmentsIsExactAfterConcurrentChanges(t *testing.T) { testStorm(t, 4, 4, 30) }
 
 func testStorm(t *testing.T, segments, rounds, fullRounds int) {
-	if env.IsFull() {
-		rounds = fullRounds
-	}
-	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, rounds, segments) })
+	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) { runStorm(t, rdb, env.ByLevel(rounds, fullRounds), segments) })
 }
 
 func runStorm(t testing.TB, rdb *redis.Client, rounds, segments int) {

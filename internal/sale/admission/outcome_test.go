@@ -106,8 +106,7 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 
 // Wait returns an outcome that has arrived even if the context has ended.
 func TestWaitPrefersOutcomeToContextError(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
+	ctx := env.Cancelled(t.Context())
 	for range 20 {
 		g := namedGate(t, nil)
 		e := g.Expect(1)

@@ -101,9 +101,7 @@ func TestParse(t *testing.T) {
 func TestWindowIncludesBeginAndExcludesEnd(t *testing.T) {
 	m := env.StartMiniredis(t)
 	m.SetTime(noon)
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
-	t.Cleanup(func() { _ = rdb.Close() })
-	g, _ := withStock(t, rdb, 5)
+	g, _ := withStock(t, env.NewClient(t, &redis.Options{Addr: m.Addr()}), 5)
 	at := func(begin, end time.Duration) error {
 		w := domain.Window{Begin: noon.Add(begin), End: noon.Add(end)}
 		results := env.Must(g.Reserve(t.Context(), voucher, w, []domain.Admission{admission(1, 10)}))(t)
