@@ -345,8 +345,7 @@ func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) *server {
 		},
 	})
 	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(s.Listener) }()
+	served := env.Go(func() error { return srv.Serve(s.Listener) })
 	t.Cleanup(func() {
 		require.NoError(t, srv.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)

@@ -115,7 +115,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 
 		p.Inject(muteReply, anyCmd, always)
 		for _, lock := range bothWays(k.lock(c, "b")) {
-			err := cancelled(t, func(ctx context.Context) error { return errorOf(lock(ctx)) })
+			err := cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) })
 			require.ErrorIs(t, err, ErrNotAcquired)
 			require.ErrorIs(t, err, ErrUncertain)
 		}

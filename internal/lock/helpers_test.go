@@ -57,12 +57,10 @@ func bothWays(l Locker) []func(context.Context, ...Option) (*Hold, error) {
 }
 
 func background(ctx context.Context, l Locker, opts ...Option) <-chan outcome {
-	got := make(chan outcome, 1)
-	go func() {
+	return env.Go(func() outcome {
 		h, err := l.Lock(ctx, opts...)
-		got <- outcome{h, err}
-	}()
-	return got
+		return outcome{h, err}
+	})
 }
 
 type outcome struct {
@@ -140,8 +138,7 @@ func cancelled(t testing.TB, call func(context.Context) error) error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	returned := make(chan error, 1)
-	go func() { returned <- call(ctx) }()
+	returned := env.Go(func() error { return call(ctx) })
 
 	time.Sleep(50 * time.Millisecond) // by then the command is in flight
 	cancel()

@@ -106,8 +106,7 @@ func TestReleaseWaitsForRenewal(t *testing.T) {
 		h := k.hold(1500 * time.Millisecond)
 		assert.EqualValues(t, 7, h.Token())
 		<-started
-		released := make(chan error, 1)
-		go func() { released <- h.Release(context.Background()) }()
+		released := env.Go(func() error { return h.Release(context.Background()) })
 
 		requireDone(t, h.Context(), ErrReleased)
 		assert.Zero(t, k.releases.Load(), "the release overtook the renewal")

@@ -434,9 +434,9 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, direct, p := ch.faulty(t, s.addr)
 		p.Inject(muteReply, anyCmd, always)
-		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
+		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
-		err = cancelled(t, func(ctx context.Context) error { return errorOf(ch.count(ctx, c)) })
+		err = cancelled(t, func(ctx context.Context) error { return env.Err(ch.count(ctx, c)) })
 		require.NotErrorIs(t, err, ErrUncertain)
 
 		p.Heal()
@@ -455,7 +455,7 @@ func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 		first := c.exec.submit(callOf(echo, "x"))
 		eventually(t, "sent", func() bool { return isSent(first, c.exec) })
 
-		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
+		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
 		require.Equal(t, ch.detached, errors.Is(err, ErrUncertain), err)
 		p.Heal()
 		if ch.detached {
@@ -476,7 +476,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, _, p := ch.faulty(t, s.addr)
 		p.Inject(refuse, ch.script.sha, always)
-		err := cancelled(t, func(ctx context.Context) error { return errorOf(ch.do(ctx, c, "a")) })
+		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
 		if ch.detached {
 			tries := p.Broken()
@@ -542,8 +542,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	set(t, &c.Semaphore("a").pool, 3)
 
 	p.Inject(muteReply, anyCmd, always)
-	done := make(chan error)
-	go func() { done <- c.Semaphore("a").Release(context.Background(), 1) }()
+	done := env.Go(func() error { return c.Semaphore("a").Release(context.Background(), 1) })
 	eventually(t, "sent", func() bool { return p.Broken() > 0 })
 
 	require.NoError(t, c.Close())

@@ -296,8 +296,7 @@ func TestMigrationsOfMillionOrders(t *testing.T) {
 
 	var b buyers
 	selling, stop := context.WithCancel(t.Context())
-	bought := make(chan []error, 1)
-	go func() { bought <- b.run(selling, s, sale.ID) }()
+	bought := env.Go(func() []error { return b.run(selling, s, sale.ID) })
 	env.Must(s.MigrateUp(t.Context()))(t)
 	require.Equal(t, complete, orderIndexes(t, s))
 	require.Equal(t, sold, checksum(t, s, full.ID))
@@ -318,13 +317,10 @@ func TestWaitingMigrationDoesNotBlockOrders(t *testing.T) {
 	s := openStore(t, env.OneKind(t).MigratedDSN(t))
 	sale := newSale(t, s, 100, 1)
 	migrateDownTo(t, s, 16)
-	migration := make(chan error, 1)
+	var migration <-chan error
 	require.NoError(t, s.db.LongSnapshot(t.Context(), func(tx *gorm.DB) error {
 		require.NoError(t, tx.Exec("SELECT COUNT(*) FROM voucher_orders").Error)
-		go func() {
-			_, err := s.MigrateUp(context.Background())
-			migration <- err
-		}()
+		migration = env.Go(func() error { return env.Err(s.MigrateUp(context.Background())) })
 		env.RequireBlocked(t, s.db, "ALTER TABLE voucher_orders")
 		for id := range int64(3) {
 			require.Eventually(t, func() bool { return placeOldOrder(s, 1+id, sale.ID) == nil }, time.Minute, time.Millisecond)

@@ -99,17 +99,16 @@ func TestTakeoverWaitsForOpenTransaction(t *testing.T) {
 		slow, successor := newClaim(1, "k", ""), newClaim(1, "k", "")
 		s.ClaimKey(t.Context(), slow)
 		s.endLease(t, "k")
-		open, commit, committed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-		go func() {
-			committed <- s.writeOnce(context.Background(), slow, doneBefore, func(tx *gorm.DB) (int64, error) {
+		open, commit := make(chan struct{}), make(chan struct{})
+		committed := env.Go(func() error {
+			return s.writeOnce(context.Background(), slow, doneBefore, func(tx *gorm.DB) (int64, error) {
 				close(open)
 				<-commit
 				return 42, tx.Exec("INSERT INTO stock_changes (voucher_id, delta, reason, actor_id, created_at) VALUES (1, 1, 'once', 1, ?)", now).Error
 			})
-		}()
+		})
 		<-open
-		taken := make(chan domain.KeyState, 1)
-		go func() { taken <- s.ClaimKey(context.Background(), successor) }()
+		taken := env.Go(func() domain.KeyState { return s.ClaimKey(context.Background(), successor) })
 		env.RequireBlocked(t, s.db, "idempotency_keys")
 		close(commit)
 		require.NoError(t, <-committed)

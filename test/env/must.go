@@ -17,6 +17,16 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
+// Err returns the error of a call whose result does not matter.
+func Err[T any](_ T, err error) error { return err }
+
+// Go calls fn in a goroutine, and returns a channel with its result.
+func Go[T any](fn func() T) <-chan T {
+	result := make(chan T, 1)
+	go func() { result <- fn() }()
+	return result
+}
+
 // Fails returns a function that fails its test unless err is the wanted error, which may be nil, has the wanted text, or is of
 // the type to which want points: env.Fails(s.Order(ctx, another, id))(t, domain.ErrNotFound).
 func Fails[T any](_ T, err error) func(t testing.TB, want any, why ...any) {

@@ -76,11 +76,10 @@ func TestTortureFindsPlantedViolations(t *testing.T) {
 	t.Parallel()
 
 	var out env.Buffer
-	ended := make(chan int, 1)
-	go func() {
+	ended := env.Go(func() int {
 		args := []string{"--orders", "400", "--rate", "60", "--lane", "batch", "--seed", "2"}
-		ended <- run(context.WithoutCancel(t.Context()), args, &out, &out)
-	}()
+		return run(context.WithoutCancel(t.Context()), args, &out, &out)
+	})
 
 	dsn := regexp.MustCompile(`database (\S+)\n`)
 	rig.Eventually(t, "the campaign has begun", func() bool { return dsn.MatchString(out.String()) })

@@ -173,8 +173,7 @@ func TestConcurrentLoadsReadDatabaseOnce(t *testing.T) {
 		read, reads := during(db, func() { close(reading); <-goOn }, nil)
 		var loaders errgroup.Group
 		hasty, giveUp := context.WithCancel(t.Context())
-		first := make(chan error, 1)
-		go func() { first <- g.Load(hasty, voucher, read) }()
+		first := env.Go(func() error { return g.Load(hasty, voucher, read) })
 		<-reading
 		giveUp()
 		require.ErrorIs(t, <-first, domain.ErrUnavailable, "a caller stops waiting when its context ends")
@@ -198,14 +197,13 @@ func TestCloseCancelsLoads(t *testing.T) {
 		}}), domain.ErrNotFound)
 		requireKeys(t, rdb)
 
-		loaded := make(chan error, 1)
-		go func() {
-			loaded <- g.Load(t.Context(), voucher, reads{newDatabase(), func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
+		loaded := env.Go(func() error {
+			return g.Load(t.Context(), voucher, reads{newDatabase(), func(ctx context.Context, _ int64, _ []int64) (domain.GateState, error) {
 				close(reading)
 				<-ctx.Done()
 				return domain.GateState{}, ctx.Err()
 			}})
-		}()
+		})
 		<-reading
 		g.Close()
 		require.ErrorIs(t, <-loaded, context.Canceled)

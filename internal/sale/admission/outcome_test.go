@@ -37,8 +37,7 @@ func listening(t *testing.T, rdb *redis.Client) *Gate {
 	t.Helper()
 	g := namedGate(t, rdb)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- g.Run(ctx) }()
+	ended := env.Go(func() error { return g.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -118,8 +117,7 @@ func TestWaitPrefersOutcomeToContextError(t *testing.T) {
 func TestRunFailsAfterClientIsClosed(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := namedGate(t, rdb)
-		ended := make(chan error)
-		go func() { ended <- g.Run(t.Context()) }()
+		ended := env.Go(func() error { return g.Run(t.Context()) })
 		subscribed(t, rdb, g)
 		require.NoError(t, rdb.Close())
 		require.Error(t, <-ended)
@@ -292,11 +290,7 @@ func TestTicketsDoNotWaitForSegmentsOfOthers(t *testing.T) {
 			}
 			return 1, nil
 		}})
-		waiting := make(chan error, 1)
-		go func() {
-			_, err := g.Ticket(t.Context(), 10, 1, voucher)
-			waiting <- err
-		}()
+		waiting := env.Go(func() error { return env.Err(g.Ticket(t.Context(), 10, 1, voucher)) })
 		<-asked
 
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

@@ -182,10 +182,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 		w, free := occupied()
 		done := make(chan error, cap(w.admits))
 		for user := range int64(cap(w.admits)) {
-			go func() {
-				_, err := w.Challenge(t.Context(), user, 1)
-				done <- err
-			}()
+			go func() { done <- env.Err(w.Challenge(t.Context(), user, 1)) }()
 		}
 		synctest.Wait()
 		require.Empty(t, done)
@@ -207,10 +204,7 @@ func TestChallengeOutlivesItsFirstRequest(t *testing.T) {
 		first, leave := context.WithCancel(t.Context())
 		done := make(chan error, 2)
 		for _, ctx := range []context.Context{first, t.Context()} {
-			go func() {
-				_, err := w.Challenge(ctx, 1, 1)
-				done <- err
-			}()
+			go func() { done <- env.Err(w.Challenge(ctx, 1, 1)) }()
 			synctest.Wait()
 		}
 
@@ -243,11 +237,7 @@ func TestDerivationsOfFlood(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Len(t, w.admits, 2*accounts)
-		honest := make(chan error, 1)
-		go func() {
-			_, err := w.Challenge(t.Context(), 1000, 1)
-			honest <- err
-		}()
+		honest := env.Go(func() error { return env.Err(w.Challenge(t.Context(), 1000, 1)) })
 		synctest.Wait()
 
 		free()
