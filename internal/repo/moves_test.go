@@ -23,9 +23,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 			id := first + int64(done+i)
 			batch[i] = overdueOrder(id, id, sales[int(id)%len(sales)])
 		}
-		for _, p := range s.PlaceOrders(tb.Context(), withLimit(1, batch)) {
-			require.NoError(tb, p.Err)
-		}
+		placeAll(tb, s, withLimit(1, batch)...)
 		done += len(batch)
 	}
 }

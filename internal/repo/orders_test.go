@@ -105,9 +105,7 @@ func TestRepeatedClicksCostOneRun(t *testing.T) {
 			}
 			return orders
 		}
-		for _, placed := range s.PlaceOrders(t.Context(), clicks(1)) {
-			require.NoError(t, placed.Err)
-		}
+		placeAll(t, s, clicks(1)...)
 		runs := &losingContext{Context: t.Context(), lose: func() {}}
 		fresh := domain.NewOrder{Order: newOrder(9000, 9000, v.ID), Limit: 1, Fence: runs}
 		placed := s.PlaceOrders(t.Context(), append(clicks(2), fresh))
@@ -271,14 +269,6 @@ func ofGeneration(generation, id, voucher int64) domain.NewOrder {
 	return domain.NewOrder{Order: newOrder(id, id, voucher), Limit: 1, Generation: &generation}
 }
 
-func placedErrs(placed []domain.Placed) []error {
-	errs := make([]error, len(placed))
-	for i, p := range placed {
-		errs[i] = p.Err
-	}
-	return errs
-}
-
 // An order is stored only if its gate has the generation of the sale. Lanes without a gate need none.
 func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
@@ -287,7 +277,12 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 			t.Helper()
 			return env.Must(s.FenceGate(t.Context(), v.ID, from))(t)
 		}
-		place := func(orders ...domain.NewOrder) []error { return placedErrs(s.PlaceOrders(t.Context(), orders)) }
+		place := func(orders ...domain.NewOrder) (errs []error) {
+			for _, p := range s.PlaceOrders(t.Context(), orders) {
+				errs = append(errs, p.Err)
+			}
+			return errs
+		}
 		require.Equal(t, []error{nil}, place(ofGeneration(0, 1, v.ID)))
 		before := env.Must(s.Voucher(t.Context(), v.ID))(t)
 
@@ -411,85 +406,74 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 	for i := range users {
 		users[i] = int64(1 + i)
 	}
-	lists := map[string]func(p domain.Page) (int, error){
-		"all orders":        orderPages(t, s, service.SearchQuery{}),
-		"orders of a sale":  orderPages(t, s, service.SearchQuery{Vouchers: []int64{v.ID}}),
-		"paid orders":       orderPages(t, s, service.SearchQuery{Status: domain.OrderPaid}),
-		"paid of a sale":    orderPages(t, s, service.SearchQuery{Vouchers: []int64{v.ID}, Status: domain.OrderPaid}),
-		"orders of a day":   orderPages(t, s, service.SearchQuery{From: yesterday, To: tomorrow, FirstID: 1, LastID: manyRows + 1}),
-		"day of a sale":     orderPages(t, s, service.SearchQuery{Vouchers: []int64{v.ID}, From: yesterday, FirstID: 1}),
-		"paid of a day":     orderPages(t, s, service.SearchQuery{From: yesterday, To: tomorrow, Status: domain.OrderPaid}),
-		"orders of users":   orderPages(t, s, service.SearchQuery{Users: users}),
-		"users of a sale":   orderPages(t, s, service.SearchQuery{Users: users, Vouchers: []int64{v.ID}}),
-		"payments":          func(p domain.Page) (int, error) { all, err := s.ListPayments(t.Context(), p); return len(all), err },
-		"changes":           changePages(t, s, domain.AuditFilter{}),
-		"changes of a sale": changePages(t, s, domain.AuditFilter{VoucherID: v.ID}),
-		"changes of one":    changePages(t, s, domain.AuditFilter{ActorID: 7}),
-		"changes of a kind": changePages(t, s, domain.AuditFilter{Action: "redeem"}),
-		"requests":          requestPages(t, s, domain.RequestFilter{}),
-		"requests of one":   requestPages(t, s, domain.RequestFilter{UserID: 7}),
-		"requests for one":  requestPages(t, s, domain.RequestFilter{Target: "1"}),
-		"events":            eventPages(t, s, domain.EventFilter{}),
-		"delivered events":  eventPages(t, s, domain.EventFilter{Status: domain.EventDelivered}),
+	lists := map[string]any{
+		"all orders":        service.SearchQuery{},
+		"orders of a sale":  service.SearchQuery{Vouchers: []int64{v.ID}},
+		"paid orders":       service.SearchQuery{Status: domain.OrderPaid},
+		"paid of a sale":    service.SearchQuery{Vouchers: []int64{v.ID}, Status: domain.OrderPaid},
+		"orders of a day":   service.SearchQuery{From: yesterday, To: tomorrow, FirstID: 1, LastID: manyRows + 1},
+		"day of a sale":     service.SearchQuery{Vouchers: []int64{v.ID}, From: yesterday, FirstID: 1},
+		"paid of a day":     service.SearchQuery{From: yesterday, To: tomorrow, Status: domain.OrderPaid},
+		"orders of users":   service.SearchQuery{Users: users},
+		"users of a sale":   service.SearchQuery{Users: users, Vouchers: []int64{v.ID}},
+		"payments":          nil,
+		"changes":           domain.AuditFilter{},
+		"changes of a sale": domain.AuditFilter{VoucherID: v.ID},
+		"changes of one":    domain.AuditFilter{ActorID: 7},
+		"changes of a kind": domain.AuditFilter{Action: "redeem"},
+		"requests":          domain.RequestFilter{},
+		"requests of one":   domain.RequestFilter{UserID: 7},
+		"requests for one":  domain.RequestFilter{Target: "1"},
+		"events":            domain.EventFilter{},
+		"delivered events":  domain.EventFilter{Status: domain.EventDelivered},
 	}
-	few := map[string]func(p domain.Page) (int, error){ // at the end of all
-		"failed events":    eventPages(t, s, domain.EventFilter{Status: domain.EventFailed}),
-		"changes by staff": changePages(t, s, domain.AuditFilter{Actor: domain.ActorAdmin}),
-		"refunding orders": orderPages(t, s, service.SearchQuery{Status: domain.OrderRefunding}),
+	few := map[string]any{ // at the end of all
+		"failed events":    domain.EventFilter{Status: domain.EventFailed},
+		"changes by staff": domain.AuditFilter{Actor: domain.ActorAdmin},
+		"refunding orders": service.SearchQuery{Status: domain.OrderRefunding},
 	}
 	// The server's own work, such as reading statistics, is counted as well, so the smallest of three counts is that of the
 	// page.
-	read := func(page func(domain.Page) (int, error), before int64) int {
+	read := func(filter any, before int64) int {
 		t.Helper()
 		var counts []int
 		for range 3 {
 			counts = append(counts, serverReads(t, s, func() {
-				require.Equal(t, limit, env.Must(page(domain.Page{Before: before, Limit: limit}))(t))
+				require.Equal(t, limit, page(t, s, filter, domain.Page{Before: before, Limit: limit}))
 			}))
 		}
 		return slices.Min(counts)
 	}
-	for name, page := range lists {
-		first, last := read(page, 0), read(page, manyRows/10)
+	for name, filter := range lists {
+		first, last := read(filter, 0), read(filter, manyRows/10)
 		t.Logf("%s: %d rows at the beginning, %d at the end", name, first, last)
 		require.Less(t, max(first, last), 5*limit, name)
 	}
-	for name, page := range few {
-		all := read(page, 0)
+	for name, filter := range few {
+		all := read(filter, 0)
 		t.Logf("%s: %d rows", name, all)
 		require.Less(t, all, 5*limit, name)
 	}
 }
 
-func orderPages(t *testing.T, s *Store, q service.SearchQuery) func(domain.Page) (int, error) {
-	return func(p domain.Page) (int, error) {
-		q.Page = p
-		all, err := s.FindOrders(t.Context(), q)
-		return len(all), err
-	}
-}
-
-func changePages(t *testing.T, s *Store, f domain.AuditFilter) func(domain.Page) (int, error) {
-	return func(p domain.Page) (int, error) {
+// page returns the number of rows of a page of the list with that filter; payments have none.
+func page(t *testing.T, s *Store, filter any, p domain.Page) int {
+	t.Helper()
+	switch f := filter.(type) {
+	case service.SearchQuery:
 		f.Page = p
-		all, err := s.AuditLog(t.Context(), f)
-		return len(all), err
-	}
-}
-
-func requestPages(t *testing.T, s *Store, f domain.RequestFilter) func(domain.Page) (int, error) {
-	return func(p domain.Page) (int, error) {
+		return len(env.Must(s.FindOrders(t.Context(), f))(t))
+	case domain.AuditFilter:
 		f.Page = p
-		all, err := s.AdminRequests(t.Context(), f)
-		return len(all), err
-	}
-}
-
-func eventPages(t *testing.T, s *Store, f domain.EventFilter) func(domain.Page) (int, error) {
-	return func(p domain.Page) (int, error) {
+		return len(env.Must(s.AuditLog(t.Context(), f))(t))
+	case domain.RequestFilter:
 		f.Page = p
-		all, err := s.OrderEvents(t.Context(), f)
-		return len(all), err
+		return len(env.Must(s.AdminRequests(t.Context(), f))(t))
+	case domain.EventFilter:
+		f.Page = p
+		return len(env.Must(s.OrderEvents(t.Context(), f))(t))
+	default:
+		return len(env.Must(s.ListPayments(t.Context(), p))(t))
 	}
 }
 

@@ -22,8 +22,7 @@ import (
 func TestRefundsAreDueByDatabaseClock(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		for i, off := range []time.Duration{-time.Hour, time.Hour} {
-			o := newOrder(int64(1+i), int64(1+i), v.ID)
-			place(t, s, o)
+			o := place(t, s, newOrder(int64(1+i), int64(1+i), v.ID))
 			paid := pay(t, s, o, fmt.Sprint("ref-", i))
 			env.Must(s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(off))))(t)
 			pauses := []time.Duration{0, 10 * time.Minute}
@@ -126,8 +125,7 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 
 func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
-		o := newOrder(1, 1, v.ID)
-		place(t, s, o)
+		o := place(t, s, newOrder(1, 1, v.ID))
 		pay(t, s, o, "pi_3MtwBwLkdIwHu7ix")
 		settled := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "pi_3MtwBwLkdIwHu7iX"), now))(t)
 		require.Equal(t, domain.PaymentRefunding, settled.Payment.Status, "the order was paid twice, and the second payment is refunded")
@@ -139,8 +137,7 @@ func TestPaymentReferencesAreCaseSensitive(t *testing.T) {
 // is finished.
 func TestOrderIsRefundedAfterLastPayment(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
-		o := newOrder(1, 1, v.ID)
-		place(t, s, o)
+		o := place(t, s, newOrder(1, 1, v.ID))
 		first := pay(t, s, o, "first")
 		second := env.Must(s.SettlePayment(t.Context(), "bank", notice(o, "second"), now))(t)
 		env.Must(s.BeginRefund(t.Context(), refundOf(o, now)))(t)
@@ -166,8 +163,7 @@ func TestBacklogCountsDueRefunds(t *testing.T) {
 		b := env.Must(s.Backlog(t.Context()))(t)
 		require.Equal(t, Backlog{}, b)
 		for i, since := range []time.Duration{time.Minute, time.Hour, -time.Hour} {
-			o := newOrder(int64(1+i), int64(1+i), v.ID)
-			place(t, s, o)
+			o := place(t, s, newOrder(int64(1+i), int64(1+i), v.ID))
 			pay(t, s, o, fmt.Sprint("ref-", i))
 			env.Must(s.BeginRefund(t.Context(), refundOf(o, time.Now().Add(-since))))(t)
 		}
@@ -214,11 +210,7 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		o.Currency = "CNY"
 		place(t, s, o)
 		begin := func(ref string) {
-			_, p, err := s.BeginPayment(t.Context(), nil, o.UserID, domain.Payment{
-				OrderID: o.ID, Provider: "bank", Ref: ref, Status: domain.PaymentPending, CreatedAt: now, UpdatedAt: now,
-			})
-			require.NoError(t, err)
-			require.Equal(t, ref, p.Ref, "a new payment")
+			require.Equal(t, ref, env.Must(begin(t.Context(), s, o, ref))(t).Ref, "a new payment")
 		}
 		less, more, inYen, zero := notice(o, "less"), notice(o, "more"), notice(o, "yen"), notice(lost, "zero")
 		less.Amount, more.Amount, inYen.Currency, zero.Amount = 1, 1<<40, "JPY", 0
@@ -302,9 +294,10 @@ func overdueOrder(id, user, voucher int64) domain.Order {
 	return o
 }
 
-func place(t *testing.T, s *Store, o domain.Order) {
+func place(t *testing.T, s *Store, o domain.Order) domain.Order {
 	t.Helper()
 	env.Must(placeOrder(t.Context(), s, o, 1))(t)
+	return o
 }
 
 func begin(ctx context.Context, s *Store, o domain.Order, ref string) (domain.Payment, error) {
@@ -433,8 +426,7 @@ func TestReversalRacesMoves(t *testing.T) {
 		v := newSale(t, s, int64(n), 1)
 		redeemed := 0
 		for round := range n {
-			o := newOrder(int64(1+round), int64(1+round), v.ID)
-			place(t, s, o)
+			o := place(t, s, newOrder(int64(1+round), int64(1+round), v.ID))
 			ref := fmt.Sprint("ref-", round)
 			paid := pay(t, s, o, ref)
 			var freed atomic.Int64
@@ -496,8 +488,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 		n := env.ByLevel(5, 100)
 		v := newSale(t, s, int64(n), 1)
 		for round := range n {
-			o := newOrder(int64(1+round), int64(1+round), v.ID)
-			place(t, s, o)
+			o := place(t, s, newOrder(int64(1+round), int64(1+round), v.ID))
 			env.Must(begin(t.Context(), s, o, fmt.Sprint("one", round)))(t)
 			failed := notice(o, fmt.Sprint("one", round))
 			failed.Result = domain.PaymentFailed
@@ -535,8 +526,7 @@ func TestSecondPaymentIsRefunded(t *testing.T) {
 func TestConcurrentBeginPayment(t *testing.T) {
 	onEachSale(t, 50, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		for round := range 20 {
-			o := newOrder(int64(1+round), int64(1+round), v.ID)
-			place(t, s, o)
+			o := place(t, s, newOrder(int64(1+round), int64(1+round), v.ID))
 			var payments [4]domain.Payment
 			allAtOnce(t, len(payments), func(i int) (err error) {
 				payments[i], err = begin(t.Context(), s, o, fmt.Sprint("ref-", round, "-", i))

@@ -245,11 +245,16 @@ func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.Sa
 	return env.Must(s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue))(t)
 }
 
-func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {
+func placeAll(t testing.TB, s *Store, orders ...domain.NewOrder) {
 	t.Helper()
-	for _, p := range s.PlaceOrders(t.Context(), withLimit(limit, orders)) {
+	for _, p := range s.PlaceOrders(t.Context(), orders) {
 		require.NoError(t, p.Err)
 	}
+}
+
+func sold(t *testing.T, s *Store, limit int, orders ...domain.Order) {
+	t.Helper()
+	placeAll(t, s, withLimit(limit, orders)...)
 }
 
 func damage(t *testing.T, s *Store, query string, args ...any) {

@@ -335,18 +335,14 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			require.NoError(t, err)
 			return rooms[0].Bought
 		}
-		place := func(id, user, voucher int64, round uint32) domain.NewOrder {
-			return domain.NewOrder{Order: newOrder(id, user, voucher), Limit: 2, Round: round}
-		}
-
 		batch := []domain.NewOrder{
-			place(1, 10, v.ID, 1),
-			place(2, 11, v.ID, 3),
-			place(3, 12, v.ID, 3),
-			place(4, 13, other.ID, 0),
-			place(5, 10, v.ID, 1), // the user has bought with it
-			place(6, 14, v.ID, 0), // an order without a pass
-			place(7, 15, v.ID, 2), // sold out
+			passOrder(1, 1, 10, v.ID, 2),
+			passOrder(3, 2, 11, v.ID, 2),
+			passOrder(3, 3, 12, v.ID, 2),
+			passOrder(0, 4, 13, other.ID, 2),
+			passOrder(1, 5, 10, v.ID, 2), // the user has bought with it
+			passOrder(0, 6, 14, v.ID, 2), // an order without a pass
+			passOrder(2, 7, 15, v.ID, 2), // sold out
 		}
 		s.PlaceOrders(t.Context(), batch[:2])
 		require.Equal(t, map[uint32]int{1: 1, 3: 1}, bought())
@@ -431,9 +427,7 @@ func newPassRace(t *testing.T, s *Store) *passRace {
 		purchase: passOrder(3, at+3, at, v.ID, 3),
 		other:    passOrder(3, at+4, at, v.ID, 3),
 	}
-	for _, placed := range s.PlaceOrders(t.Context(), r.earlier) {
-		require.NoError(t, placed.Err)
-	}
+	placeAll(t, s, r.earlier...)
 	return r
 }
 
@@ -523,9 +517,7 @@ func TestStatementsOfGroupCommit(t *testing.T) {
 
 			executed := -1 // without BEGIN
 			faults.Before(func(string) error { executed++; return nil })
-			for _, placed := range s.PlaceOrders(t.Context(), orders) {
-				require.NoError(t, placed.Err)
-			}
+			placeAll(t, s, orders...)
 			require.Equal(t, statements, executed)
 			faults.Before(nil)
 		}
