@@ -358,6 +358,9 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 		streams: admission.Streams()[firstVoucher : firstVoucher+maxSegments], segments: map[int64]int{},
 	}
 	w.db = w.real.Pools()["write"]
+	if p.trigger != "" {
+		w.sql(p.trigger)
+	}
 	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
 	var err error
 	ids := []idgen.Option{idgen.WithClock(func() time.Time { return time.Now().Add(w.idSkew) })}

@@ -317,10 +317,7 @@ type serverStore struct {
 	settle func(ctx context.Context, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error)
 	refund func(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	due    func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error)
-	finish func(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error)
 	close  func(ctx context.Context, limit int) ([]domain.Order, error)
-	change func(ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error)) (domain.Voucher, error)
-	stock  func(ctx context.Context, c domain.StockChange) (domain.Voucher, error)
 	read   func(ctx context.Context, ids []int64) ([]domain.Voucher, error)
 }
 
@@ -328,7 +325,7 @@ func newServerStore(w *world, s lifeStore) *serverStore {
 	on := &serverStore{
 		lifeStore: s, w: w,
 		place: s.PlaceOrders, move: s.MoveOrder, begin: s.BeginPayment, settle: s.SettlePayment, refund: s.BeginRefund, due: s.DueRefunds,
-		finish: s.FinishRefund, close: s.CloseExpired, change: s.ChangeVoucher, stock: s.ChangeStock, read: s.Vouchers,
+		close: s.CloseExpired, read: s.Vouchers,
 	}
 	if w.planted.store != nil {
 		w.planted.store(w, s, on)
@@ -385,7 +382,7 @@ func (s *serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) 
 }
 
 func (s *serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
-	return transact(s.w, func() (*domain.Order, error) { return s.finish(ctx, paymentID, at) })
+	return transact(s.w, func() (*domain.Order, error) { return s.lifeStore.FinishRefund(ctx, paymentID, at) })
 }
 
 func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
@@ -395,11 +392,11 @@ func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Ord
 func (s *serverStore) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
-	return transact(s.w, func() (domain.Voucher, error) { return s.change(ctx, id, by, change) })
+	return transact(s.w, func() (domain.Voucher, error) { return s.lifeStore.ChangeVoucher(ctx, id, by, change) })
 }
 
 func (s *serverStore) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
-	return transact(s.w, func() (domain.Voucher, error) { return s.stock(ctx, c) })
+	return transact(s.w, func() (domain.Voucher, error) { return s.lifeStore.ChangeStock(ctx, c) })
 }
 
 func (s *serverStore) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {

@@ -30,10 +30,11 @@ const faultRuns = 400
 
 // plantedFault replaces parts of the product with defective ones.
 type plantedFault struct {
-	lane   string // the lane under test; empty means batch
-	store  func(w *world, s lifeStore, on *serverStore)
-	queue  func(w *world, q service.ReservationStore, on *serverQueue)
-	commit func(next queue.CommitFunc) queue.CommitFunc // called once per worker
+	lane    string // the lane under test; empty means batch
+	trigger string // that the database gets
+	store   func(w *world, s lifeStore, on *serverStore)
+	queue   func(w *world, q service.ReservationStore, on *serverQueue)
+	commit  func(next queue.CommitFunc) queue.CommitFunc // called once per worker
 	// script runs after a script in Redis. args begins with the keys.
 	script func(w *world, name string, args []any, reply *redis.Cmd)
 	// command may change a command before Redis executes it.
@@ -97,18 +98,21 @@ func inStore(plant func(w *world, s lifeStore, on *serverStore)) plantedFault {
 	return plantedFault{store: plant}
 }
 
-// afterMove plants a fault that follows one status transition.
-func afterMove(name string, then func(w *world, o domain.Order)) plantedFault {
-	return inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			o, err := s.MoveOrder(ctx, m)
-			if err == nil && m.Move.Name == name {
-				then(w, o)
-			}
-			return o, err
-		}
-	})
+// inDatabase plants a fault that follows a change of a row, in the same transaction. It is that of a trigger.
+func inDatabase(change, then string) plantedFault {
+	return plantedFault{trigger: "CREATE TRIGGER planted AFTER " + change + " BEGIN " + then + "; END"}
 }
+
+// afterMove plants a fault that follows one status transition, of which NEW is the entry in the audit log.
+func afterMove(name, then string) plantedFault {
+	return inDatabase("INSERT ON audit_log WHEN NEW.action = '"+name+"'", then)
+}
+
+// Of the sale of NEW.
+const (
+	addUnit  = "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = NEW.voucher_id"
+	takeUnit = "UPDATE seckill_vouchers SET stock = stock - 1 WHERE voucher_id = NEW.voucher_id AND stock > 0"
+)
 
 // in returns the same fault for another lane.
 func (p plantedFault) in(lane string) plantedFault {
@@ -194,15 +198,19 @@ func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.Proce
 }
 
 var plantedFaults = map[string]plantedFault{
-	"a cancelled order returns its unit twice": afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a cancelled order keeps its unit":         afterMove("cancel", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, -1) }),
-	"a cancelled order keeps its slot": afterMove("cancel", func(w *world, o domain.Order) {
-		w.sql("UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = ?", o.ID)
-	}),
-	"a redeemed order returns its unit": afterMove("redeem", func(w *world, o domain.Order) { w.returnUnits(o.VoucherID, 1) }),
-	"a transition is missing in the audit log": afterMove("redeem", func(w *world, o domain.Order) {
-		w.sql("DELETE FROM audit_log WHERE order_id = ? AND action = 'redeem'", o.ID)
-	}),
+	"a cancelled order returns its unit twice": afterMove("cancel", addUnit),
+	"a cancelled order keeps its unit":         afterMove("cancel", takeUnit),
+	"a cancelled order keeps its slot":         afterMove("cancel", "UPDATE OR IGNORE voucher_orders SET slot = 1 WHERE id = NEW.order_id"),
+	"a redeemed order returns its unit":        afterMove("redeem", addUnit),
+	"a transition is missing in the audit log": afterMove("redeem", "DELETE FROM audit_log WHERE id = NEW.id"),
+	"the closer keeps the units":               afterMove("expire", takeUnit),
+	"a refunded order keeps its unit":          afterMove("refunded", takeUnit),
+	"a late payment is kept":                   afterMove("return_money", "UPDATE payments SET status = 2 WHERE order_id = NEW.order_id AND status = 4"),
+	"a stock change is not recorded":           inDatabase("INSERT ON stock_changes", "DELETE FROM stock_changes"),
+	"stock is reset instead of changed":        inDatabase("UPDATE ON vouchers", "UPDATE seckill_vouchers SET stock = initial_stock WHERE voucher_id = NEW.id"),
+	"a new price changes existing orders": inDatabase("UPDATE ON vouchers",
+		"UPDATE voucher_orders SET amount = NEW.pay_value WHERE voucher_id = NEW.id AND status = 1"),
+	"an order takes no unit": inDatabase("INSERT ON voucher_orders", addUnit).in("queue"),
 	"a paid order can be cancelled": inStore(func(w *world, s lifeStore, on *serverStore) {
 		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			if m.Move.Name == "cancel" {
@@ -223,15 +231,6 @@ var plantedFaults = map[string]plantedFault{
 		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			m.By.Kind = domain.ActorAdmin
 			return s.MoveOrder(ctx, m)
-		}
-	}),
-	"the closer keeps the units": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
-			closed, err := s.CloseExpired(ctx, 500)
-			for _, o := range closed {
-				w.returnUnits(o.VoucherID, -1)
-			}
-			return closed, err
 		}
 	}),
 	"the closer closes paid orders": inStore(func(w *world, s lifeStore, on *serverStore) {
@@ -258,15 +257,6 @@ var plantedFaults = map[string]plantedFault{
 			return o, err
 		}
 	}),
-	"a refunded order keeps its unit": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.finish = func(ctx context.Context, id int64, at time.Time) (*domain.Order, error) {
-			o, err := s.FinishRefund(ctx, id, at)
-			if o != nil {
-				w.returnUnits(o.VoucherID, -1)
-			}
-			return o, err
-		}
-	}),
 	"a refund is forgotten after its first try": inStore(func(w *world, s lifeStore, on *serverStore) {
 		on.due = func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
 			due, err := s.DueRefunds(ctx, limit, wait)
@@ -276,15 +266,6 @@ var plantedFaults = map[string]plantedFault{
 	"servers do not share refunds": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		on.due = func(ctx context.Context, limit int, _ func(int) time.Duration) ([]domain.Payment, error) {
 			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
-		}
-	}),
-	"a late payment is kept": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			settled, err := s.SettlePayment(ctx, name, n, at)
-			if settled.Changed && settled.Payment.Status == domain.PaymentRefunding {
-				w.sql("UPDATE payments SET status = 2 WHERE id = ?", settled.Payment.ID)
-			}
-			return settled, err
 		}
 	}),
 	"a repeated notice pays twice": inStore(func(w *world, s lifeStore, on *serverStore) {
@@ -333,31 +314,6 @@ var plantedFaults = map[string]plantedFault{
 			return s.BeginPayment(ctx, nil, userID, p)
 		}
 	}),
-	"a stock change is not recorded": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.stock = func(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
-			v, err := s.ChangeStock(ctx, c)
-			w.sql("DELETE FROM stock_changes")
-			return v, err
-		}
-	}),
-	"stock is reset instead of changed": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.change = func(
-			ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
-		) (domain.Voucher, error) {
-			v, err := s.ChangeVoucher(ctx, id, by, change)
-			w.sql("UPDATE seckill_vouchers SET stock = initial_stock WHERE voucher_id = ?", id)
-			return v, err
-		}
-	}),
-	"a new price changes existing orders": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.change = func(
-			ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
-		) (domain.Voucher, error) {
-			v, err := s.ChangeVoucher(ctx, id, by, change)
-			w.sql("UPDATE voucher_orders SET amount = ? WHERE voucher_id = ? AND status = 1", v.PayValue, id)
-			return v, err
-		}
-	}),
 	"a server never refreshes a snapshot": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		var cached sync.Map // voucher id -> domain.Voucher
 		on.read = func(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
@@ -389,17 +345,6 @@ var plantedFaults = map[string]plantedFault{
 			return placed
 		}
 	}).in("lock"),
-	"an order takes no unit": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-			placed := s.PlaceOrders(ctx, orders)
-			for _, p := range placed {
-				if p.Err == nil && !p.Before {
-					w.returnUnits(p.Order.VoucherID, 1)
-				}
-			}
-			return placed
-		}
-	}).in("queue"),
 	"the gate gets more units than the database": inQueue(func(_ *world, q service.ReservationStore, on *serverQueue) {
 		on.add = func(ctx context.Context, voucherID, delta int64) error {
 			return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
