@@ -45,35 +45,27 @@ type fakeServer struct {
 }
 
 func (f *fakeServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	var body any
 	status := http.StatusOK
 	switch {
 	case r.Method == http.MethodPost:
-		f.mu.Lock()
 		f.tries[token]++
 		status, body = f.place(token, f.tries[token])
-		f.mu.Unlock()
-	case f.isBusy():
+	case f.busy > 0:
+		f.busy--
 		status, body = problem(http.StatusServiceUnavailable, "unavailable")
 	case strings.HasSuffix(r.URL.Path, "/orders"):
 		body = map[string]any{"items": f.held[token]}
 	case strings.Contains(r.URL.Path, "/orders/"):
-		f.mu.Lock()
 		status, body = f.watch(path.Base(r.URL.Path))
-		f.mu.Unlock()
 	default:
 		body = rush.Voucher{ID: "7", Stock: f.stock}
 	}
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body)
-}
-
-func (f *fakeServer) isBusy() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.busy--
-	return f.busy >= 0
 }
 
 func problem(status int, code string) (int, any) {
@@ -368,14 +360,13 @@ func TestUntracedPurchaseAllocatesNothing(t *testing.T) {
 
 // Without an endpoint there is no Tracer, and every part of a server stays as it is.
 func TestOffByDefault(t *testing.T) {
-	for name, env := range map[string]string{
+	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "", "OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "none",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
-			t.Setenv(name, env)
-			tracer, err := tracing.New(t.Context(), nil)
-			require.NoError(t, err)
+			t.Setenv(name, value)
+			tracer := env.Must(tracing.New(t.Context(), nil))(t)
 			require.Nil(t, tracer)
 			next, batch, held := &orderLane{}, placer(nil), locks{}
 			require.Same(t, next, tracer.Lane(next))

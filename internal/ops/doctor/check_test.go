@@ -456,12 +456,9 @@ func TestReplicationCheckDuringBinaryStatement(t *testing.T) {
 		other := env.Must(pool.Conn(t.Context()))(t)
 		var id int64
 		require.NoError(t, other.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id))
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			// MariaDB returns an error when it is interrupted, and MySQL does not.
-			_, _ = other.ExecContext(context.WithoutCancel(t.Context()), "SELECT SLEEP(600), _binary'\x82T\xc3)\xe9'")
-		}()
+		ended := env.Go(func() any { // MariaDB returns an error when it is interrupted, and MySQL does not
+			return env.Err(other.ExecContext(context.WithoutCancel(t.Context()), "SELECT SLEEP(600), _binary'\x82T\xc3)\xe9'"))
+		})
 		require.Eventually(t, func() bool {
 			var sleeps int
 			err := pool.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.processlist WHERE state = 'User sleep'").Scan(&sleeps)
