@@ -46,14 +46,12 @@ func (c *clock) set(t time.Time) {
 
 func newGenerator(t require.TestingT, rdb redis.UniversalClient) (*Generator, *clock) {
 	c := &clock{t: noon}
-	g, err := New(rdb, "order", WithClock(c.now))
-	require.NoError(t, err)
+	g := env.Must(New(rdb, "order", WithClock(c.now)))(t)
 	return g, c
 }
 
 func next(t require.TestingT, g *Generator) int64 {
-	id, err := g.Next(context.Background())
-	require.NoError(t, err)
+	id := env.Must(g.Next(context.Background()))(t)
 	return id
 }
 
@@ -98,8 +96,7 @@ func TestConcurrentIDsAreUnique(t *testing.T) {
 		reserved, down := reserving(t, rdb, &clock{t: noon})
 		require.NoError(t, reserved.Reserve(t.Context()))
 		down.lasts.Store(true)
-		counted, err := New(rdb, "order") // with the real clock
-		require.NoError(t, err)
+		counted := env.Must(New(rdb, "order"))(t) // with the real clock
 		const workers, size = 8, 512
 		for g, blocks := range map[*Generator]int{counted: 250, reserved: reserveSize / size / workers} {
 			var all [workers][]int64
@@ -423,8 +420,7 @@ func TestGuardedIDsAreUnique(t *testing.T) {
 			require.NoError(t, rdb.FlushDB(ctx).Err())
 			var all [generators]*Generator
 			start := func(i int) {
-				g, err := New(conns[i], "order", WithClock(c.now), WithGuard())
-				require.NoError(t, err)
+				g := env.Must(New(conns[i], "order", WithClock(c.now), WithGuard()))(t)
 				all[i] = g
 			}
 			for i := range generators {

@@ -266,8 +266,7 @@ func TestRefreshedAfterChange(t *testing.T) {
 		r := newRefreshed(c)
 		r.Set(0, time.Now())
 		time.Sleep(400 * time.Millisecond)
-		n, err := r.Get(t.Context()) // starts the first read
-		require.NoError(t, err)
+		n := env.Must(r.Get(t.Context()))(t) // starts the first read
 		require.Zero(t, n)
 		synctest.Wait()
 		r.Outdate()
@@ -322,8 +321,7 @@ func TestRefreshedKeepsItsValue(t *testing.T) {
 // node itself for "".
 func clusterOf(t *testing.T, owner string) (rdb redis.UniversalClient, node *fake.Server, maps *atomic.Int64) {
 	t.Helper()
-	node, err := fake.NewServer("127.0.0.1:0")
-	require.NoError(t, err)
+	node = env.Must(fake.NewServer("127.0.0.1:0"))(t)
 	t.Cleanup(node.Close)
 
 	addr := node.Addr().String()
@@ -332,8 +330,7 @@ func clusterOf(t *testing.T, owner string) (rdb redis.UniversalClient, node *fak
 	}
 	_, port, err := net.SplitHostPort(owner)
 	require.NoError(t, err)
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
+	number := env.Must(strconv.Atoi(port))(t)
 
 	maps = &atomic.Int64{}
 	require.NoError(t, node.Register("CLUSTER", func(c *fake.Peer, _ string, _ []string) {
@@ -357,8 +354,7 @@ func clusterOf(t *testing.T, owner string) (rdb redis.UniversalClient, node *fak
 
 // A dead master answers no MOVED, so the slot map is read again at once after a connection was refused, without a further command.
 func TestSlotMapIsReadAfterRefusedConnection(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	dead := env.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	require.NoError(t, dead.Close())
 
 	for name, send := range map[string]func(rdb redis.UniversalClient) error{

@@ -380,8 +380,7 @@ func (s *server) get(t *testing.T, from string) (net.Conn, bool) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c := env.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr, nil)
-	require.NoError(t, err)
+	req := env.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr, nil))(t)
 	if err := req.Write(c); err != nil {
 		return c, false
 	}

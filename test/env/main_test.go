@@ -59,8 +59,7 @@ func TestLazyStartsOnce(t *testing.T) {
 
 func openDB(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	require.NoError(t, err)
+	db := Must(sql.Open("mysql", dsn))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }
@@ -108,8 +107,7 @@ func TestOneKindOfServer(t *testing.T) {
 func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
 	for range 2 { // the second round must not see the keys of the first
 		EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-			n, err := rdb.DBSize(t.Context()).Result()
-			require.NoError(t, err)
+			n := Must(rdb.DBSize(t.Context()).Result())(t)
 			require.Zero(t, n)
 			require.NoError(t, rdb.Set(t.Context(), "stays", "v", 0).Err())
 			require.NoError(t, rdb.Set(t.Context(), "goes", "v", 50*time.Millisecond).Err())

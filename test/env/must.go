@@ -9,9 +9,11 @@ import (
 )
 
 // Must returns a function that returns v, and fails its test if err is not nil: env.Must(s.Order(ctx, user, id))(t).
-func Must[T any](v T, err error) func(t testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
+func Must[T any](v T, err error) func(t require.TestingT) T {
+	return func(t require.TestingT) T {
+		if h, ok := t.(interface{ Helper() }); ok {
+			h.Helper()
+		}
 		require.NoError(t, err)
 		return v
 	}

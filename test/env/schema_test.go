@@ -18,8 +18,7 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		var schemas [2]string
 		for i := range schemas {
-			db, err := sqldb.OpenMySQL(kind.MigratedDSN(t)) // only the first one runs the migrations
-			require.NoError(t, err)
+			db := env.Must(sqldb.OpenMySQL(kind.MigratedDSN(t)))(t) // only the first one runs the migrations
 			t.Cleanup(func() { require.NoError(t, db.Close()) })
 			var tables []string
 			access := sqldb.Access{DB: db}
@@ -35,13 +34,11 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 	})
 
 	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		all, err := db.Migrations(t.Context())
-		require.NoError(t, err)
+		all := env.Must(db.Migrations(t.Context()))(t)
 		for _, m := range all {
 			require.NotZero(t, m.Applied, m.Name)
 		}
-		applied, err := db.MigrateUp(t.Context())
-		require.NoError(t, err)
+		applied := env.Must(db.MigrateUp(t.Context()))(t)
 		require.Empty(t, applied)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/admission"
+	"seckill/test/env"
 )
 
 // snapshot is the content of the database and the stream after a step.
@@ -101,12 +102,8 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 func (l *life) queued() []domain.Admission {
 	var queue []domain.Admission
 	for _, stream := range l.streams {
-		entries, err := l.rdb.XRange(l.ctx, stream, "-", "+").Result()
-		require.NoError(l, err)
-		for _, e := range entries {
-			p, err := l.gate.Parse(stream, e.ID, e.Values)
-			require.NoError(l, err)
-			queue = append(queue, p.Admissions...)
+		for _, e := range env.Must(l.rdb.XRange(l.ctx, stream, "-", "+").Result())(l) {
+			queue = append(queue, env.Must(l.gate.Parse(stream, e.ID, e.Values))(l).Admissions...)
 		}
 	}
 	return queue
@@ -447,10 +444,8 @@ func (l *life) buyAs(user, id int64) string {
 
 // checkExact requires that, after reconciliation, the gate has the same counters and checksum as the database.
 func (l *life) checkExact(id int64) {
-	sale, err := l.real.SaleLevel(l.ctx, id)
-	require.NoError(l, err)
-	level, err := l.gate.Level(l.ctx, id)
-	require.NoError(l, err)
+	sale := env.Must(l.real.SaleLevel(l.ctx, id))(l)
+	level := env.Must(l.gate.Level(l.ctx, id))(l)
 	level.Version, level.Users, level.Built = 0, 0, 0
 	require.Equal(l, admission.Level{Stock: sale.Stock, Held: sale.Active, Sum: sale.Sum}, level, "gate of voucher %d", id)
 	delete(l.gateStale, id)

@@ -162,16 +162,13 @@ func eachStack(t *testing.T, fn func(t *testing.T, s stack)) {
 // emptySQLite returns a function that opens a fresh copy of an empty database.
 func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 	file := env.SQLiteFile(t)
-	data, err := os.ReadFile(file)
-	require.NoError(t, err)
+	data := env.Must(os.ReadFile(file))(t)
 	return func(t *rapid.T) *repo.Store {
 		for _, end := range []string{"-wal", "-shm"} {
 			_ = os.Remove(file + end)
 		}
 		require.NoError(t, os.WriteFile(file, data, 0o600))
-		store, err := repo.OpenSQLite(file)
-		require.NoError(t, err)
-		return store
+		return env.Must(repo.OpenSQLite(file))(t)
 	}
 }
 
@@ -179,11 +176,9 @@ func emptySQLite(t *testing.T) func(*rapid.T) *repo.Store {
 func emptyServer(t *testing.T) func(*rapid.T) *repo.Store {
 	dsn := env.OneKind(t).MigratedDSN(t)
 	return func(t *rapid.T) *repo.Store {
-		store, err := repo.OpenMySQL(dsn)
-		require.NoError(t, err)
+		store := env.Must(repo.OpenMySQL(dsn))(t)
 		for _, table := range []string{"voucher_orders", "payments", "stock_changes", "audit_log", "seckill_vouchers", "vouchers"} {
-			_, err := store.Pools()["write"].Exec("DELETE FROM " + table)
-			require.NoError(t, err)
+			env.Must(store.Pools()["write"].Exec("DELETE FROM " + table))(t)
 		}
 		return store
 	}
@@ -362,13 +357,11 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 		w.sql(p.trigger)
 	}
 	require.NoError(t, w.rdb.FlushDB(w.ctx).Err())
-	var err error
 	ids := []idgen.Option{idgen.WithClock(func() time.Time { return time.Now().Add(w.idSkew) })}
 	if lane == "queue" { // without the guard, the other lanes must do with ids that are taken
 		ids = append(ids, idgen.WithGuard())
 	}
-	w.ids, err = idgen.New(w.rdb, "order", ids...)
-	require.NoError(t, err)
+	w.ids = env.Must(idgen.New(w.rdb, "order", ids...))(t)
 	w.rdb.AddHook(env.RedisHook{Command: w.onCommand})
 	w.gate = admission.New(admission.Config{
 		Redis: w.rdb, Instance: "sim", Log: silent,

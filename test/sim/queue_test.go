@@ -21,6 +21,7 @@ import (
 	"seckill/internal/sale/lane"
 	"seckill/internal/sale/queue"
 	"seckill/internal/service"
+	"seckill/test/env"
 )
 
 // reservation is an admission that was, or may have been, confirmed to a buyer.
@@ -65,8 +66,7 @@ func (l *life) gates() map[int64]*gateUnits {
 		require.NoError(l, err)
 		gates[id] = &gateUnits{level.Stock, level.Stock}
 		for _, stream := range l.streams[:l.segments[id]] {
-			stock, err := l.rdb.Get(l.ctx, gateKey(stream, id, "stock")).Int64()
-			require.NoError(l, err)
+			stock := env.Must(l.rdb.Get(l.ctx, gateKey(stream, id, "stock")).Int64())(l)
 			gates[id].free -= min(stock, 0)
 		}
 		if l.failedOver(id) { // the first buyer without a unit has it loaded
@@ -167,9 +167,7 @@ func (l *life) deadLetters() service.DeadLetters {
 }
 
 func (l *life) letters() []domain.DeadLetter {
-	letters, err := l.gate.DeadLetters(l.ctx, "", 500)
-	require.NoError(l, err)
-	return letters
+	return env.Must(l.gate.DeadLetters(l.ctx, "", 500))(l)
 }
 
 func (l *life) anyDeadLetter(t *rapid.T) domain.DeadLetter {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"seckill/test/env"
 )
 
 var (
@@ -86,10 +88,8 @@ func withChunk(file []byte, kind, data string) []byte {
 // converted returns the picture that buyers see.
 func converted(t *testing.T, file []byte) image.Image {
 	t.Helper()
-	p, err := Convert(t.Context(), file, time.Time{})
-	require.NoError(t, err)
-	shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
-	require.NoError(t, err)
+	p := env.Must(Convert(t.Context(), file, time.Time{}))(t)
+	shown := env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
 	return shown
 }
 
@@ -199,10 +199,8 @@ func uniformProgressive(t *testing.T) []byte {
 	const compressed = "eNr7f+P/AwYBLzdPNwZGRgYGRiBk+H+bwZlBgJuHj4dLgI+XT0hQQFhCQ0pCTEzCUFlVVsPK2NbG0tjC3MEjxs/BJdzV3CIgNzA8Pik9I93Ot7CyIKUi" +
 		"JjU9GWQIo6CQkISohL6UlH6yk4VTMsng/yEGQQ4mBiYGZkYlBiZBRmZBxv9HGERAjkQFIFFGTNFbDDzMjAxMAswCDJh6RsEoGEkAlEcE0HPBAWAe4QDmHEZWJgZ2" +
 		"kApBdBULwCqYGRntGRnk8ahgQqjAaQubPdQW3O6wVwSqgOZbBmagjMBozI2CkZ5v8eRKAYK5UoBArgSpYP9/EwASZF9x"
-	r, err := zlib.NewReader(strings.NewReader(unbase64(compressed)))
-	require.NoError(t, err)
-	file, err := io.ReadAll(r)
-	require.NoError(t, err)
+	r := env.Must(zlib.NewReader(strings.NewReader(unbase64(compressed))))(t)
+	file := env.Must(io.ReadAll(r))(t)
 	return file
 }
 
@@ -226,10 +224,8 @@ func allocated(fn func()) int {
 func inspected(t *testing.T, file []byte) parts {
 	t.Helper()
 	f := formatOf(file)
-	header, err := f.config(bytes.NewReader(file))
-	require.NoError(t, err)
-	found, err := f.inspect(file, header)
-	require.NoError(t, err)
+	header := env.Must(f.config(bytes.NewReader(file)))(t)
+	found := env.Must(f.inspect(file, header))(t)
 	return found
 }
 
@@ -312,8 +308,7 @@ func TestPhotographOfAPhone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1280, 960}, []int{p.Width, p.Height})
 	require.LessOrEqual(t, used, 400<<20)
-	shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
-	require.NoError(t, err)
+	shown := env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
 	for x := 1; x < 1280; x += 97 {
 		requireColor(t, color.NRGBA{R: 0x80, G: 0x80, B: 0x80}, shown, x, 480, "gray")
 	}

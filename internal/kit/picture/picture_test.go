@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
+	"seckill/test/env"
 )
 
 // noise returns a picture that compresses badly.
@@ -76,8 +77,7 @@ func compressed(t testing.TB, data []byte) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := zlib.NewWriter(&b)
-	_, err := w.Write(data)
-	require.NoError(t, err)
+	env.Must(w.Write(data))(t)
 	require.NoError(t, w.Close())
 	return b.String()
 }
@@ -110,22 +110,17 @@ func TestConvert(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, err := Convert(t.Context(), tc.file, at)
-			require.NoError(t, err)
+			p := env.Must(Convert(t.Context(), tc.file, at))(t)
 			require.LessOrEqual(t, len(p.JPEG), 300_000)
-			size, err := jpeg.DecodeConfig(bytes.NewReader(p.JPEG))
-			require.NoError(t, err)
+			size := env.Must(jpeg.DecodeConfig(bytes.NewReader(p.JPEG)))(t)
 			require.Equal(t, []int{tc.w, tc.h, tc.w, tc.h}, []int{p.Width, p.Height, size.Width, size.Height})
 			require.Len(t, p.ID, 64)
 			require.Equal(t, at, p.CreatedAt)
 		})
 	}
-	p, err := Convert(t.Context(), asPNG(t, deep), at)
-	require.NoError(t, err)
-	img, err := jpeg.Decode(bytes.NewReader(p.JPEG))
-	require.NoError(t, err)
-	again, err := Convert(t.Context(), asPNG(t, deep), at)
-	require.NoError(t, err)
+	p := env.Must(Convert(t.Context(), asPNG(t, deep), at))(t)
+	img := env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
+	again := env.Must(Convert(t.Context(), asPNG(t, deep), at))(t)
 	require.Equal(t, p.ID, again.ID)
 	require.Equal(t, color.YCbCr{255, 128, 128}, img.At(9, 9), "transparent parts are white")
 }
@@ -146,10 +141,8 @@ func TestPhotographIsUpright(t *testing.T) {
 			"big endian":    "MM\x00\x2a\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(orientation) + "\x00\x00",
 			"little endian": "II\x2a\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(orientation) + "\x00\x00\x00",
 		} {
-			p, err := Convert(t.Context(), withSegment(file, 0xe1, "Exif\x00\x00"+tiff), time.Time{})
-			require.NoError(t, err)
-			shown, err := jpeg.Decode(bytes.NewReader(p.JPEG))
-			require.NoError(t, err)
+			p := env.Must(Convert(t.Context(), withSegment(file, 0xe1, "Exif\x00\x00"+tiff), time.Time{}))(t)
+			shown := env.Must(jpeg.Decode(bytes.NewReader(p.JPEG)))(t)
 			w, h := p.Width, p.Height
 			require.Equal(t, orientation >= 5 && orientation <= 8, w < h, "%s %d", order, orientation)
 			for _, c := range [][2]bool{{false, false}, {true, false}, {true, true}, {false, true}} {

@@ -610,8 +610,7 @@ func (m *model) lend(v int64) {
 	if from.keys.shard == to.keys.shard {
 		return
 	}
-	total, err := m.g.run(m.t.Context(), lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), 1+m.rnd.IntN(3)).Int64()
-	require.NoError(m.t, err)
+	total := env.Must(m.g.run(m.t.Context(), lendScript, from.keys.list(from.keys.loans), from.epoch, int(to.keys.shard), 1+m.rnd.IntN(3)).Int64())(m.t)
 	left := env.Must(m.rdb.Get(m.t.Context(), from.keys.stock).Int64())(m.t)
 	require.GreaterOrEqual(m.t, left, min(from.level.Stock, 0), "units left in the segment that has lent some")
 	m.loans = append(m.loans, modelLoan{from, to, total})
