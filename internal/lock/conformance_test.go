@@ -144,9 +144,7 @@ func TestLockerIsExclusive(t *testing.T) {
 			require.WithinRange(t, h.ValidUntil(), time.Now().Add(calmLease/2), time.Now().Add(calmLease*99/100))
 		}
 		for _, l := range []Locker{a, b} {
-			_, err := l.TryLock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.NotErrorIs(t, err, ErrUncertain)
+			requireFails(t, env.Err(l.TryLock(ctx)), ErrNotAcquired, not{ErrUncertain})
 		}
 		require.NoError(t, h.Extend(ctx, calmLease))
 		require.NoError(t, h.Context().Err())
@@ -162,9 +160,7 @@ func TestLockerIsExclusive(t *testing.T) {
 			again.Go(func() { assert.NoError(t, h.Release(ctx), "a further release does nothing") })
 		}
 		again.Wait()
-		err := h.Extend(ctx, time.Minute)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrReleased)
+		requireFails(t, h.Extend(ctx, time.Minute), ErrNotHeld, ErrReleased)
 		env.Fails(a.TryLock(ctx))(t, ErrNotAcquired, "the release freed the next holder's lock")
 		require.NoError(t, next.Release(ctx))
 		require.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased, EventNotAcquired}, seen.kinds())
@@ -184,14 +180,9 @@ func TestLockerWaits(t *testing.T) {
 		gaveUp := background(ctx, b)
 		time.Sleep(50 * time.Millisecond) // so that it waits
 		cancel(why)
-		err := (<-gaveUp).err
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, why)
+		requireFails(t, (<-gaveUp).err, ErrNotAcquired, context.Canceled, why)
 		for _, lock := range bothWays(b) {
-			_, err := lock(ctx)
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.ErrorIs(t, err, why)
+			requireFails(t, env.Err(lock(ctx)), ErrNotAcquired, why)
 		}
 		select {
 		case <-got:
@@ -240,13 +231,11 @@ func TestDoWithEveryLocker(t *testing.T) {
 		var unlock *UnlockError
 		err := outlive(nil)
 		require.ErrorAs(t, err, &unlock, "the work is done, but another holder may have worked too")
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrLost)
+		requireFails(t, err, ErrNotHeld, ErrLost)
 
 		err = outlive(errWork)
 		require.NotErrorAs(t, err, &unlock)
-		require.ErrorIs(t, err, errWork)
-		require.ErrorIs(t, err, ErrLost)
+		requireFails(t, err, errWork, ErrLost)
 	})
 }
 
@@ -262,9 +251,7 @@ func TestLeaseEndsWithEveryLocker(t *testing.T) {
 			require.Greater(t, next.Token(), h.Token())
 		}
 		requireDone(t, h.Context(), ErrLost)
-		err := h.Release(ctx)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrLost)
+		requireFails(t, h.Release(ctx), ErrNotHeld, ErrLost)
 		require.NoError(t, next.Context().Err())
 		require.NoError(t, next.Release(ctx), "the late release freed the next holder's lock")
 		require.NoError(t, h.Release(ctx), "a loss is reported once")

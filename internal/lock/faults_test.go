@@ -115,9 +115,7 @@ func TestCancelDuringCommandReturnsAtOnce(t *testing.T) {
 
 		p.Inject(muteReply, anyCmd, always)
 		for _, lock := range bothWays(k.lock(c, "b")) {
-			err := cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) })
-			require.ErrorIs(t, err, ErrNotAcquired)
-			require.ErrorIs(t, err, ErrUncertain)
+			requireFails(t, cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) }), ErrNotAcquired, ErrUncertain)
 		}
 		if k.leased() {
 			err := cancelled(t, func(ctx context.Context) error { return held.Extend(ctx, time.Minute) })
@@ -185,10 +183,7 @@ func TestDeadServerReturnsItsError(t *testing.T) {
 
 		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
 		for _, lock := range bothWays(k.lock(c, "a")) {
-			_, err := lock(ctx)
-			require.Error(t, err)
-			require.NotErrorIs(t, err, ErrNotAcquired)
-			require.NotErrorIs(t, err, ErrUncertain)
+			requireFails(t, env.Err(lock(ctx)), not{ErrNotAcquired}, not{ErrUncertain})
 		}
 		require.ErrorIs(t, h.Release(ctx), ErrUncertain)
 	})
@@ -202,10 +197,7 @@ func TestClose(t *testing.T) {
 		got := s.queue(s.ctx, t, k, 1, k.lock(s.c, "a"))
 
 		require.NoError(t, s.c.Close())
-		err := (<-got).err
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, ErrClosed)
-		require.NotErrorIs(t, err, ErrUncertain)
+		requireFails(t, (<-got).err, ErrNotAcquired, ErrClosed, not{ErrUncertain})
 		requireDone(t, h.Context(), ErrLost)
 		assert.Zero(t, waiters(t, s.rdb, k.name, "a"))
 		env.Fails(k.lock(newLocks(t, s.addr), "a").TryLock(s.ctx))(t, ErrNotAcquired, "it is left to its lease")
@@ -242,9 +234,7 @@ func TestRedisAtItsMemoryLimit(t *testing.T) {
 
 	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	require.ErrorContains(t, rdb.Set(ctx, "x", "x", 0).Err(), "OOM")
-	_, err := c.Mutex("new").TryLock(ctx)
-	require.ErrorContains(t, err, "OOM")
-	require.NotErrorIs(t, err, ErrUncertain)
+	requireFails(t, env.Err(c.Mutex("new").TryLock(ctx)), "OOM", not{ErrUncertain})
 	env.Fails(c.Reentrant("new").TryLock(ctx))(t, "memory")
 
 	before := map[string]time.Time{}
@@ -316,10 +306,7 @@ func TestScriptThatBreaksOff(t *testing.T) {
 
 	// Nothing was executed of a command that was refused as a whole.
 	none := newLocksOf(t, aclUser(t, server, "allchannels", "-@scripting")).Semaphore("s")
-	err = none.Release(ctx, 1)
-	require.ErrorContains(t, err, "NOPERM")
-	require.NotErrorIs(t, err, ErrUncertain)
-	require.NotErrorIs(t, err, ErrNotHeld)
+	requireFails(t, none.Release(ctx, 1), "NOPERM", not{ErrUncertain}, not{ErrNotHeld})
 	requireAvailable(t, &all.pool, 2)
 }
 

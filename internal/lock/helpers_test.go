@@ -45,6 +45,25 @@ func owned(t testing.TB) context.Context {
 	return WithOwner(soon(t), NewOwner())
 }
 
+// requireFails requires an error that is each of the errors wanted, has each of the texts, and is none of what it must not be.
+func requireFails(t testing.TB, err error, wants ...any) {
+	t.Helper()
+	require.Error(t, err)
+	for _, want := range wants {
+		switch want := want.(type) {
+		case not:
+			require.NotErrorIs(t, err, want.error)
+		case error:
+			require.ErrorIs(t, err, want)
+		case string:
+			require.ErrorContains(t, err, want)
+		}
+	}
+}
+
+// not is an error that another one must not be, see requireFails.
+type not struct{ error }
+
 func release(t testing.TB, holds ...*Hold) {
 	t.Helper()
 	for _, h := range holds {
@@ -151,8 +170,6 @@ func cancelled(t testing.TB, call func(context.Context) error) error {
 		return nil
 	}
 }
-
-func errorOf[T any](_ T, err error) error { return err }
 
 type recorder struct {
 	mu     sync.Mutex

@@ -163,10 +163,7 @@ func TestReleaseRepeatsUntilAnswered(t *testing.T) {
 	k = &fakeKeeper{onRelease: func() error { return errNode }}
 	h := k.hold(time.Minute)
 	began := time.Now()
-	err := h.Release(context.Background())
-	require.ErrorIs(t, err, errNode)
-	require.ErrorIs(t, err, ErrUncertain)
-	require.NotErrorIs(t, err, ErrLost)
+	requireFails(t, h.Release(context.Background()), errNode, ErrUncertain, not{ErrLost})
 	assert.GreaterOrEqual(t, time.Since(began), releaseWindow)
 	assert.Less(t, k.releases.Load(), int32(80), "the wait between attempts grows")
 	k.onRelease = nil
@@ -230,9 +227,7 @@ func TestMultiValidates(t *testing.T) {
 
 	for _, bad := range []Locker{Multi(), Multi(l, nil), Multi(l, (*Mutex)(nil)), Multi(l, Multi()), Multi(Multi(l), Multi(nil))} {
 		for _, lock := range bothWays(bad) {
-			_, err := lock(ctx)
-			require.ErrorContains(t, err, "Multi")
-			require.NotErrorIs(t, err, ErrNotAcquired)
+			requireFails(t, env.Err(lock(ctx)), "Multi", not{ErrNotAcquired})
 		}
 	}
 }
@@ -249,9 +244,7 @@ func TestMultiReleasesAfterFailure(t *testing.T) {
 		wait, cancel := context.WithTimeoutCause(context.Background(), 50*time.Millisecond, errNode)
 		_, err := all.Lock(wait)
 		cancel()
-		require.ErrorIs(t, err, ErrNotAcquired)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, errNode)
+		requireFails(t, err, ErrNotAcquired, context.DeadlineExceeded, errNode)
 		require.NoError(t, taken.Release(soon(t)))
 		nothingLeft(t, newClient(t, addr))
 		nothingLeft(t, newClient(t, second))
@@ -350,9 +343,7 @@ func TestMultiIsLostWithItsPart(t *testing.T) {
 		h := env.Must(Multi(s.c.Mutex("a"), doomed.Mutex("b"), s.c.Fair("c")).Lock(s.ctx))(t)
 		lose(h, doomed)
 		requireDone(t, h.Context(), ErrLost)
-		err := h.Release(s.ctx)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrLost)
+		requireFails(t, h.Release(s.ctx), ErrNotHeld, ErrLost)
 		require.NoError(t, h.Release(s.ctx), "a loss is reported once")
 		require.NoError(t, TryDo(s.ctx, Multi(s.c.Mutex("a"), s.c.Fair("c")), nothing))
 	}

@@ -102,9 +102,7 @@ func TestDowngrade(t *testing.T) {
 		require.EqualValues(t, 1, waiters(t, s.rdb, "rw", "a"), "the writer")
 
 		release(t, w)
-		_, err := m.Downgrade(s.ctx, w)
-		require.ErrorIs(t, err, ErrNotHeld)
-		require.ErrorIs(t, err, ErrReleased)
+		requireFails(t, env.Err(m.Downgrade(s.ctx, w)), ErrNotHeld, ErrReleased)
 		require.NoError(t, r.Extend(s.ctx, time.Minute), "the old hold's release freed the new one")
 		release(t, r)
 		h := arrived(t, writer)
@@ -164,9 +162,7 @@ func TestDowngradeOfLostHold(t *testing.T) {
 	w := env.Must(m.Write().Lock(s.ctx))(t)
 	require.NoError(t, s.rdb.Del(s.ctx, writing.keys("a")[0]).Err())
 	next := env.Must(m.Write().Lock(s.ctx))(t)
-	_, err := m.Downgrade(s.ctx, w)
-	require.ErrorIs(t, err, ErrNotHeld)
-	require.ErrorIs(t, err, ErrLost)
+	requireFails(t, env.Err(m.Downgrade(s.ctx, w)), ErrNotHeld, ErrLost)
 	requireDone(t, w.Context(), ErrLost)
 
 	env.Fails(m.Read().TryLock(s.ctx))(t, ErrNotAcquired)
@@ -246,10 +242,7 @@ func TestDowngradeNotExecuted(t *testing.T) {
 	m := newLocks(t, server.Addr).RW("a")
 	w := env.Must(m.Write().Lock(ctx))(t)
 	require.NoError(t, rdb.Do(ctx, "acl", "setuser", "default", "-evalsha").Err())
-	_, err := m.Downgrade(ctx, w)
-	require.ErrorContains(t, err, "NOPERM")
-	require.NotErrorIs(t, err, ErrUncertain)
-	require.NotErrorIs(t, err, ErrNotHeld)
+	requireFails(t, env.Err(m.Downgrade(ctx, w)), "NOPERM", not{ErrUncertain}, not{ErrNotHeld})
 
 	require.NoError(t, rdb.Do(ctx, "acl", "setuser", "default", "+evalsha").Err())
 	require.NoError(t, w.Context().Err())

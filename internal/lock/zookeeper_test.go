@@ -83,9 +83,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 
 	p.Inject(muteReply, anyCmd, always)
 	for _, lock := range bothWays(z.Mutex("b")) {
-		err := cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) })
-		require.ErrorIs(t, err, ErrUncertain)
-		require.ErrorIs(t, err, ErrNotAcquired)
+		requireFails(t, cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) }), ErrUncertain, ErrNotAcquired)
 	}
 	err := cancelled(t, func(ctx context.Context) error { return h.Extend(ctx, time.Minute) })
 	require.ErrorIs(t, err, ErrUncertain)
