@@ -150,8 +150,6 @@ func (l *life) unpaid() []*account {
 	return slices.DeleteFunc(slices.Clone(l.bank.accounts), func(a *account) bool { return a.taken })
 }
 
-func (l *life) unpaidOrders() bool { return len(l.with(domain.OrderPendingPayment)) > 0 }
-
 // with returns the ids of the orders in a status, sorted.
 func (l *life) with(status domain.OrderStatus) []int64 {
 	return slices.DeleteFunc(l.targets(), func(id int64) bool { return l.model.orders[id].status != status })

@@ -208,8 +208,6 @@ func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 	return false
 }
 
-func (l *life) discard(t *rapid.T) { l.discardLetter(l.anyDeadLetter(t)) }
-
 func (l *life) discardLetter(letter domain.DeadLetter) {
 	p := l.reservations[letter.Admission.OrderID]
 	letters := l.deadLetters()
@@ -355,11 +353,6 @@ func (l *life) workOnce(fault string, claims bool) {
 		defer stop()
 		_ = workers.Run(ctx)
 	}()
-	l.await(w)
-}
-
-// await lets a worker run until it ends or is suspended, and adds the orders that it has stored to the model.
-func (l *life) await(w *worker) {
 	select {
 	case <-w.ended:
 	case <-w.paused:
@@ -368,10 +361,8 @@ func (l *life) await(w *worker) {
 	l.applyCommits(w)
 }
 
-// continueLate lets a suspended worker continue. Meanwhile others may have settled its entries, and Redis may have lost
+// continueWorker lets a suspended worker continue. Meanwhile others may have settled its entries, and Redis may have lost
 // them.
-func (l *life) continueLate(t *rapid.T) { l.continueWorker(evenly(t, "worker", l.suspended...)) }
-
 func (l *life) continueWorker(w *worker) {
 	l.summary.counts["worker continues"]++
 	l.record("  %s, which %s, continues", w.name, w.fault)

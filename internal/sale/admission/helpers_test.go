@@ -213,14 +213,6 @@ func sumOf(t testing.TB, table map[string]string) (sum int64) {
 	return sum
 }
 
-func listOf(orders []int64) string {
-	hs := make([]domain.Holder, len(orders))
-	for i, id := range orders {
-		hs[i].OrderID = id
-	}
-	return joinIDs(hs)
-}
-
 func reserveApart(t testing.TB, g *Gate, as ...domain.Admission) {
 	t.Helper()
 	for _, a := range as {

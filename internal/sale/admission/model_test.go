@@ -164,7 +164,11 @@ func (m *model) check(after string) {
 		table := map[string]string{}
 		for user, orders := range gate.buyers {
 			want.Held += int64(len(orders))
-			table[strconv.FormatInt(user, 10)] = listOf(orders)
+			held := make([]domain.Holder, len(orders))
+			for i, id := range orders {
+				held[i].OrderID = id
+			}
+			table[strconv.FormatInt(user, 10)] = joinIDs(held)
 		}
 		want.Sum, want.Users = sumOf(m.t, table), int64(len(table))
 		require.Equal(m.t, want, got, after)
@@ -377,7 +381,18 @@ func (m *model) end(done []domain.StreamEntry) {
 			gate.changed = true
 		}
 		for i, a := range p.Admissions {
-			m.endOne(gate, a, p.Ends[i])
+			switch end := p.Ends[i]; {
+			case end.Again: // it keeps its ticket and unit
+			case end.Dead != "":
+				gate.release(a.UserID, a.OrderID)
+				m.ticket(a, "internal")
+				m.letters[a.OrderID] = a
+			case end.Failed != "":
+				gate.release(a.UserID, a.OrderID)
+				m.ticket(a, end.Failed)
+			default:
+				delete(m.tickets[a.UserID], a.OrderID)
+			}
 		}
 	}
 	require.NoError(m.t, m.g.Settle(m.t.Context(), done))
@@ -386,21 +401,6 @@ func (m *model) end(done []domain.StreamEntry) {
 		require.NoError(m.t, m.g.Settle(m.t.Context(), done))
 	}
 	m.readQueue()
-}
-
-func (m *model) endOne(gate *modelGate, a domain.Admission, end domain.End) {
-	switch {
-	case end.Again: // it keeps its ticket and unit
-	case end.Dead != "":
-		gate.release(a.UserID, a.OrderID)
-		m.ticket(a, "internal")
-		m.letters[a.OrderID] = a
-	case end.Failed != "":
-		gate.release(a.UserID, a.OrderID)
-		m.ticket(a, end.Failed)
-	default:
-		delete(m.tickets[a.UserID], a.OrderID)
-	}
 }
 
 // requireRetried checks that each retried admission is alone in its entry, which has the number of tries.
