@@ -46,13 +46,11 @@ func (c *clock) set(t time.Time) {
 
 func newGenerator(t require.TestingT, rdb redis.UniversalClient) (*Generator, *clock) {
 	c := &clock{t: noon}
-	g := env.Must(New(rdb, "order", WithClock(c.now)))(t)
-	return g, c
+	return env.Must(New(rdb, "order", WithClock(c.now)))(t), c
 }
 
 func next(t require.TestingT, g *Generator) int64 {
-	id := env.Must(g.Next(context.Background()))(t)
-	return id
+	return env.Must(g.Next(context.Background()))(t)
 }
 
 func TestEpoch(t *testing.T) {
@@ -305,21 +303,19 @@ type outage struct {
 	commands atomic.Int64
 }
 
-func (o *outage) strike(context.Context, []redis.Cmder) error {
-	o.commands.Add(1)
-	if o.lasts.Load() {
-		return errDown
-	}
-	return nil
-}
-
 // failingClient returns another client for the database of rdb, and its outage.
 func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 	t.Helper()
 	opts := *rdb.Options()
 	opts.PushNotificationProcessor = nil // one per client
 	own, o := env.NewClient(t, &opts), &outage{}
-	own.AddHook(env.EachTrip(o.strike))
+	own.AddHook(env.EachTrip(func(context.Context, []redis.Cmder) error {
+		o.commands.Add(1)
+		if o.lasts.Load() {
+			return errDown
+		}
+		return nil
+	}))
 	return own, o
 }
 
@@ -327,8 +323,7 @@ func failingClient(t *testing.T, rdb *redis.Client) (*redis.Client, *outage) {
 func reserving(t *testing.T, rdb *redis.Client, c *clock, opts ...Option) (*Generator, *outage) {
 	t.Helper()
 	own, o := failingClient(t, rdb)
-	g := env.Must(New(own, "order", append(opts, WithClock(c.now))...))(t)
-	return g, o
+	return env.Must(New(own, "order", append(opts, WithClock(c.now))...))(t), o
 }
 
 // That reserved ids are unique is shown by TestConcurrentIDsAreUnique and TestGuardedIDsAreUnique.
@@ -420,8 +415,7 @@ func TestGuardedIDsAreUnique(t *testing.T) {
 			require.NoError(t, rdb.FlushDB(ctx).Err())
 			var all [generators]*Generator
 			start := func(i int) {
-				g := env.Must(New(conns[i], "order", WithClock(c.now), WithGuard()))(t)
-				all[i] = g
+				all[i] = env.Must(New(conns[i], "order", WithClock(c.now), WithGuard()))(t)
 			}
 			for i := range generators {
 				outages[i].lasts.Store(false)

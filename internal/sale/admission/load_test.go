@@ -580,22 +580,18 @@ func elsewhere(t testing.TB, rdb *redis.Client) {
 
 // The data may be lost while the list of buyers is read.
 func TestHoldersFindsLossDuringTheRead(t *testing.T) {
-	lose := map[string]func(t *testing.T, rdb *redis.Client){
+	for name, lose := range map[string]func(t *testing.T, rdb *redis.Client){
 		"flush": func(t *testing.T, rdb *redis.Client) { require.NoError(t, rdb.FlushDB(t.Context()).Err()) },
 		"flush and load": func(t *testing.T, rdb *redis.Client) {
 			require.NoError(t, rdb.FlushDB(t.Context()).Err())
-			other := newGate(rdb)
-			defer other.Close()
-			db := newDatabase()
-			db.stock[voucher] = 1
-			require.NoError(t, other.Load(t.Context(), voucher, db))
+			other, _ := withStock(t, rdb, 1)
+			other.Close()
 		},
 		"failover": func(t *testing.T, rdb *redis.Client) {
 			require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "history", "of another server").Err())
 			require.NoError(t, rdb.HDel(t.Context(), voucherKeys.buyers, "10").Err())
 		},
-	}
-	for name, lose := range lose {
+	} {
 		t.Run(name, func(t *testing.T) {
 			env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 				watched := env.NewClient(t, rdb.Options())
