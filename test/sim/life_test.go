@@ -409,7 +409,7 @@ func (w *world) start(i int) {
 		s.lane = lane.NewQueue(serverGate{w.gate, w}, w.ids, w.store, nil)
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 		s.other = service.NewOrders(cfg)
-		cfg.Lane, cfg.Queue = s.lane, newServerQueue(w, w.gate)
+		cfg.Lane, cfg.Queue = s.lane, &serverQueue{w.gate, w}
 	}
 	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
@@ -485,27 +485,16 @@ func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Win
 	return errs, err
 }
 
-// serverQueue is the gate as the services of a server call it, with injected faults. A planted fault replaces one of the operations.
+// serverQueue is the gate as the services of a server call it, with injected faults.
 type serverQueue struct {
 	service.ReservationStore
 	w *world
-
-	release func(ctx context.Context, voucherID int64, held ...domain.Holder) error
-	add     func(ctx context.Context, voucherID, delta int64) error
-}
-
-func newServerQueue(w *world, q service.ReservationStore) *serverQueue {
-	on := &serverQueue{ReservationStore: q, w: w, release: q.Release, add: q.AddStock}
-	if w.planted.queue != nil {
-		w.planted.queue(w, q, on)
-	}
-	return on
 }
 
 func (q *serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
-	return q.w.callGate(func() error { return q.release(ctx, voucherID, held...) })
+	return q.w.callGate(func() error { return q.ReservationStore.Release(ctx, voucherID, held...) })
 }
 
 func (q *serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
-	return q.w.callGate(func() error { return q.add(ctx, voucherID, delta) })
+	return q.w.callGate(func() error { return q.ReservationStore.AddStock(ctx, voucherID, delta) })
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +20,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/sale/queue"
-	"seckill/internal/service"
 	"seckill/test/env"
 )
 
@@ -33,8 +31,8 @@ type plantedFault struct {
 	lane    string // the lane under test; empty means batch
 	trigger string // that the database gets
 	store   func(w *world, s lifeStore, on *serverStore)
-	queue   func(w *world, q service.ReservationStore, on *serverQueue)
 	commit  func(next queue.CommitFunc) queue.CommitFunc // called once per worker
+	mutant  mutant
 	// script runs after a script in Redis. args begins with the keys.
 	script func(w *world, name string, args []any, reply *redis.Cmd)
 	// command may change a command before Redis executes it.
@@ -55,6 +53,11 @@ func TestLifeFindsFaults(t *testing.T) {
 			p, d, runs := plantedFaults[name], &summary{counts: map[string]int{}}, 0
 			if p.lane == "" {
 				p.lane = "batch"
+			}
+			for _, script := range scripts {
+				if script.name == p.mutant.script {
+					require.Contains(t, script.source, p.mutant.what, "the script has changed; update the fault")
+				}
 			}
 			var failed bool
 			inBubble(t, func(t *testing.T) {
@@ -91,8 +94,6 @@ func (w *world) returnUnits(voucher int64, n int) {
 	w.sql("UPDATE seckill_vouchers SET stock = stock + ? WHERE voucher_id = ?", n, voucher)
 }
 
-var ctx = context.Background()
-
 // inStore plants a fault in the database: plant replaces an operation on the store by one that uses s.
 func inStore(plant func(w *world, s lifeStore, on *serverStore)) plantedFault {
 	return plantedFault{store: plant}
@@ -120,32 +121,19 @@ func (p plantedFault) in(lane string) plantedFault {
 	return p
 }
 
-// inQueue plants a fault in the gate, as inStore does.
-func inQueue(plant func(w *world, q service.ReservationStore, on *serverQueue)) plantedFault {
-	return plantedFault{lane: "queue", queue: plant}
+// mutant is a script of the gate in which a text is replaced.
+type mutant struct{ script, what, with string }
+
+// inGate plants a fault in a script of the gate.
+func inGate(script, what, with string) plantedFault {
+	return plantedFault{lane: "queue", mutant: mutant{script, what, with}}
 }
 
-// afterScript plants a fault that follows a script in Redis.
-func afterScript(name string, then func(w *world, args []any, reply *redis.Cmd)) plantedFault {
-	return plantedFault{lane: "queue", script: func(w *world, script string, args []any, reply *redis.Cmd) {
-		if script == name {
-			then(w, args, reply)
-		}
-	}}
-}
+type luaScript struct{ name, source string }
 
-// afterLoan plants a fault that follows one of the two scripts of a loan between segments, if it moved units.
-func afterLoan(name string, then func(w *world, stock string)) plantedFault {
-	return afterScript(name, func(w *world, keys []any, reply *redis.Cmd) {
-		if units, _ := reply.Int64(); units > 0 {
-			then(w, keys[0].(string))
-		}
-	})
-}
-
-// scripts are the names of the gate's and the ids' scripts, by their hash.
-var scripts = func() map[string]string {
-	hashes := map[string]string{}
+// scripts are the gate's and the ids' scripts, by their hash.
+var scripts = func() map[string]luaScript {
+	hashes := map[string]luaScript{}
 	for _, dir := range []string{"sale/admission/lua", "idgen"} {
 		common, _ := os.ReadFile(filepath.Join("../../internal", dir, "common.lua")) // the ids have none
 		files, err := filepath.Glob(filepath.Join("../../internal", dir, "*.lua"))
@@ -157,7 +145,8 @@ var scripts = func() map[string]string {
 			if err != nil {
 				panic(err)
 			}
-			hashes[redis.NewScript(string(common)+string(source)).Hash()] = strings.TrimSuffix(filepath.Base(file), ".lua")
+			text := string(common) + string(source)
+			hashes[redis.NewScript(text).Hash()] = luaScript{strings.TrimSuffix(filepath.Base(file), ".lua"), text}
 		}
 	}
 	return hashes
@@ -177,7 +166,10 @@ func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.Proce
 	}
 
 	hash, _ := args[1].(string)
-	name := scripts[hash]
+	name, source := scripts[hash].name, scripts[hash].source
+	if m := w.planted.mutant; name != "" && name == m.script {
+		args[0], args[1] = "eval", strings.Replace(source, m.what, m.with, 1)
+	}
 	if name == "borrow" && w.gateFault == gateLosesLoan {
 		cmd.SetErr(errInjected)
 		return errInjected
@@ -345,57 +337,19 @@ var plantedFaults = map[string]plantedFault{
 			return placed
 		}
 	}).in("lock"),
-	"the gate gets more units than the database": inQueue(func(_ *world, q service.ReservationStore, on *serverQueue) {
-		on.add = func(ctx context.Context, voucherID, delta int64) error {
-			return errors.Join(q.AddStock(ctx, voucherID, delta), q.AddStock(ctx, voucherID, max(delta, 0)))
-		}
-	}),
-	"the gate misses removed units": inQueue(func(_ *world, q service.ReservationStore, on *serverQueue) {
-		on.add = func(ctx context.Context, voucherID, delta int64) error {
-			return q.AddStock(ctx, voucherID, max(delta, 0))
-		}
-	}),
-	"the gate misses ended orders": inQueue(func(_ *world, _ service.ReservationStore, on *serverQueue) {
-		on.release = func(context.Context, int64, ...domain.Holder) error { return nil }
-	}),
-	"the gate frees the buyer's other order": inQueue(func(w *world, q service.ReservationStore, on *serverQueue) {
-		on.release = func(ctx context.Context, voucherID int64, held ...domain.Holder) error {
-			for i := range held {
-				for _, stream := range w.streams {
-					list := w.rdb.HGet(ctx, gateKey(stream, voucherID, "buyers"), number(held[i].UserID)).Val()
-					if newest, err := strconv.ParseInt(list[strings.LastIndexByte(list, ',')+1:], 10, 64); err == nil {
-						held[i].OrderID = newest
-					}
-				}
-			}
-			return q.Release(ctx, voucherID, held...)
-		}
-	}),
-	"a loan leaves its units with the lender": afterLoan("lend", func(w *world, stock string) { w.rdb.Incr(ctx, stock) }),
-	"a loan loses a unit":                     afterLoan("borrow", func(w *world, stock string) { w.rdb.Decr(ctx, stock) }),
-	"a segment forgets what it has lent": afterLoan("lend", func(w *world, stock string) {
-		loans := strings.TrimSuffix(stock, "stock") + "loans"
-		for field := range w.rdb.HGetAll(ctx, loans).Val() {
-			if strings.HasPrefix(field, "to:") {
-				w.rdb.HDel(ctx, loans, field)
-			}
-		}
-	}),
-	"a repeated reservation takes another unit": afterScript("reserve", func(w *world, keys []any, _ *redis.Cmd) {
-		if w.repeats.Load() > 0 {
-			w.rdb.Decr(ctx, keys[0].(string))
-		}
-	}),
-	"a repeated settlement returns another unit": afterScript("settle", func(w *world, keys []any, reply *redis.Cmd) {
-		if removed, _ := reply.Int64(); removed == 0 {
-			w.rdb.Incr(ctx, keys[0].(string))
-		}
-	}),
-	"a replayed order takes no unit": afterScript("replay", func(w *world, keys []any, reply *redis.Cmd) {
-		if reply.Val() == "ok" {
-			w.rdb.Incr(ctx, keys[0].(string))
-		}
-	}),
+	"the gate gets more units than the database": inGate("add_stock", `STOCK, ARGV[1]`, `STOCK, math.max(delta, 2 * delta)`),
+	"the gate misses removed units":              inGate("add_stock", `STOCK, ARGV[1]`, `STOCK, math.max(delta, 0)`),
+	"the gate misses ended orders":               inGate("release", `release_order(ARGV[i], ARGV[i + 1])`, `false`),
+	"the gate frees the buyer's other order": inGate("release", `ARGV[i], ARGV[i + 1]`,
+		`ARGV[i], newest_order(redis.call('HGET', BUYERS, ARGV[i]) or '')`),
+	"a loan leaves its units with the lender": inGate("lend", `redis.call('DECRBY', STOCK, units)`, ``),
+	"a loan loses a unit":                     inGate("borrow", `STOCK, units`, `STOCK, units - 1`),
+	"a segment forgets what it has lent":      inGate("lend", `'HINCRBY', LOANS`, `'HSET', LOANS`),
+	"a repeated reservation takes another unit": inGate("reserve", `local list = lists[user]`,
+		`local list = lists[user] if has_order(list, order) then redis.call('DECR', STOCK) end`),
+	"a repeated settlement returns another unit": inGate("settle", `if removed_entries > 0 then increment_version() end`,
+		`if removed_entries > 0 then increment_version() else redis.call('INCR', STOCK) end`),
+	"a replayed order takes no unit": inGate("replay", `redis.call('DECR', STOCK)`, ``),
 	"an order is committed whatever the generation of its gate": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 			for i := range orders {
@@ -406,13 +360,16 @@ var plantedFaults = map[string]plantedFault{
 	}).in("queue"),
 	"the counter of ids begins again in another second": func() plantedFault {
 		var second, n int64
-		return afterScript("guarded", func(w *world, args []any, reply *redis.Cmd) {
+		return plantedFault{lane: "queue", script: func(w *world, name string, args []any, reply *redis.Cmd) {
+			if name != "guarded" {
+				return
+			}
 			if now := time.Now().Add(w.idSkew).Unix(); now != second {
 				second, n = now, 0
 			}
 			n += args[2].(int64)
 			reply.SetVal(n)
-		})
+		}}
 	}(),
 	"a new group skips the entries of a lost one": {lane: "queue", command: func(args []any) {
 		if args[0] == "xgroup" && args[1] == "create" {
