@@ -313,7 +313,6 @@ type serverStore struct {
 	move   func(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	begin  func(ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment) (domain.Order, domain.Payment, error)
 	settle func(ctx context.Context, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error)
-	refund func(ctx context.Context, m domain.OrderMove) (domain.Order, error)
 	due    func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error)
 	close  func(ctx context.Context, limit int) ([]domain.Order, error)
 	read   func(ctx context.Context, ids []int64) ([]domain.Voucher, error)
@@ -322,7 +321,7 @@ type serverStore struct {
 func newServerStore(w *world, s lifeStore) *serverStore {
 	on := &serverStore{
 		lifeStore: s, w: w,
-		place: s.PlaceOrders, move: s.MoveOrder, begin: s.BeginPayment, settle: s.SettlePayment, refund: s.BeginRefund, due: s.DueRefunds,
+		place: s.PlaceOrders, move: s.MoveOrder, begin: s.BeginPayment, settle: s.SettlePayment, due: s.DueRefunds,
 		close: s.CloseExpired, read: s.Vouchers,
 	}
 	if w.planted.store != nil {
@@ -372,7 +371,7 @@ func (s *serverStore) SettlePayment(ctx context.Context, provider string, n doma
 }
 
 func (s *serverStore) BeginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	return transact(s.w, func() (domain.Order, error) { return s.refund(ctx, m) })
+	return transact(s.w, func() (domain.Order, error) { return s.lifeStore.BeginRefund(ctx, m) })
 }
 
 func (s *serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {

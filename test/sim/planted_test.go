@@ -203,6 +203,10 @@ var plantedFaults = map[string]plantedFault{
 	"a new price changes existing orders": inDatabase("UPDATE ON vouchers",
 		"UPDATE voucher_orders SET amount = NEW.pay_value WHERE voucher_id = NEW.id AND status = 1"),
 	"an order takes no unit": inDatabase("INSERT ON voucher_orders", addUnit).in("queue"),
+	"an order is answered without a commit": inDatabase("INSERT ON voucher_orders", "DELETE FROM voucher_orders WHERE id = NEW.id; "+addUnit).
+		in("lock"),
+	"a refund is finished before its money is returned": inDatabase("UPDATE ON payments WHEN OLD.status = 2 AND NEW.status = 4",
+		"UPDATE payments SET status = 5 WHERE id = NEW.id"),
 	"a paid order can be cancelled": inStore(func(w *world, s lifeStore, on *serverStore) {
 		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 			if m.Move.Name == "cancel" {
@@ -239,15 +243,6 @@ var plantedFaults = map[string]plantedFault{
 	}),
 	"the closer skips an order": inStore(func(_ *world, s lifeStore, on *serverStore) {
 		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) { return s.CloseExpired(ctx, 1) }
-	}),
-	"an order is refunded before its money is returned": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.refund = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			o, err := s.BeginRefund(ctx, m)
-			if id := w.number("SELECT COALESCE(MAX(id), 0) FROM payments WHERE order_id = ? AND status = 4", m.OrderID); err == nil && id != 0 {
-				_, err = s.FinishRefund(ctx, id, m.At)
-			}
-			return o, err
-		}
 	}),
 	"a refund is forgotten after its first try": inStore(func(w *world, s lifeStore, on *serverStore) {
 		on.due = func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
@@ -325,18 +320,6 @@ var plantedFaults = map[string]plantedFault{
 			return s.PlaceOrders(ctx, orders)
 		}
 	}),
-	"an order is answered without a commit": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-			placed := s.PlaceOrders(ctx, orders)
-			for _, p := range placed {
-				if p.Err == nil {
-					w.sql("DELETE FROM voucher_orders WHERE id = ?", p.Order.ID)
-					w.returnUnits(p.Order.VoucherID, 1)
-				}
-			}
-			return placed
-		}
-	}).in("lock"),
 	"the gate gets more units than the database": inGate("add_stock", `STOCK, ARGV[1]`, `STOCK, math.max(delta, 2 * delta)`),
 	"the gate misses removed units":              inGate("add_stock", `STOCK, ARGV[1]`, `STOCK, math.max(delta, 0)`),
 	"the gate misses ended orders":               inGate("release", `release_order(ARGV[i], ARGV[i + 1])`, `false`),
