@@ -241,6 +241,7 @@ type world struct {
 
 	reads       atomic.Int64 // of the running worker
 	stopReading func()       // ends it after some reads, if it finds nothing
+	firstRead   sync.Map     // the vouchers as they were first read, for a planted fault
 
 	servers [2]*server
 	streams []string
@@ -368,7 +369,7 @@ func newWorld(t *rapid.T, s stack, lane string, p plantedFault) *world {
 		Segments: func(_ context.Context, voucherID int64) (int, error) { return w.segments[voucherID], nil },
 	})
 	w.bank = &bank{w: w}
-	w.store = newServerStore(w, w.real)
+	w.store = &serverStore{w.real, w}
 	for i := range w.servers {
 		w.servers[i] = &server{name: "server " + strconv.Itoa(i+1)}
 		w.start(i)

@@ -303,31 +303,22 @@ type lifeStore interface {
 	service.SaleLoader
 }
 
-// serverStore is the store as the servers call it, with a fault injected into one transaction. A planted fault replaces one of the
-// operations.
+// serverStore is the store as the servers call it, with a fault injected into one transaction. A planted fault changes what an
+// operation gets, or has read.
 type serverStore struct {
 	lifeStore
 	w *world
-
-	place  func(ctx context.Context, orders []domain.NewOrder) []domain.Placed
-	move   func(ctx context.Context, m domain.OrderMove) (domain.Order, error)
-	begin  func(ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment) (domain.Order, domain.Payment, error)
-	settle func(ctx context.Context, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error)
-	due    func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error)
-	close  func(ctx context.Context, limit int) ([]domain.Order, error)
-	read   func(ctx context.Context, ids []int64) ([]domain.Voucher, error)
 }
 
-func newServerStore(w *world, s lifeStore) *serverStore {
-	on := &serverStore{
-		lifeStore: s, w: w,
-		place: s.PlaceOrders, move: s.MoveOrder, begin: s.BeginPayment, settle: s.SettlePayment, due: s.DueRefunds,
-		close: s.CloseExpired, read: s.Vouchers,
+type (
+	closeLimit int
+	retryPause func(tries int) time.Duration
+)
+
+func (w *world) edit(value any) {
+	if w.planted.edit != nil {
+		w.planted.edit(w, value)
 	}
-	if w.planted.store != nil {
-		w.planted.store(w, s, on)
-	}
-	return on
 }
 
 // transact executes a transaction of a server. With an injected fault the server gets no result.
@@ -345,7 +336,10 @@ func transact[T any](w *world, do func() (T, error)) (T, error) {
 }
 
 func (s *serverStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-	placed, err := transact(s.w, func() ([]domain.Placed, error) { return s.place(ctx, orders), nil })
+	placed, err := transact(s.w, func() ([]domain.Placed, error) {
+		s.w.edit(&orders)
+		return s.lifeStore.PlaceOrders(ctx, orders), nil
+	})
 	if err != nil {
 		return slices.Repeat([]domain.Placed{{Err: err}}, len(orders))
 	}
@@ -353,21 +347,28 @@ func (s *serverStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder)
 }
 
 func (s *serverStore) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	return transact(s.w, func() (domain.Order, error) { return s.move(ctx, m) })
+	return transact(s.w, func() (domain.Order, error) {
+		s.w.edit(&m)
+		return s.lifeStore.MoveOrder(ctx, m)
+	})
 }
 
 func (s *serverStore) BeginPayment(
 	ctx context.Context, claim *domain.Claim, userID int64, p domain.Payment,
 ) (o domain.Order, began domain.Payment, err error) {
 	err = s.w.transact(func() error {
-		o, began, err = s.begin(ctx, claim, userID, p)
+		s.w.edit(&p)
+		o, began, err = s.lifeStore.BeginPayment(ctx, claim, userID, p)
 		return err
 	})
 	return o, began, err
 }
 
 func (s *serverStore) SettlePayment(ctx context.Context, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-	return transact(s.w, func() (domain.Settled, error) { return s.settle(ctx, provider, n, at) })
+	return transact(s.w, func() (domain.Settled, error) {
+		s.w.edit(&n)
+		return s.lifeStore.SettlePayment(ctx, provider, n, at)
+	})
 }
 
 func (s *serverStore) BeginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
@@ -375,7 +376,11 @@ func (s *serverStore) BeginRefund(ctx context.Context, m domain.OrderMove) (doma
 }
 
 func (s *serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
-	return transact(s.w, func() ([]domain.Payment, error) { return s.due(ctx, limit, wait) })
+	return transact(s.w, func() ([]domain.Payment, error) {
+		pause := retryPause(wait)
+		s.w.edit(&pause)
+		return s.lifeStore.DueRefunds(ctx, limit, pause)
+	})
 }
 
 func (s *serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
@@ -383,7 +388,11 @@ func (s *serverStore) FinishRefund(ctx context.Context, paymentID int64, at time
 }
 
 func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
-	return transact(s.w, func() ([]domain.Order, error) { return s.close(ctx, limit) })
+	return transact(s.w, func() ([]domain.Order, error) {
+		most := closeLimit(limit)
+		s.w.edit(&most)
+		return s.lifeStore.CloseExpired(ctx, int(most))
+	})
 }
 
 func (s *serverStore) ChangeVoucher(
@@ -397,7 +406,9 @@ func (s *serverStore) ChangeStock(ctx context.Context, c domain.StockChange) (do
 }
 
 func (s *serverStore) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-	return s.read(ctx, ids)
+	found, err := s.lifeStore.Vouchers(ctx, ids)
+	s.w.edit(&found)
+	return found, err
 }
 
 // bank is the payment provider. It records which money was received and returned. Two provider names share its

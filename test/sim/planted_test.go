@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,9 +27,9 @@ const faultRuns = 400
 
 // plantedFault replaces parts of the product with defective ones.
 type plantedFault struct {
-	lane    string // the lane under test; empty means batch
-	trigger string // that the database gets
-	store   func(w *world, s lifeStore, on *serverStore)
+	lane    string                                       // the lane under test; empty means batch
+	trigger string                                       // that the database gets
+	edit    func(w *world, value any)                    // may change what an operation of the store gets, or has read
 	commit  func(next queue.CommitFunc) queue.CommitFunc // called once per worker
 	mutant  mutant
 	// script runs after a script in Redis. args begins with the keys.
@@ -90,13 +89,13 @@ func (w *world) sql(query string, args ...any) {
 	}
 }
 
-func (w *world) returnUnits(voucher int64, n int) {
-	w.sql("UPDATE seckill_vouchers SET stock = stock + ? WHERE voucher_id = ?", n, voucher)
-}
-
-// inStore plants a fault in the database: plant replaces an operation on the store by one that uses s.
-func inStore(plant func(w *world, s lifeStore, on *serverStore)) plantedFault {
-	return plantedFault{store: plant}
+// inStore plants a fault in the operations of the store that get, or read, a value of this type.
+func inStore[V any](edit func(w *world, value *V)) plantedFault {
+	return plantedFault{edit: func(w *world, value any) {
+		if v, ok := value.(*V); ok {
+			edit(w, v)
+		}
+	}}
 }
 
 // inDatabase plants a fault that follows a change of a row, in the same transaction. It is that of a trigger.
@@ -207,117 +206,63 @@ var plantedFaults = map[string]plantedFault{
 		in("lock"),
 	"a refund is finished before its money is returned": inDatabase("UPDATE ON payments WHEN OLD.status = 2 AND NEW.status = 4",
 		"UPDATE payments SET status = 5 WHERE id = NEW.id"),
-	"a paid order can be cancelled": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			if m.Move.Name == "cancel" {
-				m.Move.From = statusOf(w, m.OrderID)
-			}
-			return s.MoveOrder(ctx, m)
+	"a paid order can be cancelled": inStore(func(w *world, m *domain.OrderMove) {
+		if m.Move.Name == "cancel" {
+			m.Move.From = domain.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", m.OrderID))
 		}
 	}),
-	"an order is redeemed twice": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			if m.Move.Name == "redeem" && statusOf(w, m.OrderID) == domain.OrderRedeemed {
-				return domain.Order{ID: m.OrderID, Status: domain.OrderRedeemed}, nil
-			}
-			return s.MoveOrder(ctx, m)
+	"an order is redeemed twice": inStore(func(w *world, m *domain.OrderMove) {
+		if m.Move.Name == "redeem" {
+			w.sql("UPDATE voucher_orders SET status = 2 WHERE id = ? AND status = 3", m.OrderID)
 		}
 	}),
-	"another user can cancel": inStore(func(_ *world, s lifeStore, on *serverStore) {
-		on.move = func(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-			m.By.Kind = domain.ActorAdmin
-			return s.MoveOrder(ctx, m)
+	"another user can cancel": inStore(func(_ *world, m *domain.OrderMove) { m.By.Kind = domain.ActorAdmin }),
+	"the closer closes paid orders": inStore(func(w *world, _ *closeLimit) {
+		w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
+	}),
+	"the closer closes orders before they are due": inStore(func(w *world, _ *closeLimit) {
+		w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
+	}),
+	"the closer skips an order": inStore(func(_ *world, limit *closeLimit) { *limit = 1 }),
+	"a refund is forgotten after its first try": inStore(func(w *world, _ *retryPause) {
+		w.sql("UPDATE payments SET next_try_at = ? WHERE status = 4 AND refund_tries > 0", farAhead)
+	}),
+	"servers do not share refunds": inStore(func(_ *world, pause *retryPause) {
+		*pause = func(int) time.Duration { return -time.Hour }
+	}),
+	"a repeated notice pays twice": inStore(func(w *world, n *domain.PaymentNotice) {
+		if w.number("SELECT COUNT(*) FROM payments WHERE provider_ref = ? AND status = 2", n.Ref) > 0 {
+			n.Ref += " again"
 		}
 	}),
-	"the closer closes paid orders": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
-			w.sql("UPDATE voucher_orders SET status = 1 WHERE status = 2 AND expires_at <= ?", time.Now())
-			return s.CloseExpired(ctx, 500)
+	"any amount is accepted": inStore(func(w *world, n *domain.PaymentNotice) {
+		n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
+	}),
+	"a payment of another order is accepted": inStore(func(w *world, n *domain.PaymentNotice) {
+		w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
+	}),
+	"a late failure notice undoes a payment": inStore(func(w *world, n *domain.PaymentNotice) {
+		if n.Result == domain.PaymentFailed {
+			w.sql("UPDATE payments SET status = 3 WHERE provider_ref = ?", n.Ref)
 		}
 	}),
-	"the closer closes orders before they are due": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) {
-			w.sql("UPDATE voucher_orders SET expires_at = ?", longAgo)
-			return s.CloseExpired(ctx, 500)
+	"a repeated reversal frees another unit": inStore(func(w *world, n *domain.PaymentNotice) {
+		if w.number("SELECT COUNT(*) FROM payments WHERE provider_ref = ? AND status = 5", n.Ref) > 0 {
+			w.sql("UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = (SELECT voucher_id FROM voucher_orders WHERE id = ?)", n.OrderID)
 		}
 	}),
-	"the closer skips an order": inStore(func(_ *world, s lifeStore, on *serverStore) {
-		on.close = func(ctx context.Context, _ int) ([]domain.Order, error) { return s.CloseExpired(ctx, 1) }
+	"each click begins a payment": inStore(func(w *world, p *domain.Payment) {
+		w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
 	}),
-	"a refund is forgotten after its first try": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.due = func(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
-			due, err := s.DueRefunds(ctx, limit, wait)
-			return slices.DeleteFunc(due, func(p domain.Payment) bool { return p.RefundTries > 1 }), err
+	"a server never refreshes a snapshot": inStore(func(w *world, found *[]domain.Voucher) {
+		for i, v := range *found {
+			was, _ := w.firstRead.LoadOrStore(v.ID, v)
+			(*found)[i] = was.(domain.Voucher)
 		}
 	}),
-	"servers do not share refunds": inStore(func(_ *world, s lifeStore, on *serverStore) {
-		on.due = func(ctx context.Context, limit int, _ func(int) time.Duration) ([]domain.Payment, error) {
-			return s.DueRefunds(ctx, limit, func(int) time.Duration { return -time.Hour })
-		}
-	}),
-	"a repeated notice pays twice": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			settled, err := s.SettlePayment(ctx, name, n, at)
-			if err == nil && !settled.Changed && n.Result == domain.PaymentSucceeded {
-				n.Ref += " again"
-				settled, err = s.SettlePayment(ctx, name, n, at)
-			}
-			return settled, err
-		}
-	}),
-	"any amount is accepted": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			n.Amount = w.number("SELECT COALESCE(MAX(amount), 0) FROM voucher_orders WHERE id = ?", n.OrderID)
-			return s.SettlePayment(ctx, name, n, at)
-		}
-	}),
-	"a payment of another order is accepted": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			w.sql("UPDATE payments SET order_id = ? WHERE provider_ref = ?", n.OrderID, n.Ref)
-			return s.SettlePayment(ctx, name, n, at)
-		}
-	}),
-	"a late failure notice undoes a payment": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			settled, err := s.SettlePayment(ctx, name, n, at)
-			if err == nil && n.Result == domain.PaymentFailed {
-				w.sql("UPDATE payments SET status = 3 WHERE id = ?", settled.Payment.ID)
-			}
-			return settled, err
-		}
-	}),
-	"a repeated reversal frees another unit": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.settle = func(ctx context.Context, name string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
-			settled, err := s.SettlePayment(ctx, name, n, at)
-			if err == nil && !settled.Changed && n.Result == domain.PaymentRefunded {
-				w.returnUnits(settled.Order.VoucherID, 1)
-			}
-			return settled, err
-		}
-	}),
-	"each click begins a payment": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.begin = func(ctx context.Context, _ *domain.Claim, userID int64, p domain.Payment) (domain.Order, domain.Payment, error) {
-			w.sql("UPDATE payments SET status = 3 WHERE order_id = ? AND status = 1", p.OrderID)
-			return s.BeginPayment(ctx, nil, userID, p)
-		}
-	}),
-	"a server never refreshes a snapshot": inStore(func(_ *world, s lifeStore, on *serverStore) {
-		var cached sync.Map // voucher id -> domain.Voucher
-		on.read = func(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-			found, err := s.Vouchers(ctx, ids)
-			for i, v := range found {
-				was, _ := cached.LoadOrStore(v.ID, v)
-				found[i] = was.(domain.Voucher)
-			}
-			return found, err
-		}
-	}),
-	"a user can exceed the limit by one order": inStore(func(w *world, s lifeStore, on *serverStore) {
-		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-			for i := range orders {
-				orders[i].Limit++
-			}
-			return s.PlaceOrders(ctx, orders)
+	"a user can exceed the limit by one order": inStore(func(_ *world, orders *[]domain.NewOrder) {
+		for i := range *orders {
+			(*orders)[i].Limit++
 		}
 	}),
 	"the gate gets more units than the database": inGate("add_stock", `STOCK, ARGV[1]`, `STOCK, math.max(delta, 2 * delta)`),
@@ -333,12 +278,9 @@ var plantedFaults = map[string]plantedFault{
 	"a repeated settlement returns another unit": inGate("settle", `if removed_entries > 0 then increment_version() end`,
 		`if removed_entries > 0 then increment_version() else redis.call('INCR', STOCK) end`),
 	"a replayed order takes no unit": inGate("replay", `redis.call('DECR', STOCK)`, ``),
-	"an order is committed whatever the generation of its gate": inStore(func(_ *world, s lifeStore, on *serverStore) {
-		on.place = func(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-			for i := range orders {
-				orders[i].Generation = nil
-			}
-			return s.PlaceOrders(ctx, orders)
+	"an order is committed whatever the generation of its gate": inStore(func(_ *world, orders *[]domain.NewOrder) {
+		for i := range *orders {
+			(*orders)[i].Generation = nil
 		}
 	}).in("queue"),
 	"the counter of ids begins again in another second": func() plantedFault {
@@ -393,10 +335,6 @@ var plantedFaults = map[string]plantedFault{
 			return next(c, as)
 		}
 	}},
-}
-
-func statusOf(w *world, order int64) domain.OrderStatus {
-	return domain.OrderStatus(w.number("SELECT COALESCE(MAX(status), 0) FROM voucher_orders WHERE id = ?", order))
 }
 
 func (w *world) number(query string, args ...any) (n int64) {
