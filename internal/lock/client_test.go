@@ -217,27 +217,23 @@ func TestCommandsOfACycle(t *testing.T) {
 	assert.Equal(t, [][]string{{"set"}, {"set"}, {"evalsha"}}, seen.all)
 }
 
-// newMortalLock is newLock with a function per node that kills it for good.
-func newMortalLock(t *testing.T, name string, nodes int, opts ...RedLockOption) (l Locker, addrs []string, kill []func()) {
+// startNodes starts three nodes that the test may kill: nothing else gets the port of a dead one.
+func startNodes(t *testing.T) (nodes [3]*env.Redis, addrs []string) {
 	t.Helper()
-	var clients []redis.UniversalClient
-	for range nodes {
-		node := env.StartRedis(t)
-		rdb, k := newMortalClient(t, node)
-		clients = append(clients, rdb)
-		addrs = append(addrs, node.Addr)
-		kill = append(kill, k)
+	for i := range nodes {
+		nodes[i] = env.StartRedis(t)
+		addrs = append(addrs, nodes[i].Addr)
 	}
-	all := env.Must(NewRedLocks(clients, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
-	return all.Lock(name), addrs, kill
+	return nodes, addrs
 }
 
 func TestThreeNodesOneDead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	var seen recorder
-	l, addrs, kill := newMortalLock(t, "a", 3, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
-	kill[2]()
+	nodes, addrs := startNodes(t)
+	l := newLock(t, "a", addrs, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
+	nodes[2].Kill()
 
 	h := env.Must(l.TryLock(ctx))(t)
 	first := h.ValidUntil()
@@ -262,10 +258,11 @@ func TestThreeNodesOneDead(t *testing.T) {
 func TestThreeNodesTwoDead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	l, addrs, kill := newMortalLock(t, "a", 3)
+	nodes, addrs := startNodes(t)
+	l := newLock(t, "a", addrs)
 	h := env.Must(l.TryLock(ctx))(t)
-	kill[0]()
-	kill[1]()
+	nodes[0].Kill()
+	nodes[1].Kill()
 	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
 	keyGone(t, addrs[2])
 
@@ -417,10 +414,9 @@ func TestSlowNodeBesideDeadOne(t *testing.T) {
 	t.Parallel()
 	link := env.StartProxy(t, startServer(t))
 	link.Delay(200 * time.Millisecond)
-	dead, kill := newMortalClient(t, env.StartRedis(t))
-	kill()
-	clients := []redis.UniversalClient{newClient(t, link.Addr), dead, newClient(t, startServer(t))}
-	l := env.Must(NewRedLock("a", clients, WithNodeTimeout(time.Second)))(t)
+	dead := env.StartRedis(t)
+	dead.Kill()
+	l := newLock(t, "a", []string{link.Addr, dead.Addr, startServer(t)}, WithNodeTimeout(time.Second))
 	for range 3 {
 		require.NoError(t, TryDo(context.Background(), l, nothing))
 	}

@@ -175,11 +175,10 @@ func TestWaiterSurvivesFaults(t *testing.T) {
 func TestDeadServerReturnsItsError(t *testing.T) {
 	each(t, allLeased, ownRedis, func(t *testing.T, server *env.Redis, k lockKind) {
 		ctx := soon(t)
-		rdb, kill := newMortalClient(t, server)
-		c := newLocksOf(t, rdb)
+		c := newLocks(t, server.Addr)
 		k.ready(t, c, "a")
 		h := env.Must(k.lock(c, "a").Lock(ctx))(t)
-		kill()
+		server.Kill()
 
 		_, _ = k.lock(c, "a").TryLock(ctx) // detects the dead connection
 		for _, lock := range bothWays(k.lock(c, "a")) {

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -526,26 +523,6 @@ const (
 	scriptCmd = "\r\nevalsha\r\n"
 	anyCmd    = ""
 )
-
-// newMortalClient returns a client of a server, and a function that kills the server. The port of a dead server is
-// free, and within the time of a test the server of another test may take it: the lock would then find it alive. So the
-// client refuses to connect after the kill, as an unused port does.
-func newMortalClient(t *testing.T, server *env.Redis) (rdb *redis.Client, kill func()) {
-	t.Helper()
-	var dead atomic.Bool
-	rdb = newClient(t, server.Addr, func(o *redis.Options) {
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if dead.Load() {
-				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
-			}
-			return new(net.Dialer).DialContext(ctx, network, addr)
-		}
-	})
-	return rdb, func() {
-		dead.Store(true)
-		server.Kill()
-	}
-}
 
 // afterwards returns a hook that calls f with the commands of each round trip that has ended.
 func afterwards(f func(cmds []redis.Cmder)) env.RedisHook {
