@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"io"
 	"math"
 	"net/http"
@@ -30,9 +29,7 @@ func TestAnswersAreComparedWithTheDatabase(t *testing.T) {
 	now := time.Now().UTC()
 	env.Must(store.SeedUsers(ctx, 30, now, now.Add(time.Hour)))(t)
 
-	db := env.Must(sql.Open("mysql", dsn))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	s := &stack{db: db, tokens: make([]string, 30)}
+	s := &stack{db: env.OpenDB(t, dsn), tokens: make([]string, 30)}
 	require.NoError(t, s.fill(ctx, 100))
 
 	require.NoError(t, s.committed(ctx, []string{"1", "4"}, 40))

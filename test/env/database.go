@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"os"
 	"os/exec"
@@ -33,6 +34,14 @@ func only(tb testing.TB) Kind {
 	}
 
 	return kind
+}
+
+// OpenDB opens a pool without the settings of the program, which is closed at cleanup.
+func OpenDB(tb testing.TB, dsn string) *sql.DB {
+	tb.Helper()
+	db := Must(sql.Open("mysql", dsn))(tb)
+	tb.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 // OneKind returns the kind of server for tests of what does not differ between the kinds.

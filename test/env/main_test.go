@@ -2,7 +2,6 @@ package env
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -59,25 +58,18 @@ func TestLazyStartsOnce(t *testing.T) {
 	require.NoError(t, l.stop())
 }
 
-func openDB(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	db := Must(sql.Open("mysql", dsn))(t)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 	OneKind(t).shared(t) // or the test is skipped
 	var dsns [2]string
 	t.Run("use", func(t *testing.T) {
 		for i := range dsns {
 			dsns[i] = OneKind(t).DSN(t)
-			_, err := openDB(t, dsns[i]).Exec("CREATE TABLE t (s VARCHAR(9)) SELECT '😀' AS s")
+			_, err := OpenDB(t, dsns[i]).Exec("CREATE TABLE t (s VARCHAR(9)) SELECT '😀' AS s")
 			require.NoError(t, err, "the second database must not contain the table of the first")
 		}
 	})
 	for _, dsn := range dsns {
-		assert.ErrorContains(t, openDB(t, dsn).Ping(), "Unknown database")
+		assert.ErrorContains(t, OpenDB(t, dsn).Ping(), "Unknown database")
 	}
 }
 
@@ -86,7 +78,7 @@ func TestRunningServerIsUsed(t *testing.T) {
 	t.Setenv(EnvMySQLDSN, fmt.Sprintf("root@tcp(%s)/mysql?timeout=5s", m.Addr))
 	dsn := MySQL.DSN(t)
 	assert.Regexp(t, `^root@tcp\(`+m.Addr+`\)/seckill_test_\w+\?timeout=5s$`, dsn)
-	require.NoError(t, openDB(t, dsn).Ping())
+	require.NoError(t, OpenDB(t, dsn).Ping())
 }
 
 // A test with a kind of server of its own is skipped, even if a missing program would fail it.

@@ -270,12 +270,10 @@ func TestDoctorChecksSecondFactors(t *testing.T) {
 	}
 }
 
-// dial opens a pool without the session settings of the program.
 func dial(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
-	pool := env.Must(sql.Open("mysql", dsn))(t)
+	pool := env.OpenDB(t, dsn)
 	pool.SetMaxOpenConns(48)
-	t.Cleanup(func() { _ = pool.Close() })
 	return pool
 }
 

@@ -33,14 +33,6 @@ func open(t *testing.T, dsn string) sqldb.Access {
 	return sqldb.Access{DB: db}
 }
 
-// dial opens a pool without the settings of the program.
-func dial(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	pool := env.Must(sql.Open("mysql", dsn))(t)
-	t.Cleanup(func() { require.NoError(t, pool.Close()) })
-	return pool
-}
-
 // wrongGlobals are values of the variables that would break the program, for those that are not checked elsewhere.
 var wrongGlobals = map[string]string{
 	"autocommit":               "0",
@@ -63,7 +55,7 @@ func TestSessionVariables(t *testing.T) {
 		if kind == env.MariaDB {
 			cfg.Params = map[string]string{"tx_isolation": "'SERIALIZABLE'"}
 		}
-		admin := dial(t, dsn)
+		admin := env.OpenDB(t, dsn)
 		for name, value := range wrongGlobals {
 			cfg.Params[name] = value
 		}
@@ -119,7 +111,7 @@ func TestPingFindsReadOnlyServers(t *testing.T) {
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
 		server := kind.Start(t)
 		db := open(t, server.DSN(t))
-		admin := dial(t, "root@tcp("+server.Addr+")/")
+		admin := env.OpenDB(t, "root@tcp("+server.Addr+")/")
 		set := func(variable, value string) {
 			env.Must(admin.ExecContext(t.Context(), "SET GLOBAL "+variable+" = "+value))(t)
 		}
@@ -142,7 +134,7 @@ func TestTLS(t *testing.T) {
 	env.Full(t)
 	server := env.MySQL.Start(t)
 	plain := "root@tcp(" + server.Addr + ")/mysql"
-	env.Must(dial(t, plain).ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
+	env.Must(env.OpenDB(t, plain).ExecContext(t.Context(), "SET GLOBAL require_secure_transport = ON"))(t)
 
 	ping := func(dsn string) error { return open(t, dsn).Ping(t.Context()) }
 	require.ErrorContains(t, ping(plain), "insecure transport")
