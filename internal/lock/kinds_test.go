@@ -117,6 +117,16 @@ func (k lockKind) nothingLeft(t testing.TB, rdb *redis.Client, names ...string) 
 	}
 }
 
+// eachKind is each with the lock "a" of the kind, of which nothing must be left when the test has ended.
+func eachKind(t *testing.T, kinds []lockKind, start func(testing.TB) scene, test func(t *testing.T, s scene, k lockKind)) {
+	t.Helper()
+	each(t, kinds, start, func(t *testing.T, s scene, k lockKind) {
+		k.ready(t, s.c, "a")
+		test(t, s, k)
+		k.nothingLeft(t, s.rdb, "a")
+	})
+}
+
 // faulty returns a Client behind a proxy. Its connection is open, the scripts are loaded and the names are ready, so
 // that the next requests are those of the test.
 func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *proxy) {

@@ -17,10 +17,8 @@ import (
 )
 
 func TestWaitersAreWoken(t *testing.T) {
-	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		clients := []*Client{s.c, newLocks(t, s.addr), newLocks(t, s.addr)}
-		k.ready(t, clients[0], "a")
-
 		requireWoken(t, func(ctx context.Context) {
 			h := env.Must(k.block(clients[0], "a").Lock(ctx))(t)
 			const waiting = 6
@@ -32,7 +30,6 @@ func TestWaitersAreWoken(t *testing.T) {
 			release(t, h)
 			wg.Wait()
 		})
-		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
@@ -42,10 +39,9 @@ var queueKinds = []lockKind{fair, writing, plainPermits, leasedPermits}
 // A waiter that retries keeps its place, even if the server's clock is set back, and a try passes none of them although
 // the lock is free.
 func TestWaitersKeepTheirPlaces(t *testing.T) {
-	each(t, queueKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, queueKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		queue := k.keys("a")[1]
 		clients := []*Client{s.c, newLocks(t, s.addr)}
-		k.ready(t, clients[0], "a")
 		h := env.Must(k.block(newLocks(t, s.addr), "a").Lock(soon(t)))(t) // so that it is not handed over
 
 		var line []*claim
@@ -76,15 +72,13 @@ func TestWaitersKeepTheirPlaces(t *testing.T) {
 			requireIn(t, cl, true)
 			require.NoError(t, cl.release(soon(t)))
 		}
-		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 // Without a release, a waiter retries when the lease ends, and not only at its next recheck.
 func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
-	each(t, leasedKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, leasedKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		other := newLocks(t, s.addr)
-		k.ready(t, s.c, "a")
 		const lease = 900 * time.Millisecond
 		_ = env.Must(persistent{k.block(s.c, "a")}.Lock(s.ctx, WithLease(lease)))(t)
 
@@ -96,15 +90,13 @@ func TestWaiterAcquiresWhenLeaseEnds(t *testing.T) {
 		h := env.Must(k.lock(other, "a").Lock(s.ctx))(t)
 		assert.Zero(t, waiters(t, s.rdb, k.name, "a"), "the holder is still in the queue")
 		release(t, h)
-		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 // Waits that end while some are queued, some commands are in flight and some are not sent yet leave nothing behind.
 // A try beside them is not queued.
 func TestCancelledWaitsLeaveNothing(t *testing.T) {
-	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
-		k.ready(t, s.c, "a")
+	eachKind(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		h := env.Must(k.block(s.c, "a").Lock(soon(t)))(t)
 		why := errors.New("the caller has returned")
 		ctx, cancel := context.WithCancelCause(soon(t))
@@ -125,14 +117,12 @@ func TestCancelledWaitsLeaveNothing(t *testing.T) {
 		k.queued(t, s.rdb, "a", 0)
 
 		release(t, h)
-		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
 func TestDepartingWaiterForwardsWake(t *testing.T) {
-	each(t, lockKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, lockKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		other := newLocks(t, s.addr)
-		k.ready(t, s.c, "a")
 		requireWoken(t, func(ctx context.Context) {
 			h := env.Must(k.block(s.c, "a").Lock(ctx))(t)
 			ignoring := k.claim(other, "a", time.Minute) // it is woken, and does not react
@@ -145,7 +135,6 @@ func TestDepartingWaiterForwardsWake(t *testing.T) {
 			leave()
 			release(t, arrived(t, got))
 		})
-		k.nothingLeft(t, s.rdb, "a")
 	})
 }
 
@@ -177,8 +166,7 @@ func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
 
 // Without waiters nothing is published, and nobody subscribes. A waiter is sent one message.
 func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
-	each(t, waitKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
-		k.ready(t, s.c, "a")
+	eachKind(t, waitKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
 		for range 10 {
 			require.NoError(t, Do(s.ctx, k.lock(s.c, "a"), nothing))
 			h := env.Must(k.block(s.c, "a").TryLock(s.ctx))(t)
@@ -193,15 +181,14 @@ func TestReleaseWithoutWaitersPublishesNothing(t *testing.T) {
 		h := env.Must(k.block(s.c, "a").Lock(s.ctx))(t)
 		got := s.queue(s.ctx, t, k, 1, k.lock(newLocks(t, s.addr), "a"))
 		release(t, h)
-		arrived(t, got)
+		release(t, arrived(t, got))
 		assert.Equal(t, 1, calls(t, s.rdb, "publish"), "one waiter, one message")
 	})
 }
 
 // A waiter received the end of the lease; if the lease now ends earlier, the waiter is woken.
 func TestShortenedLeaseWakesWaiter(t *testing.T) {
-	each(t, leasedKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
-		k.ready(t, s.c, "a")
+	eachKind(t, leasedKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
 		h := env.Must(k.block(s.c, "a").Lock(s.ctx, WithLease(time.Minute)))(t)
 		got := s.queue(s.ctx, t, k, 1, k.lock(newLocks(t, s.addr), "a"))
 		require.NoError(t, h.Extend(s.ctx, time.Hour))
@@ -307,7 +294,7 @@ func TestPrefixOfEveryKey(t *testing.T) {
 
 // An acquire that the network delivers twice is one hold, and does not shorten a lease that was extended in between.
 func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
-	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		cl := k.claim(s.c, "a", time.Minute)
 		first := env.Must(cl.acquireOnce(s.ctx, modeTry))(t)
 		require.True(t, first.ok)
@@ -318,13 +305,12 @@ func TestRepeatedAcquireDoesNotShortenLease(t *testing.T) {
 		assert.Equal(t, first.token, again.token)
 		assert.Greater(t, s.rdb.PTTL(s.ctx, cl.keys[0]).Val(), 30*time.Minute)
 		require.NoError(t, cl.release(s.ctx))
-		nothingLeft(t, s.rdb)
 	})
 }
 
 // Tokens increase even if the server has lost the last one or its clock is set back.
 func TestTokensIncrease(t *testing.T) {
-	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		l := k.lock(s.c, "a")
 		last := uint64(0)
 		take := func() {
@@ -354,7 +340,7 @@ var reenteredKinds = []lockKind{reentrant, writing}
 // A shorter lease inside a longer one, and the other way round. A hold whose lease has ended is over, even if others of
 // its owner continue.
 func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
-	each(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
 		ctx := owned(t)
 		l := k.lock(s.c, "a")
 		holds := k.holds("a")
@@ -382,13 +368,12 @@ func TestHoldsOfOneOwnerHaveOwnLeases(t *testing.T) {
 		require.NoError(t, long.Extend(ctx, 10*time.Second))
 		assert.Less(t, ttl(), 11*time.Second)
 		release(t, long)
-		nothingLeft(t, s.rdb)
 	})
 }
 
 // The owner does not wait for the queue; the last release wakes the first waiter.
 func TestReentryPassesTheQueue(t *testing.T) {
-	each(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, append(reenteredKinds, reading), onServer, func(t *testing.T, s scene, k lockKind) {
 		for _, waiting := range []*Client{s.c, newLocks(t, s.addr)} {
 			requireWoken(t, func(ctx context.Context) {
 				owner := WithOwner(ctx, NewOwner())
@@ -400,14 +385,13 @@ func TestReentryPassesTheQueue(t *testing.T) {
 				release(t, arrived(t, got))
 			})
 		}
-		nothingLeft(t, s.rdb)
 	})
 }
 
 // A release hands an exclusive lock over to the first waiter if that is of the same client. The waiter gets it with the
 // reply of the release, without a message or another command, with its own lease and its own token.
 func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
-	each(t, exclusiveKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onRedis, func(t *testing.T, s scene, k lockKind) {
 		l := k.lock(s.c, "a")
 		require.NoError(t, Do(s.ctx, l, nothing)) // loads the scripts
 		h := env.Must(l.Lock(s.ctx))(t)
@@ -425,13 +409,12 @@ func TestReleaseHandsOverToWaiterOfSameClient(t *testing.T) {
 		env.Fails(l.TryLock(s.ctx))(t, ErrNotAcquired)
 		require.NoError(t, next.Extend(s.ctx, time.Minute))
 		release(t, next)
-		nothingLeft(t, s.rdb)
 	})
 }
 
 // A handoff that arrives too late for its lease is not an error: the waiter acquires again.
 func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
-	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		h := env.Must(k.lock(s.c, "a").Lock(s.ctx))(t)
 		got := s.queue(s.ctx, t, k, 1, k.lock(s.c, "a"))
 		id := s.rdb.ZRange(s.ctx, k.keys("a")[1], 0, 0).Val()[0]
@@ -448,7 +431,7 @@ func TestLateHandoffIsConfirmedByAcquire(t *testing.T) {
 // A release hands the lock over to a waiter that leaves before it has noticed. The lock is passed on to the next waiter at
 // once, not when its lease ends.
 func TestHandoffToDepartingWaiterIsPassedOn(t *testing.T) {
-	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		requireWoken(t, func(ctx context.Context) {
 			h := env.Must(k.lock(s.c, "a").Lock(ctx))(t)
 			departing := k.claim(s.c, "a", time.Hour)
@@ -459,7 +442,6 @@ func TestHandoffToDepartingWaiterIsPassedOn(t *testing.T) {
 			require.ErrorIs(t, departing.withdraw(ctx, errWork), errWork)
 			release(t, arrived(t, got))
 		})
-		nothingLeft(t, s.rdb)
 	})
 }
 
@@ -471,7 +453,7 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 		"handed over": exclusiveKinds,
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, kinds, onRedis, func(t *testing.T, s scene, k lockKind) {
+			eachKind(t, kinds, onRedis, func(t *testing.T, s scene, k lockKind) {
 				first := s.c
 				publishes := 1
 				if name == "acquired" {
@@ -494,7 +476,7 @@ func TestShortLeaseWakesNextWaiter(t *testing.T) {
 // The reply of a release that hands the lock over is lost: the waiter retries and acquires the lock at once, no other
 // caller does, and the repeated release does not take the lock from it.
 func TestHandoffReplyLost(t *testing.T) {
-	each(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
+	eachKind(t, exclusiveKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		c, p := k.faulty(t, s.addr)
 		requireWoken(t, func(ctx context.Context) {
 			h := env.Must(k.lock(c, "a").Lock(ctx))(t)
@@ -512,7 +494,6 @@ func TestHandoffReplyLost(t *testing.T) {
 			release(t, next)
 			release(t, arrived(t, other))
 		})
-		nothingLeft(t, s.rdb)
 	})
 }
 
