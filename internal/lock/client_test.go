@@ -400,10 +400,10 @@ func TestSlowMajority(t *testing.T) {
 	addrs := startServers(t, 3)
 	for i := range addrs[:2] {
 		link := env.StartProxy(t, addrs[i])
-		link.Delay(200 * time.Millisecond)
+		link.Delay(400 * time.Millisecond)
 		addrs[i] = link.Addr
 	}
-	l := newLock(t, "a", addrs, WithNodeTimeout(time.Second))
+	l := newLock(t, "a", addrs, WithNodeTimeout(3*time.Second))
 	for range 3 {
 		require.NoError(t, TryDo(context.Background(), l, nothing))
 	}
@@ -413,10 +413,10 @@ func TestSlowMajority(t *testing.T) {
 func TestSlowNodeBesideDeadOne(t *testing.T) {
 	t.Parallel()
 	link := env.StartProxy(t, startServer(t))
-	link.Delay(200 * time.Millisecond)
+	link.Delay(400 * time.Millisecond)
 	dead := env.StartRedis(t)
 	dead.Kill()
-	l := newLock(t, "a", []string{link.Addr, dead.Addr, startServer(t)}, WithNodeTimeout(time.Second))
+	l := newLock(t, "a", []string{link.Addr, dead.Addr, startServer(t)}, WithNodeTimeout(3*time.Second))
 	for range 3 {
 		require.NoError(t, TryDo(context.Background(), l, nothing))
 	}
