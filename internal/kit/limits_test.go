@@ -37,11 +37,11 @@ func bucketOf(key string) ratelimit.Bucket {
 	return ratelimit.Bucket{Rule: ratelimit.NewRule("addresses", burst, interval), Key: key}
 }
 
-// useUp takes all tokens through one server.
-func useUp(t *testing.T, q *ratelimit.Quota) {
+// take takes n tokens, which must be there.
+func take(t *testing.T, q *ratelimit.Quota, n int, from ...ratelimit.Bucket) {
 	t.Helper()
-	for range burst {
-		require.Zero(t, q.Take(t.Context(), bucketOf(address)))
+	for range n {
+		require.Zero(t, q.Take(t.Context(), from...))
 	}
 }
 
@@ -62,7 +62,7 @@ func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 
 func TestCallIsAllowedAfterWait(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-		useUp(t, quota(rdb))
+		take(t, quota(rdb), burst, bucketOf(address))
 		wait := quota(rdb).Take(t.Context(), bucketOf(address))
 		requireRefused(t, wait)
 		elapse := func(d time.Duration) {
@@ -287,18 +287,14 @@ func TestRefusalByRedisTakesNothing(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		counting := &countingRedis{Scripter: rdb}
 		one, two := quota(rdb), quota(counting)
-		for range perPhone.Burst {
-			require.Zero(t, one.Take(t.Context(), buckets("a")...))
-		}
+		take(t, one, perPhone.Burst, buckets("a")...)
 		for range 50 {
 			wait := two.Take(t.Context(), buckets("a")...)
 			require.Positive(t, wait)
 			require.LessOrEqual(t, wait, perPhone.Interval)
 		}
 		require.EqualValues(t, 1, counting.scripts.Load())
-		for range inAll.Burst - perPhone.Burst {
-			require.Zero(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
-		}
+		take(t, two, inAll.Burst-perPhone.Burst, ratelimit.Bucket{Rule: inAll, Key: ""})
 		require.Positive(t, two.Take(t.Context(), ratelimit.Bucket{Rule: inAll, Key: ""}))
 		one.Return(t.Context(), buckets("a")...)
 		three := quota(rdb)
@@ -314,9 +310,7 @@ func TestReturnNeverOverfills(t *testing.T) {
 		q.Return(t.Context(), buckets("a")...)
 		q.Return(t.Context(), buckets("a")...)
 		require.Empty(t, rdb.Keys(t.Context(), "*").Val())
-		for range perPhone.Burst {
-			require.Zero(t, q.Take(t.Context(), buckets("a")...))
-		}
+		take(t, q, perPhone.Burst, buckets("a")...)
 		require.Positive(t, q.Take(t.Context(), buckets("a")...))
 	})
 }
