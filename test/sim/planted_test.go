@@ -18,7 +18,6 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
-	"seckill/internal/sale/queue"
 	"seckill/test/env"
 )
 
@@ -27,10 +26,10 @@ const faultRuns = 400
 
 // plantedFault replaces parts of the product with defective ones.
 type plantedFault struct {
-	lane    string                                       // the lane under test; empty means batch
-	trigger string                                       // that the database gets
-	edit    func(w *world, value any)                    // may change what an operation of the store gets, or has read
-	commit  func(next queue.CommitFunc) queue.CommitFunc // called once per worker
+	lane    string                    // the lane under test; empty means batch
+	trigger string                    // that the database gets
+	edit    func(w *world, value any) // may change what an operation of the store gets, or has read
+	commit  func(w *worker, as []domain.Admission) []error
 	mutant  mutant
 	// script runs after a script in Redis. args begins with the keys.
 	script func(w *world, name string, args []any, reply *redis.Cmd)
@@ -301,39 +300,30 @@ var plantedFaults = map[string]plantedFault{
 			args[4] = "$"
 		}
 	}},
-	"an order that fails takes its batch with it": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		failed := map[int64]bool{}
-		return func(c context.Context, as []domain.Admission) []error {
-			if len(as) == 1 && failed[as[0].OrderID] {
-				return []error{errors.New("its batch has failed")}
-			}
-			errs := next(c, as)
-			for i, a := range as {
-				failed[a.OrderID] = errs[i] != nil
-			}
-			return errs
+	"an order that fails takes its batch with it": {lane: "queue", commit: func(w *worker, as []domain.Admission) []error {
+		if len(as) == 1 && w.failed[as[0].OrderID] {
+			return []error{errors.New("its batch has failed")}
 		}
+		errs := w.commitOrders(w.ctx, as)
+		for i, a := range as {
+			w.failed[a.OrderID] = errs[i] != nil
+		}
+		return errs
 	}},
-	"workers settle uncommitted orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []domain.Admission) []error {
-			return append(next(c, as[1:]), nil)
-		}
+	"workers settle uncommitted orders": {lane: "queue", commit: func(w *worker, as []domain.Admission) []error {
+		return append(w.commitOrders(w.ctx, as[1:]), nil)
 	}},
-	"workers fail committed orders": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []domain.Admission) []error {
-			errs := next(c, as)
-			errs[0] = domain.ErrSoldOut
-			return errs
-		}
+	"workers fail committed orders": {lane: "queue", commit: func(w *worker, as []domain.Admission) []error {
+		errs := w.commitOrders(w.ctx, as)
+		errs[0] = domain.ErrSoldOut
+		return errs
 	}},
-	"workers return results in the wrong order": {lane: "queue", commit: func(next queue.CommitFunc) queue.CommitFunc {
-		return func(c context.Context, as []domain.Admission) []error {
-			slices.Reverse(as)
-			for i := range as {
-				as[i].UserID = as[0].UserID
-			}
-			return next(c, as)
+	"workers return results in the wrong order": {lane: "queue", commit: func(w *worker, as []domain.Admission) []error {
+		slices.Reverse(as)
+		for i := range as {
+			as[i].UserID = as[0].UserID
 		}
+		return w.commitOrders(w.ctx, as)
 	}},
 }
 

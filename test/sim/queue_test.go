@@ -282,7 +282,7 @@ type worker struct {
 	stream  string
 	fault   string
 	crashed bool
-	commit  queue.CommitFunc // of the product, or with a planted fault
+	failed  map[int64]bool // orders, for a planted fault
 
 	stop         context.CancelFunc
 	ended        chan struct{}
@@ -323,15 +323,11 @@ func (l *life) work(t *rapid.T) {
 func (l *life) workOnce(fault string, claims bool) {
 	l.workers++
 	w := &worker{
-		life: l, name: "worker " + strconv.Itoa(l.workers), stream: l.busyStream(), fault: fault, held: map[int64]bool{},
+		life: l, name: "worker " + strconv.Itoa(l.workers), stream: l.busyStream(), fault: fault, held: map[int64]bool{}, failed: map[int64]bool{},
 		ended: make(chan struct{}), paused: make(chan struct{}), resume: make(chan struct{}),
 	}
 	l.summary.counts["worker "+fault]++
 	l.record("  %s of %s %s; claims: %t", w.name, w.stream, fault, claims)
-	w.commit = w.commitOrders
-	if l.planted.commit != nil {
-		w.commit = l.planted.commit(w.commit)
-	}
 
 	// Every pending entry may be claimed, or none: the steps decide how long a worker is suspended.
 	minIdle := 24 * time.Hour
@@ -437,6 +433,13 @@ func (w *worker) commitFaulty(ctx context.Context, as []domain.Admission) []erro
 		return failures
 	}
 	return w.commit(ctx, as)
+}
+
+func (w *worker) commit(ctx context.Context, as []domain.Admission) []error {
+	if w.planted.commit != nil {
+		return w.planted.commit(w, as)
+	}
+	return w.commitOrders(ctx, as)
 }
 
 // commitOrders is the product's commit, but for orders that make it fail. One of them fails the orders beside it, and
