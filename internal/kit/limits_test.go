@@ -55,9 +55,8 @@ func requireRefused(t *testing.T, wait time.Duration) {
 // bucket returns the only key in Redis.
 func bucket(t *testing.T, rdb *redis.Client) (key string, ttl time.Duration) {
 	t.Helper()
-	keys := env.Must(rdb.Keys(t.Context(), "*").Result())(t)
-	require.Len(t, keys, 1)
-	return keys[0], rdb.PTTL(t.Context(), keys[0]).Val()
+	key = env.Only(t, env.Must(rdb.Keys(t.Context(), "*").Result())(t))
+	return key, rdb.PTTL(t.Context(), key).Val()
 }
 
 func TestCallIsAllowedAfterWait(t *testing.T) {

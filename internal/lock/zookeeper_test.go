@@ -131,9 +131,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 func sessionOf(t testing.TB, z *ZooKeeper, name string) int64 {
 	t.Helper()
 	conn := library(t, z.cfg.Servers...)
-	paths := children(t, conn, z, name)
-	require.Len(t, paths, 1)
-	_, stat, err := conn.Exists(paths[0])
+	_, stat, err := conn.Exists(env.Only(t, children(t, conn, z, name)))
 	require.NoError(t, err)
 	return stat.EphemeralOwner
 }

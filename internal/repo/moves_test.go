@@ -30,7 +30,7 @@ func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
 
 func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
-		at := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
+		at := databaseTime(t, s)
 		for id, expires := range map[int64]time.Time{1: at.Add(-time.Hour), 2: at, 3: at.Add(time.Hour)} {
 			o := newOrder(id, id, v.ID)
 			o.ExpiresAt = expires
@@ -261,12 +261,9 @@ func TestEventWaitsForItsOrder(t *testing.T) {
 		e := newEventRow(created.ID, domain.EventCreated, now)
 		e.Status, e.NextTryAt = domain.EventPending, &due
 		require.NoError(t, s.db.Writer(t.Context()).Create(&e).Error)
-		claimed := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t) // the lease ends at once
-		require.Empty(t, claimed)
+		require.Empty(t, env.Must(s.ClaimEvents(t.Context(), 9, 0))(t)) // the lease ends at once
 		place(t, s, created)
-		claimed = env.Must(s.ClaimEvents(t.Context(), 9, time.Hour))(t)
-		require.Len(t, claimed, 1)
-		require.Equal(t, created.ID, claimed[0].Order.ID)
+		require.Equal(t, created.ID, env.Only(t, env.Must(s.ClaimEvents(t.Context(), 9, time.Hour))(t)).Order.ID)
 	})
 }
 
@@ -311,12 +308,11 @@ func TestEventsAreClaimedInOrder(t *testing.T) {
 			require.NoError(t, s.FinishEvents(t.Context(), []domain.EventResult{r}))
 		}
 		finish(all[0], domain.EventResult{Delivered: true, Status: 200, Answer: "ok"})
-		next := claim()
-		require.Len(t, next, 1, "only one order may go on")
-		require.Equal(t, all[0].Order.ID, next[0].Order.ID)
-		require.EqualValues(t, "cancelled", next[0].Type)
+		next := env.Only(t, claim(), "only one order may go on")
+		require.Equal(t, all[0].Order.ID, next.Order.ID)
+		require.EqualValues(t, "cancelled", next.Type)
 
-		finish(next[0], domain.EventResult{Retry: time.Hour, Status: 500, Answer: "later"})
+		finish(next, domain.EventResult{Retry: time.Hour, Status: 500, Answer: "later"})
 		require.Empty(t, claim())
 		finish(all[1], domain.EventResult{Answer: "given up"})
 		finish(all[1], domain.EventResult{Delivered: true}) // it counts as given up, and nothing else changes
@@ -331,9 +327,7 @@ func TestLateResultsOfDeliveries(t *testing.T) {
 		v := newSale(t, s, 1, 1)
 		env.Must(placeOrder(t.Context(), s, newOrder(1, 1, v.ID), 1))(t)
 		claim := func() domain.OrderEvent {
-			claimed := env.Must(s.ClaimEvents(t.Context(), 9, 0))(t) // the lease ends at once
-			require.Len(t, claimed, 1)
-			return claimed[0]
+			return env.Only(t, env.Must(s.ClaimEvents(t.Context(), 9, 0))(t)) // the lease ends at once
 		}
 		first, second := claim(), claim()
 		require.Equal(t, []int{1, 2}, []int{first.Tries, second.Tries})

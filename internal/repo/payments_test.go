@@ -29,11 +29,9 @@ func TestRefundsAreDueByDatabaseClock(t *testing.T) {
 			wait := func(tries int) time.Duration { return pauses[tries] }
 			for range pauses {
 				due := env.Must(s.DueRefunds(t.Context(), 10, wait))(t)
-				require.Len(t, due, 1, "at once, although the clock is off by %s", off)
-				require.Equal(t, paid.ID, due[0].ID)
+				require.Equal(t, paid.ID, env.Only(t, due, "at once, although the clock is off by %s", off).ID)
 			}
-			due := env.Must(s.DueRefunds(t.Context(), 10, wait))(t)
-			require.Empty(t, due, "the next attempt is not due yet")
+			require.Empty(t, env.Must(s.DueRefunds(t.Context(), 10, wait))(t), "the next attempt is not due yet")
 		}
 	})
 }
@@ -48,7 +46,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, s *Store) {
-				clock := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
+				clock := databaseTime(t, s)
 				row := func(order int64, age, due time.Duration) paymentRow {
 					next := clock.Add(-due)
 					return paymentRow{NextTryAt: &next, Payment: domain.Payment{
@@ -86,7 +84,7 @@ func TestBacklogOfInquiriesDelaysNoFreshPayment(t *testing.T) {
 // A payment is queried when the time to pay its order ends, and then often until the order is closed at the latest.
 func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 	onEachSale(t, 10, 1, func(t *testing.T, s *Store, v domain.Voucher) {
-		clock := env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
+		clock := databaseTime(t, s)
 		wait := func(age time.Duration) time.Duration {
 			if age == 0 {
 				return 10 * time.Second
@@ -105,10 +103,9 @@ func TestPaymentIsQueriedWhenTimeToPayEnds(t *testing.T) {
 			ref := fmt.Sprint("ref-", id)
 			env.Must(begin(t.Context(), s, o, ref))(t)
 			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE payments SET next_try_at = created_at WHERE provider_ref = ?", ref).Error)
-			due := env.Must(s.DueInquiries(t.Context(), "bank", 10, wait))(t)
-			require.Len(t, due, 1)
+			due := env.Only(t, env.Must(s.DueInquiries(t.Context(), "bank", 10, wait))(t))
 			var row paymentRow
-			require.NoError(t, s.db.Reader(t.Context()).Take(&row, due[0].ID).Error)
+			require.NoError(t, s.db.Reader(t.Context()).Take(&row, due.ID).Error)
 			after := row.NextTryAt.Sub(clock)
 			require.True(t, after >= tc.earliest && after <= tc.latest, "the time to pay ends after %s, the next query is after %s", tc.end, after)
 		}

@@ -31,12 +31,16 @@ func endSale(t *testing.T, s *Store, voucherID int64, at time.Time) {
 		"created_at, updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, at, now, now).Error)
 }
 
-func room(t *testing.T, s *Store, after uint32) (domain.Room, time.Time) {
+func databaseTime(t *testing.T, s *Store) time.Time {
 	t.Helper()
-	rooms, now, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
+	return env.Must(s.db.Now(s.db.Writer(t.Context())))(t)
+}
+
+func room(t *testing.T, s *Store, after uint32) domain.Room {
+	t.Helper()
+	rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
 	require.NoError(t, err)
-	require.Len(t, rooms, 1, "voucher 3 has no room")
-	return rooms[0], now
+	return env.Only(t, rooms, "voucher 3 has no room")
 }
 
 // Numbers are dense and unique, and a user has one place, however many servers join users at once.
@@ -72,8 +76,7 @@ func TestJoinRoom(t *testing.T) {
 			taken[n] = true
 		}
 		require.Len(t, taken, users)
-		r, _ := room(t, s, 0)
-		require.Equal(t, domain.Room{VoucherID: 1, Joined: users, Stock: 9, Bought: map[uint32]int{}}, r)
+		require.Equal(t, domain.Room{VoucherID: 1, Joined: users, Stock: 9, Bought: map[uint32]int{}}, room(t, s, 0))
 	})
 }
 
@@ -87,15 +90,13 @@ func TestStartRoom(t *testing.T) {
 			}
 			return err
 		})
-		r, now := room(t, s, 0)
+		r := room(t, s, 0)
 		require.Equal(t, uint32(30), r.Joined)
 		require.Positive(t, r.Size)
 		require.Contains(t, []byte{5, 15, 25}, r.Seed[0])
-		require.WithinDuration(t, now, r.StartedAt, time.Minute)
-		before := r
+		require.WithinDuration(t, databaseTime(t, s), r.StartedAt, time.Minute)
 		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{99}))
-		r, _ = room(t, s, 0)
-		require.Equal(t, before, r, "a second start changes nothing")
+		require.Equal(t, r, room(t, s, 0), "a second start changes nothing")
 	})
 }
 
@@ -103,22 +104,19 @@ func TestStartRoom(t *testing.T) {
 func TestRoomHeartbeat(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
 		join(t, s, 10, -1)
-		r, _ := room(t, s, 0)
-		require.Zero(t, r.Heartbeat)
+		require.Zero(t, room(t, s, 0).Heartbeat)
 		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{}))
-		r, _ = room(t, s, 0)
+		r := room(t, s, 0)
 		require.Equal(t, r.StartedAt, r.Heartbeat)
 		require.NoError(t, s.Heartbeat(t.Context(), 1))
-		r, _ = room(t, s, 0)
-		require.Empty(t, r.Events)
+		require.Empty(t, room(t, s, 0).Events)
 
 		last := r.StartedAt.Add(-time.Minute)
 		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE rooms SET heartbeat_at = ?", last).Error)
 		allAtOnce(t, 4, func(int) error { return s.Heartbeat(t.Context(), 1) })
-		r, now := room(t, s, 0)
-		require.WithinDuration(t, now, r.Heartbeat, domain.RoomOutage)
-		require.Len(t, r.Events, 1)
-		resumed := r.Events[0]
+		r = room(t, s, 0)
+		require.WithinDuration(t, databaseTime(t, s), r.Heartbeat, domain.RoomOutage)
+		resumed := env.Only(t, r.Events)
 		require.WithinDuration(t, r.Heartbeat, resumed.At, domain.RoomOutage)
 		resumed.At = time.Time{}
 		require.Equal(t, domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomResumed, Since: last}, resumed)
@@ -136,14 +134,13 @@ func TestRoomEvents(t *testing.T) {
 		requireWinners(t, 1, domain.ErrInvalidState, atOnce(4, func(int) error { return s.Admit(ctx, admitted) }))
 		leave(t, s, []domain.RoomPlace{{UserID: 11, Number: 1}, {UserID: 12, Number: 7}, {UserID: 99, Number: 1}}...)
 		leave(t, s, domain.RoomPlace{UserID: 11, Number: 1}) // once more
-		r, _ := room(t, s, 0)
+		r := room(t, s, 0)
 		require.Len(t, r.Events, 2)
 		require.Equal(t, admitted, r.Events[0])
 		require.Equal(t, []uint32{1}, r.Events[1].Numbers)
 		require.Equal(t, domain.RoomLeft, r.Events[1].Kind)
 		require.Equal(t, uint32(2), r.Events[1].Seq)
-		r, _ = room(t, s, 1)
-		require.Len(t, r.Events, 1)
+		require.Len(t, room(t, s, 1).Events, 1)
 		require.ErrorIs(t, s.Admit(ctx, domain.RoomEvent{VoucherID: 1, Seq: 5, Kind: domain.RoomAdmitted, At: now}), domain.ErrInvalidState)
 
 		numbers := env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}}))(t)
@@ -179,8 +176,7 @@ func TestPurgePlaces(t *testing.T) {
 		var left int64
 		require.NoError(t, s.db.Reader(t.Context()).Model(&placeRow{}).Count(&left).Error)
 		require.Equal(t, int64(2), left)
-		r, _ := room(t, s, 0)
-		require.Equal(t, uint32(len(requests)), r.Joined)
+		require.Equal(t, uint32(len(requests)), room(t, s, 0).Joined)
 	})
 }
 
@@ -208,22 +204,17 @@ func TestLeavingAfterPurchase(t *testing.T) {
 				{UserID: expired, Number: expired, Over: true},
 			}...)
 		}
-		r, _ := room(t, s, 0)
-		require.Len(t, r.Events, 1, "a repetition stores nothing")
-		require.ElementsMatch(t, []uint32{unused, earlier, waiting, ghost}, r.Events[0].Numbers)
+		left := env.Only(t, room(t, s, 0).Events, "a repetition stores nothing")
+		require.ElementsMatch(t, []uint32{unused, earlier, waiting, ghost}, left.Numbers)
 
 		for i, user := range []int64{bought, earlier, waiting, ghost, queued} {
 			require.Equal(t, uint32(7+i), join(t, s, user, -1))
 		}
-		r, _ = room(t, s, 1)
-		require.Empty(t, r.Events, "new places, at the end of the line")
+		require.Empty(t, room(t, s, 1).Events, "new places, at the end of the line")
 		leave(t, s, domain.RoomPlace{UserID: waiting, Number: waiting})
-		r, _ = room(t, s, 1)
-		require.Empty(t, r.Events, "a ticket of an earlier place gives up nothing")
+		require.Empty(t, room(t, s, 1).Events, "a ticket of an earlier place gives up nothing")
 		leave(t, s, domain.RoomPlace{UserID: waiting, Number: 9}, domain.RoomPlace{UserID: waiting, Number: waiting})
-		r, _ = room(t, s, 1)
-		require.Len(t, r.Events, 1, "beside one of the present place")
-		require.Equal(t, []uint32{9}, r.Events[0].Numbers)
+		require.Equal(t, []uint32{9}, env.Only(t, room(t, s, 1).Events, "beside one of the present place").Numbers)
 	})
 }
 
@@ -238,8 +229,7 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 		takePlace(t, s, bought, time.Now().Add(time.Minute))
 		behind := func(after uint32) (numbers []uint32) {
 			t.Helper()
-			r, _ := room(t, s, after)
-			for _, e := range r.Events {
+			for _, e := range room(t, s, after).Events {
 				if e.Kind == domain.RoomBehind {
 					numbers = append(numbers, e.Numbers...)
 				}
@@ -293,12 +283,10 @@ func TestPostponedRoomDoesNotStart(t *testing.T) {
 		}
 		begin(time.Now().Add(time.Hour))
 		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{7}))
-		r, _ := room(t, s, 0)
-		require.Zero(t, r.StartedAt)
+		require.Zero(t, room(t, s, 0).StartedAt)
 		begin(time.Now().Add(-time.Hour))
 		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{8}))
-		r, _ = room(t, s, 0)
-		require.Equal(t, byte(8), r.Seed[0])
+		require.Equal(t, byte(8), room(t, s, 0).Seed[0])
 	})
 }
 

@@ -183,9 +183,9 @@ func TestReadsSeeWholeChanges(t *testing.T) {
 			got, err := read()
 			require.NoError(t, err, name)
 			require.Equal(t, before+1, version, "%s: nothing was changed meanwhile", name)
-			require.Len(t, got, 1, name)
-			require.EqualValues(t, before, got[0].PayValue, name)
-			require.Equal(t, time.Duration(before)*time.Second, got[0].Sale.PayTimeout, name)
+			v := env.Only(t, got, name)
+			require.EqualValues(t, before, v.PayValue, name)
+			require.Equal(t, time.Duration(before)*time.Second, v.Sale.PayTimeout, name)
 		}
 	})
 }

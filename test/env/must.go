@@ -47,6 +47,15 @@ func Fails[T any](_ T, err error) func(t testing.TB, want any, why ...any) {
 	}
 }
 
+// Only returns the element of a list that must have one.
+func Only[T any](t require.TestingT, list []T, why ...any) T {
+	if h, ok := t.(interface{ Helper() }); ok {
+		h.Helper()
+	}
+	require.Len(t, list, 1, why...)
+	return list[0]
+}
+
 // Cancelled returns a context that has been cancelled.
 func Cancelled(of context.Context) context.Context {
 	ctx, cancel := context.WithCancel(of)

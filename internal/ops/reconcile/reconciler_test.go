@@ -24,8 +24,7 @@ func TestReconcileReportsAndRepairsEachFault(t *testing.T) {
 			require.Equal(t, 1, w.snapshots, "a second snapshot without a difference")
 			d.damage(w)
 			found := w.report(r, false)
-			require.Len(t, found.Findings, 1)
-			f := found.Findings[0]
+			f := env.Only(t, found.Findings)
 			require.Equal(t, d.kind, f.Kind)
 			require.Equal(t, d.count, f.Count)
 			require.Equal(t, append([]domain.Holder{}, d.orders...), f.Orders)
@@ -39,8 +38,7 @@ func TestReconcileReportsAndRepairsEachFault(t *testing.T) {
 			require.Zero(t, w.loads, "a report changed the gate")
 
 			found = w.report(r, true)
-			require.Len(t, found.Findings, 1)
-			require.True(t, found.Findings[0].Repaired)
+			require.True(t, env.Only(t, found.Findings).Repaired)
 			require.Zero(t, found.Left())
 			require.Equal(t, 1, w.loads)
 			require.Equal(t, name == "broken", w.unloads == 1, "only an unreadable gate is unloaded")
@@ -128,10 +126,9 @@ func TestOrdersInProgressAreNoDrift(t *testing.T) {
 		w.view.Level.Held++
 		w.view.Level.Sum += h.OrderID
 	}
-	found := w.report(w.reconciler(), false).Findings
-	require.Len(t, found, 1)
-	require.Equal(t, "the gate is missing 1 free unit", found[0].Detail)
-	require.EqualValues(t, 1, found[0].Count)
+	f := env.Only(t, w.report(w.reconciler(), false).Findings)
+	require.Equal(t, "the gate is missing 1 free unit", f.Detail)
+	require.EqualValues(t, 1, f.Count)
 }
 
 // If the clock has been set back, an order that was placed before is in the future.
@@ -178,10 +175,10 @@ func TestBusyGateIsComparedByTotal(t *testing.T) {
 				require.True(t, found.Busy)
 				return
 			}
-			require.Len(t, found.Findings, 1)
-			require.Equal(t, d.kind, found.Findings[0].Kind)
-			require.Equal(t, d.count, found.Findings[0].Count)
-			require.True(t, found.Findings[0].Repaired)
+			f := env.Only(t, found.Findings)
+			require.Equal(t, d.kind, f.Kind)
+			require.Equal(t, d.count, f.Count)
+			require.True(t, f.Repaired)
 		})
 	}
 	t.Run("purchases between the snapshots", func(t *testing.T) {
@@ -193,9 +190,7 @@ func TestBusyGateIsComparedByTotal(t *testing.T) {
 		}
 		require.Empty(t, w.report(w.reconciler(), false).Findings)
 		w.view.Level.Stock += 4
-		found := w.report(w.reconciler(), false)
-		require.Len(t, found.Findings, 1)
-		require.EqualValues(t, 4, found.Findings[0].Count)
+		require.EqualValues(t, 4, env.Only(t, w.report(w.reconciler(), false).Findings).Count)
 	})
 	t.Run("another number of orders on their way each time", func(t *testing.T) {
 		w := newFakeSale(t)
@@ -473,9 +468,7 @@ func (w *fakeSale) reconciler(change ...func(*Config)) *Reconciler {
 
 func (w *fakeSale) report(r *Reconciler, apply bool) Report {
 	w.t.Helper()
-	all := env.Must(r.Reconcile(w.t.Context(), testVoucher, apply))(w.t)
-	require.Len(w.t, all.Reports, 1)
-	return all.Reports[0]
+	return env.Only(w.t, env.Must(r.Reconcile(w.t.Context(), testVoucher, apply))(w.t).Reports)
 }
 
 // gateDamage lists faults of the gate, each with the single finding that must report it.

@@ -287,9 +287,9 @@ func TestInspectShowsOneVoucher(t *testing.T) {
 		require.Equal(t, level(t, g, voucher), view.Level)
 		require.ElementsMatch(t, []domain.Holder{held(1, 10), held(3, 30)}, view.Buyers)
 		require.Equal(t, []domain.Holder{held(3, 30)}, view.Tickets)
-		require.Len(t, view.Queue, 1)
-		require.Equal(t, held(3, 30), view.Queue[0].Holder)
-		require.WithinDuration(t, time.Now(), view.Queue[0].Since, time.Minute)
+		waits := env.Only(t, view.Queue)
+		require.Equal(t, held(3, 30), waits.Holder)
+		require.WithinDuration(t, time.Now(), waits.Since, time.Minute)
 		require.Equal(t, []domain.Holder{held(2, 20)}, view.Letters)
 
 		view = env.Must(g.Inspect(t.Context(), voucher, 1))(t)

@@ -423,9 +423,7 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 			deadLetterAll(t, g, entry)
 			requireLevel(t, g, Level{Stock: 5})
 		}
-		all := deadLetters(t, g)
-		require.Len(t, all, 1)
-		l, a := all[0], at(1, admission(1, 10))
+		l, a := env.Only(t, deadLetters(t, g)), at(1, admission(1, 10))
 		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
 		require.Equal(t, domain.DeadLetter{
 			ID: l.ID, BuriedAt: l.BuriedAt, Entry: entry.Entry, Admission: &a, Reason: "poison", Tries: 5,
