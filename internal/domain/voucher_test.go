@@ -282,8 +282,7 @@ func TestCheckDrawn(t *testing.T) {
 		if c.before.BeginAt.Equal(old.BeginAt) {
 			room = old.BeginAt
 		}
-		err := CheckDrawn(room, c.before, c.after, now)
-		require.Equal(t, c.refused, err != nil, name)
+		require.Equal(t, c.refused, CheckDrawn(room, c.before, c.after, now) != nil, name)
 	}
 }
 

@@ -190,8 +190,7 @@ func TestLockerWaits(t *testing.T) {
 		default:
 		}
 		require.NoError(t, h.Release(soon(t)))
-		next := arrived(t, got)
-		require.NoError(t, next.Release(soon(t)))
+		require.NoError(t, arrived(t, got).Release(soon(t)))
 		eventually(t, "the cancelled wait has left nothing behind", func() bool {
 			h, err := a.TryLock(soon(t))
 			return err == nil && h.Release(soon(t)) == nil

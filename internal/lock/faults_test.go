@@ -296,8 +296,7 @@ func TestScriptThatBreaksOff(t *testing.T) {
 
 	// The release ends with a SET, which this user may not execute.
 	limited := newLocksOf(t, aclUser(t, server, "allchannels", "-set")).Semaphore("s")
-	err := limited.Release(ctx, 1)
-	require.ErrorIs(t, err, ErrUncertain)
+	require.ErrorIs(t, limited.Release(ctx, 1), ErrUncertain)
 	requireAvailable(t, &all.pool, 2)
 
 	// Nothing was executed of a command that was refused as a whole.

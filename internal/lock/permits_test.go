@@ -522,8 +522,7 @@ func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	require.NoError(t, s.rdb.Set(soon(t), key, "not a semaphore", 0).Err())
 	requireFails(t, s.c.Semaphore("a").Release(soon(t), 1), "WRONGTYPE", not{ErrUncertain})
 
-	ctx := env.Cancelled(context.Background())
-	require.ErrorIs(t, s.c.Semaphore("a").Release(ctx, 1), ErrUncertain)
+	require.ErrorIs(t, s.c.Semaphore("a").Release(env.Cancelled(context.Background()), 1), ErrUncertain)
 	require.NoError(t, s.rdb.Rename(soon(t), aside, key).Err())
 	eventually(t, "back", func() bool {
 		n, err := available(soon(t), s.c)

@@ -101,8 +101,7 @@ func TestOneKindOfServer(t *testing.T) {
 func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
 	for range 2 { // the second round must not see the keys of the first
 		EachRedis(t, func(t *testing.T, rdb *redis.Client) {
-			n := Must(rdb.DBSize(t.Context()).Result())(t)
-			require.Zero(t, n)
+			require.Zero(t, Must(rdb.DBSize(t.Context()).Result())(t))
 			require.NoError(t, rdb.Set(t.Context(), "stays", "v", 0).Err())
 			require.NoError(t, rdb.Set(t.Context(), "goes", "v", 50*time.Millisecond).Err())
 			require.Eventually(t, func() bool {
@@ -177,8 +176,7 @@ func TestCopiesEqualMigratedDatabase(t *testing.T) {
 		for _, m := range all {
 			require.NotZero(t, m.Applied, m.Name)
 		}
-		applied := Must(db.MigrateUp(t.Context()))(t)
-		require.Empty(t, applied)
+		require.Empty(t, Must(db.MigrateUp(t.Context()))(t))
 	})
 }
 

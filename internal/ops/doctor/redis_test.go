@@ -59,8 +59,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 		"redis.reachable": OK, "redis.version": OK, "redis.eviction": Fail, "redis.persistence": Fail, "redis.role": OK,
 		"redis.cluster": OK, "redis.password": OK, "redis.clock": Fail,
 	})
-	f := check(t, r)["redis.persistence"]
-	assert.Equal(t, Warn, f.Status, "the other lanes lose no order")
+	assert.Equal(t, Warn, check(t, r)["redis.persistence"].Status, "the other lanes lose no order")
 	assert.Equal(t, OK, check(t, r, locks)["redis.persistence"].Status)
 
 	do(t, rdb, "CONFIG", "SET", "appendonly", "yes")
@@ -183,8 +182,7 @@ func TestClusterOfRedis(t *testing.T) {
 	known.Addrs = []string{single.Addr, c.Nodes[2].Addr}
 	cluster := redisconn.Open(known)
 	defer cluster.Close()
-	found := Masters(t.Context(), cluster)
-	assert.ElementsMatch(t, []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr}, found)
+	assert.ElementsMatch(t, []string{c.Nodes[0].Addr, c.Nodes[1].Addr, c.Nodes[2].Addr}, Masters(t.Context(), cluster))
 	known.Addrs = []string{single.Addr, single.Addr}
 	nowhere := redisconn.Open(known)
 	defer nowhere.Close()

@@ -125,8 +125,7 @@ func TestLateReportRepeatsNoTurn(t *testing.T) {
 	left := LobbyOrder(r.room.Seed, 50)[10]
 	r.read(domain.RoomEvent{VoucherID: 1, Kind: domain.RoomLeft, Numbers: []uint32{left}})
 	late := report{At: r.now.UnixMilli(), Started: true, Present: 11, Next: append(slices.Clone(first), left)}
-	second := r.admit(time.Second, late)
-	require.Equal(t, LobbyOrder(r.room.Seed, 50)[11:21], second)
+	require.Equal(t, LobbyOrder(r.room.Seed, 50)[11:21], r.admit(time.Second, late))
 }
 
 // A pass that has not bought stands for a unit until it expires or its buyer leaves.
