@@ -362,8 +362,8 @@ func TestAccountsAreOfServedCountries(t *testing.T) {
 
 func TestMain(m *testing.M) { env.Main(m) }
 
-// TestReplicaIsNotReady: a Redis that became the replica of another one answers PING and refuses every purchase. An ACL
-// that forbids the check does not make it red.
+// TestReplicaIsNotReady: a Redis that became the replica of another one, or has no memory left, answers PING and refuses
+// every purchase. An ACL that forbids the check does not make it red.
 func TestReplicaIsNotReady(t *testing.T) {
 	t.Parallel()
 	master, node := env.StartRedis(t), env.StartRedis(t)
@@ -379,10 +379,18 @@ func TestReplicaIsNotReady(t *testing.T) {
 
 	requireReady(checks)
 	require.NoError(t, admin.ReplicaOf(t.Context(), host, port).Err())
-	for _, name := range []string{"redis", "lock nodes"} {
-		require.ErrorContains(t, checks[name](t.Context()), "READONLY", name)
+	requireRefused := func(reason string) {
+		for _, name := range []string{"redis", "lock nodes"} {
+			require.ErrorContains(t, checks[name](t.Context()), reason, name)
+		}
 	}
+	requireRefused("READONLY")
 	require.NoError(t, admin.ReplicaOf(t.Context(), "NO", "ONE").Err())
+	requireReady(checks)
+
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "1").Err())
+	requireRefused("OOM")
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 	requireReady(checks)
 	keys := env.Must(admin.DBSize(t.Context()).Result())(t)
 	require.Zero(t, keys, "the check stores nothing")

@@ -167,15 +167,15 @@ func Receive(ctx context.Context, rdb redis.UniversalClient, channel string, han
 // absentKey names a key that never exists.
 const absentKey = "seckill:absent"
 
-// Ready returns nil if the server accepts writes, or every master of a cluster answers. The write deletes a key that does
-// not exist, so it changes nothing. A replica refuses it, and so does a master that has too few replicas or whose disk is
-// full. The clients of a cluster follow its slots to the present masters, so there a PING is enough.
+// Ready returns nil if the server accepts writes, or every master of a cluster answers. The write appends to a list that
+// does not exist, so it changes nothing. A replica refuses it, and so does a master that has too few replicas, or whose
+// disk or memory is full. The clients of a cluster follow its slots to the present masters, so there a PING is enough.
 func Ready(ctx context.Context, rdb redis.UniversalClient) error {
 	if _, ok := rdb.(*redis.ClusterClient); ok {
 		return Ping(ctx, rdb)
 	}
 
-	err := rdb.Del(ctx, absentKey).Err()
+	err := rdb.RPushX(ctx, absentKey, "").Err()
 	if redis.HasErrorPrefix(err, "NOPERM") {
 		// An ACL with other keys than the documented ones says nothing about the server.
 		return Ping(ctx, rdb)
