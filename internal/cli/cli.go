@@ -144,6 +144,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, replace .
 		return failure
 	}
 
+	stderr = &patientWriter{out: stderr}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: cfg.LogLevel}))
 	redisconn.LogTo(log)
 

@@ -1,17 +1,23 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -23,7 +29,15 @@ import (
 	"seckill/test/env"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// runMain makes the test binary run the program.
+const runMain = "SECKILL_TEST_RUN_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		os.Exit(Run(UntilSignal(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
@@ -332,4 +346,50 @@ func TestPositionInLargestLobby(t *testing.T) {
 	code, stdout, stderr := run(t, "room", "verify", "--seed", strings.Repeat("7", 64), "--size", "4294967295", "--number", "4")
 	require.Zero(t, code, stderr)
 	require.Equal(t, "position 212924937 of 4294967295\n", stdout)
+}
+
+// A log that stands still delays only the line that finds it so. When it goes on, it has the number of the lost lines.
+func TestLogThatStandsStill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := io.Pipe()
+		log := slog.New(slog.NewTextHandler(&patientWriter{out: writer}, nil))
+
+		begun := time.Now()
+		for _, line := range []string{"first", "second", "third"} {
+			log.Info(line)
+		}
+		require.Equal(t, logPatience, time.Since(begun))
+
+		lines := bufio.NewScanner(reader)
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "first")
+
+		synctest.Wait()
+		go log.Info("fourth")
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "lost_lines=2")
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "fourth")
+	})
+}
+
+// A server whose log nobody reads any more goes on.
+func TestServeWithoutReaderOfLog(t *testing.T) {
+	t.Parallel()
+	reader, log, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, reader.Close())
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--addr", "127.0.0.1:0", "--data-dir", t.TempDir(), "--log-level", "debug")
+	cmd.Env = append(os.Environ(), runMain+"=1")
+	cmd.Stderr = log
+	stdout := env.Must(cmd.StdoutPipe())(t)
+	require.NoError(t, cmd.Start())
+	require.NoError(t, log.Close())
+
+	greeting, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, greeting, "seckill listens on")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
 }

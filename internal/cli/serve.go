@@ -1,8 +1,19 @@
 package cli
 
-import "seckill/internal/app"
+import (
+	"os"
+	"os/signal"
+	"syscall"
+
+	"seckill/internal/app"
+)
 
 type serveCmd struct{}
 
 // Run runs the server until the context ends.
-func (serveCmd) Run(e *app.Env) error { return app.Serve(e) }
+func (serveCmd) Run(e *app.Env) error {
+	// Otherwise the first line after the end of the log's reader would end the server.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+
+	return app.Serve(e)
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// logPatience is how long a line may take to be written. A busy machine needs some of it.
+const logPatience = time.Second
+
+// patientWriter writes lines to a log that may stand still, such as the pipe of a collector that hangs. Once a line has
+// taken longer than logPatience, the next ones are lost until it is written: otherwise every request with something to
+// log would wait, and the end of the program too. It is safe for concurrent use.
+type patientWriter struct {
+	out io.Writer
+
+	mu sync.Mutex
+	// Closed when the line that takes so long is written; nil if there is none.
+	pending chan struct{}
+	lost    int
+}
+
+// Write implements io.Writer. It fails for no line: there is nowhere to report that.
+func (p *patientWriter) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	if p.pending != nil {
+		select {
+		case <-p.pending:
+			p.pending = nil
+		default:
+			p.lost++
+			return len(line), nil
+		}
+	}
+
+	var text []byte
+	if p.lost > 0 {
+		text = fmt.Appendf(text, "level=WARN msg=\"the log stood still\" lost_lines=%d\n", p.lost)
+		p.lost = 0
+	}
+	// The caller uses its buffer again.
+	text = append(text, line...)
+
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = p.out.Write(text)
+	}()
+
+	select {
+	case <-written:
+	case <-time.After(logPatience):
+		p.pending = written
+	}
+	return len(line), nil
+}
