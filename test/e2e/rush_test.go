@@ -403,17 +403,21 @@ func TestDependenciesKilledInMidRush(t *testing.T) {
 	})
 }
 
-// TestDependenciesFrozen freezes Redis or the database with SIGSTOP: connections stay open and no answer comes.
+// TestDependenciesFrozen freezes Redis or the database with SIGSTOP: connections stay open and no answer comes. Or the
+// writes of the database wait, as on a full disk, and it answers all else.
 func TestDependenciesFrozen(t *testing.T) {
 	env.FullParallel(t)
-	for _, name := range []string{"redis/lock", "redis/batch", "redis/queue", "database/lock", "database/queue"} {
+	for _, name := range []string{"redis/lock", "redis/batch", "redis/queue", "database/lock", "database/queue", "writes/lock"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dependency, lane, _ := strings.Cut(name, "/")
 			s := rig.RealStack(t).OwnDatabase(t).In(lane)
 			freeze, resume := s.Redis.Pause, s.Redis.Resume
-			if dependency == "database" {
+			switch dependency {
+			case "database":
 				freeze, resume = s.Database.Pause, s.Database.Resume
+			case "writes":
+				freeze, resume = lockForReading(t, s)
 			}
 
 			p := s.Serve(t)
@@ -433,6 +437,18 @@ func TestDependenciesFrozen(t *testing.T) {
 			rig.RequireInvariants(t, s, c, r)
 		})
 	}
+}
+
+func lockForReading(t *testing.T, s *rig.Stack) (lock, unlock func() error) {
+	db := env.Must(sql.Open("mysql", s.Setting("SECKILL_MYSQL_DSN")))(t)
+	db.SetMaxOpenConns(1)
+	lock = func() error {
+		_, err := db.ExecContext(t.Context(), "FLUSH TABLES WITH READ LOCK")
+		return err
+	}
+
+	// The lock ends with its connection.
+	return lock, db.Close
 }
 
 // TestDatabaseOutOfConnectionsInMidRush: another program takes all connections of the database, and later gives them back.

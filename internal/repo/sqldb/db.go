@@ -26,6 +26,8 @@ type DB struct {
 	dialect             dialect
 	// Without I/O timeouts, for reads of whole sales; nil on SQLite.
 	longPool *sql.DB
+	// A transaction found the database unavailable, and Ping has committed nothing since.
+	doubtful atomic.Bool
 }
 
 // dialect is what differs between the databases.
@@ -96,7 +98,8 @@ func gormConfig() *gorm.Config {
 // Dialect returns "mysql" or "sqlite".
 func (db *DB) Dialect() string { return db.dialect.name }
 
-// Ping returns nil if the database answers and accepts writes. Error: domain.ErrUnavailable.
+// Ping returns nil if the database answers and accepts writes. It writes only after a transaction has failed: a server
+// whose disk is full answers everything but COMMIT. Error: domain.ErrUnavailable.
 func (db *DB) Ping(ctx context.Context) error {
 	for _, pool := range db.Pools() {
 		err := db.dialect.ping(ctx, pool)
@@ -111,7 +114,21 @@ func (db *DB) Ping(ctx context.Context) error {
 		return Access{db}.Translate(err)
 	}
 
+	if db.doubtful.Load() {
+		return db.tryWrite(ctx)
+	}
 	return nil
+}
+
+// tryWrite commits a change without a meaning: the time of the version before the first migration.
+func (db *DB) tryWrite(ctx context.Context) error {
+	err := Access{db}.Write(ctx, func(tx *gorm.DB) error {
+		return tx.Exec("UPDATE goose_db_version SET tstamp = CURRENT_TIMESTAMP WHERE version_id = 0").Error
+	})
+	if err == nil {
+		db.doubtful.Store(false)
+	}
+	return err
 }
 
 // Pools returns the connection pools by name, for metrics.

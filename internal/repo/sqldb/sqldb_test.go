@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,4 +119,30 @@ func TestConnectionsOfSilentServerAreLeft(t *testing.T) {
 	db.leaveSilent(0) // of another transaction that began before
 	require.EqualValues(t, 1, lose(&connectError{mysqldriver.ErrInvalidConn}), "there was no connection")
 	require.EqualValues(t, 1, lose(&mysqldriver.MySQLError{Number: erLockWaitTimeout}))
+}
+
+// A database that answers and stores nothing, as on a full disk, is not ready from the first transaction that fails until
+// it stores something again.
+func TestDatabaseWithoutRoomIsNotReady(t *testing.T) {
+	db, err := OpenSQLite(filepath.Join(t.TempDir(), "test.db"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	_, err = db.MigrateUp(t.Context())
+	require.NoError(t, err)
+	refuseWrites := func(refuse bool) {
+		require.NoError(t, db.writePool.Exec(fmt.Sprintf("PRAGMA query_only = %t", refuse)).Error)
+	}
+	write := func() error {
+		return Access{db}.Write(t.Context(), func(tx *gorm.DB) error { return tx.Exec("DELETE FROM audit_log").Error })
+	}
+
+	refuseWrites(true)
+	require.ErrorIs(t, write(), domain.ErrUnavailable)
+	require.ErrorIs(t, db.Ping(t.Context()), domain.ErrUnavailable)
+	refuseWrites(false)
+	require.NoError(t, db.Ping(t.Context()))
+	require.NoError(t, write())
+
+	refuseWrites(true)
+	require.NoError(t, db.Ping(t.Context()), "it writes only after a failure")
 }

@@ -100,7 +100,11 @@ func (a Access) retry(ctx context.Context, fn func() error) error {
 		}
 
 		if f.kind != faultRetry {
-			return a.Translate(err)
+			err = a.Translate(err)
+			if errors.Is(err, domain.ErrUnavailable) && !errors.Is(err, context.Canceled) {
+				a.doubtful.Store(true)
+			}
+			return err
 		}
 
 		if loop.Sleep(ctx, rand.N(time.Duration(min(try, 10))*5*time.Millisecond)) != nil {
