@@ -413,19 +413,28 @@ func draftsInBrowser(t *testing.T, c *scene) {
 	title := "An idea " + rig.NewPhone()
 	v := c.enter("/console/sales")
 	v.click(`a[href="/console/new"]`)
-	v.send("make", "title", title)
+	// A draft needs no time. What the form and its preview understand is what is sent.
+	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
+	v.send("make", "title", title, "currency", "kwd", "pay_value", "1,000", "entry.rate", "１０００", "begin_at", "", "end_at", "")
+	v.reads(fieldError("make", "pay_value"), "without separators")
+	v.choose(`form[data-form="make"] [name="pay_value"]`, "1000")
+	v.reads("[data-preview]", "1,000")
+	v.submit("make")
 	v.reads("main .head .chip", "Draft")
 	v.reads("[data-preview]", title)
 	for _, point := range []string{"shop", "price", "stock"} {
 		v.checks(point, "broken")
 	}
 	draft := v.at()[len("/console/sales/"):]
+	made := c.Must(t, rig.Get("/vouchers/"+draft, c.Token))
+	require.EqualValues(t, 1_000_000, made["pay_value"])
+	require.EqualValues(t, 1000, made["entry"].(map[string]any)["rate"])
 
 	// The preview follows the form.
 	v.fill("change", "pay_value", "6")
 	v.fill("change", "actual_value", "12")
 	v.choose(`form[data-form="change"] [name="shop_id"]`, "1")
-	v.reads("[data-preview]", "¥6", "¥12", "−50%")
+	v.reads("[data-preview]", "KWD\u00a06", "KWD\u00a012", "−50%")
 	v.click(`[data-do="language"]`)
 	v.reads("[data-preview] .off", "5 折")
 	v.click(`[data-do="language"]`)

@@ -45,10 +45,11 @@ function currency(input) {
 
 const MAX_AMOUNT = 100_000_000_000; // in the smallest unit
 
-// amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers.
+// amount parses 9.90 as 990 if the currency has two decimals. It does not use fractional numbers. 1,000 may mean a thousand.
 function amount(input, { currency }) {
   const places = digits(currency());
-  const [, units, fraction = ""] = /^(\d{1,12})(?:[.,](\d+))?$/.exec(input) ?? reject("form.amount");
+  const [, units, point, comma] = /^(\d{1,12})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input) ?? reject("form.amount");
+  const fraction = point ?? comma ?? "";
   if (fraction.length > places) reject("form.decimals", { places });
   const n = Number(units + fraction.padEnd(places, "0"));
   if (n > MAX_AMOUNT) reject("form.amount");
@@ -141,8 +142,18 @@ function field(def) {
   explain();
   let initial = input.value;
   let asRead = initial;
+
+  // parse returns the value of the input, or def.empty. Invalid input throws InvalidInput.
+  function parse() {
+    if (control?.uploading) reject("picture.wait");
+    const raw = kind.clean?.(input.value) ?? input.value.trim();
+    if (raw !== "") return kind.read(raw, def);
+    if (def.required) reject("form.required");
+    return def.empty;
+  }
+
   return {
-    def, element, input, showError,
+    def, element, input, showError, parse,
     focus() {
       const fold = element.closest("details");
       if (fold) fold.open = true;
@@ -164,14 +175,10 @@ function field(def) {
       if (input.value === initial && initial !== normalized) input.value = normalized; // an edit is kept
       initial = normalized;
     },
-    // read returns the value, or undefined if the field is empty. Invalid input throws InvalidInput.
+    // read is parse for values that are about to be saved.
     read() {
-      if (control?.uploading) reject("picture.wait");
       asRead = input.value;
-      const raw = kind.clean?.(asRead) ?? asRead.trim();
-      if (raw !== "") return kind.read(raw, def);
-      if (def.required) reject("form.required");
-      return def.empty;
+      return parse();
     },
   };
 }
@@ -259,6 +266,14 @@ export function form({ name, fields, label, kind = "primary", check, work, chang
   const api = {
     element, out,
     value: (field) => all.get(field)?.input.value,
+    // parsed returns what a field would send; undefined if its input is invalid, or empty without a value for that.
+    parsed(field) {
+      try {
+        return all.get(field)?.parse();
+      } catch (err) {
+        if (!(err instanceof InvalidInput)) throw err;
+      }
+    },
     // edited returns the edits as [field, value].
     edited: () => [...all].filter(([, f]) => f.changed()).map(([field, f]) => [field, f.input.value]),
     // write sets field values as user input.

@@ -362,16 +362,16 @@ max:max2}){/^-?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);
 ween",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("form\
 .long",{max:number(max2)}),input}function id(input){return/^[1-9]\d{0,18}$/.test(input)||reject("form.id"),input}function currency(input){
 let code=input.toUpperCase();return/^[A-Z]{3}$/.test(code)||reject("form.currency"),code}var MAX_AMOUNT=1e11;function amount(input,{
-currency:currency2}){let places=digits(currency2()),[,units2,fraction=""]=/^(\d{1,12})(?:[.,](\d+))?$/.exec(input)??reject(
-"form.amount");fraction.length>places&&reject("form.decimals",{places});let n=Number(units2+fraction.padEnd(places,"0"));
-return n>MAX_AMOUNT&&reject("form.amount"),n}function formatAmount(n,currency2){let places=digits(currency2),all2=String(
-n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}function time2(input){
-let at=new Date(input);return(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>9998)&&reject("form.ti\
-me"),localTime(at).startsWith(input.slice(0,16))||reject("form.noTime",{zone:zone(at)}),at.toISOString()}function localTime(at){
-let d=new Date(at),two=n=>String(n).padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+1)}-${two(d.getDate())}\
-T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}function minutes(input,{min:min2,max:max2}){let[,m,
-s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minutes"),seconds=Number(m)*60+Number(s);return(seconds<min2||
-seconds>max2)&&reject("form.between",{min:formatMinutes(min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){
+currency:currency2}){let places=digits(currency2()),[,units2,point,comma]=/^(\d{1,12})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input)??
+reject("form.amount"),fraction=point??comma??"";fraction.length>places&&reject("form.decimals",{places});let n=Number(units2+
+fraction.padEnd(places,"0"));return n>MAX_AMOUNT&&reject("form.amount"),n}function formatAmount(n,currency2){let places=digits(
+currency2),all2=String(n).padStart(places+1,"0");return places===0?all2:`${all2.slice(0,-places)}.${all2.slice(-places)}`}
+function time2(input){let at=new Date(input);return(Number.isNaN(at.getTime())||at.getFullYear()<2002||at.getFullYear()>
+9998)&&reject("form.time"),localTime(at).startsWith(input.slice(0,16))||reject("form.noTime",{zone:zone(at)}),at.toISOString()}
+function localTime(at){let d=new Date(at),two=n=>String(n).padStart(2,"0");return`${d.getFullYear()}-${two(d.getMonth()+
+1)}-${two(d.getDate())}T${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`}function minutes(input,{min:min2,
+max:max2}){let[,m,s="0"]=/^(\d{1,6})(?::([0-5]\d))?$/.exec(input)??reject("form.minutes"),seconds=Number(m)*60+Number(s);
+return(seconds<min2||seconds>max2)&&reject("form.between",{min:formatMinutes(min2),max:formatMinutes(max2)}),seconds}function formatMinutes(seconds){
 let rest=seconds%60;return Math.floor(seconds/60)+(rest===0?"":`:${String(rest).padStart(2,"0")}`)}function day2(input){
 let year=Number(input.slice(0,4));return(!/^\d{4}-\d{2}-\d{2}$/.test(input)||year<2003||year>9997)&&reject("form.day"),input}
 var kinds2={text:{read:words,props:{type:"text"}},area:{read:words,tag:"textarea",props:{rows:3}},whole:{read:whole,clean:plain,
@@ -388,32 +388,33 @@ text(error,sentence),attr(focusable,"aria-invalid",sentence?"true":null)},contro
 focusable??input,note=h("p",{id:ids3.note,class:"note"}),element=h("div",{class:"field","data-field":def.name,"data-kind":def.
 kind},h("label",{for:ids3.input},def.label),control?.element??input,note,error),explain2=()=>{text(note,(typeof def.note==
 "function"?def.note(input.value):def.note)||""),show(note,note.textContent)};explain2();let initial=input.value,asRead=initial;
-return{def,element,input,showError,focus(){let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){
-control?.refresh(),explain2()},changed:()=>input.value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.
-cloneNode(!0);scratch.value=value;let normalized=scratch.value;input.value===initial&&initial!==normalized&&(input.value=
-normalized),initial=normalized},read(){control?.uploading&&reject("picture.wait"),asRead=input.value;let raw=kind.clean?.(
-asRead)??asRead.trim();return raw!==""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}}}var forms=new Map;
-function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",check,work,changes:changes4=!1,children=[],
-status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,field(def)])),out=errorBox(),send2=h("butt\
-on",{type:"submit",class:kind,"data-do":name},label),element=h("form",{class:"form","data-form":name,novalidate:!0},...(groups2??
-[{}]).map(group),...children,status?.element,out.element,h("div",{class:"actions"},send2));function group(g){let own=h("\
-div",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===g.name).map(f=>f.element));return g.name?g.
-folded?h("details",{"data-group":g.name},h("summary",{},g.title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.
-title),own):own}function showFields(){for(let f of all2.values())f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}
-function showErrors(errors){let first=null;for(let[field2,f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=
-f);return first?.focus(),first!==null}function read(){let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.
-element.hidden)try{let value=f.read();if(value===void 0)continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=
-value)}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=err.message}return showErrors({...check?.(complete,
-api),...errors})?null:values}element.addEventListener("submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();
-if(values!==null)try{await work(values,api)}catch(problem){let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.
-field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));if(!showErrors(errors))throw problem;out.show(
-problem,field2=>all2.has(field2))}}));let api={element,out,value:field2=>all2.get(field2)?.input.value,edited:()=>[...all2].
-filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(let[field2,value]of entries2)all2.
-has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.values())f.input.value=f.def.value??
-"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(field2)?.reset(value);showFields()},
-markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,focus(field2){return all2.get(field2)?.
-focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.user()?.id} ${name}`;return api.
-write(forms.get(key)?.edited()??[]),forms.set(key,api),api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
+function parse(){control?.uploading&&reject("picture.wait");let raw=kind.clean?.(input.value)??input.value.trim();return raw!==
+""?kind.read(raw,def):(def.required&&reject("form.required"),def.empty)}return{def,element,input,showError,parse,focus(){
+let fold=element.closest("details");fold&&(fold.open=!0),focusable.focus()},refresh(){control?.refresh(),explain2()},changed:()=>input.
+value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.cloneNode(!0);scratch.value=value;let normalized=scratch.
+value;input.value===initial&&initial!==normalized&&(input.value=normalized),initial=normalized},read(){return asRead=input.
+value,parse()}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",
+check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,
+field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name},label),element=h("form",{class:"\
+form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,h("div",{class:"\
+actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===
+g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.title),own):h("fiel\
+dset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())f.def.shown&&
+show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,f]of all2)f.
+showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){let values={},
+complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)continue;complete[field2]=
+value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=
+err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
+send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){let errors=Object.
+fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
+if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,value:field2=>all2.
+get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof InvalidInput))
+throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(let[
+field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
+values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
+field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,
+focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.
+user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
 path,query:query2={},file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{
@@ -480,17 +481,16 @@ changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("s
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
-starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function amount3(field2){let n=Number((form2.value(
-field2)??"").replace(",","."));return Number.isFinite(n)&&n>0?Math.round(n*10**digits(currency2())):0}let inMoney=n=>{try{
-return money(n,currency2())}catch{return""}};function update(){let id2=form2.value("image_id");attr(image,"src",id2?`${BASE}\
-/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(
-shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||t("preview.untitled")),text(
-sub,form2.value("sub_title"));let[pay,value]=["pay_value","actual_value"].map(amount3);text(price,pay>0?inMoney(pay):"–"),
-text(worth,value>0?inMoney(value):"");let share=value>pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.of\
-f",{off:language()==="zh"?number((100-share)/10):share})),show(off2,share>0&&share<100),text(units2,stock2()>0?t("previe\
-w.stock",{n:number(stock2())}):"");let begin=Date.parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("p\
-review.starts",{at:moment(begin)}))}for(let event of["input","change"])form2.element.addEventListener(event,update);return update(),
-{element,update}}var beside=(main,aside)=>h("div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
+starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");let inMoney=n=>{try{return money(n,currency2())}catch{
+return""}};function update(){let id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,
+id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.
+value("title")||"…"][0]),text(title,form2.value("title")||t("preview.untitled")),text(sub,form2.value("sub_title"));let[
+pay,value]=["pay_value","actual_value"].map(field2=>form2.parsed(field2)??0);text(price,pay>0?inMoney(pay):"–"),text(worth,
+value>0?inMoney(value):"");let share=value>pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()===
+"zh"?number((100-share)/10):share})),show(off2,share>0&&share<100),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):
+"");let begin=Date.parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}
+for(let event of["input","change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h(
+"div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
 let out=errorBox(),status=statusLine(),state=chip(""),list4=factList(),entry={};async function changed(body2,sentence){status.
 clear(),await change3(body2),status.show(sentence)}let pause=button({name:"pause",label:"",out},()=>entry.paused?changed(
 {paused:!1},t("room.resumed")):changed({paused:!0},t("room.stopped"))),rate=form({name:"rate",label:t("room.setRate"),kind:"\
@@ -541,17 +541,16 @@ entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl),all2["entry.c
 let begin=soon(1);return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(
 begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){let rest=Object.fromEntries(Object.entries(
 values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;
-let mode=form2.value("entry.mode"),entry={mode},take=(name,convert,standard)=>{let field2=`entry.${name}`;if(values["ent\
-ry.mode"]===void 0&&values[field2]===void 0)return;let input=form2.value(field2).trim();entry[name]=input===""?standard:
-convert(input)};if(mode==="room"){let opens=new Date(Date.parse(form2.value("begin_at"))-LOBBY).toISOString();take("open\
-s_at",local=>new Date(local).toISOString(),opens),take("rate",Number,RATE)}return mode!=="open"&&(take("pass_ttl",Number,
-PASS_TTL[mode]),take("challenge",String)),{...rest,entry}}var validate=v=>(values,form2)=>{let errors={},[begin,end]=["b\
-egin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(begin)?errors.end_at=t("f\
-orm.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.value("entry.mode")==="\
-room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form.opens")),values.pay_value>
-values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&values.valid_until<=values.
-valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(values.currency)&&(errors.currency=t("form.currenc\
-y")),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
+let mode=form2.value("entry.mode"),entry={mode},take=(name,standard)=>{let field2=`entry.${name}`;values["entry.mode"]===
+void 0&&values[field2]===void 0||(entry[name]=form2.parsed(field2)||standard)};if(mode==="room"){let begin=form2.parsed(
+"begin_at");take("opens_at",begin&&new Date(Date.parse(begin)-LOBBY).toISOString()),take("rate",RATE)}return mode!=="ope\
+n"&&(take("pass_ttl",PASS_TTL[mode]),take("challenge")),{...rest,entry}}var validate=v=>(values,form2)=>{let errors={},[
+begin,end]=["begin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(begin)?errors.
+end_at=t("form.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.value("entry\
+.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form.opens")),values.
+pay_value>values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&values.valid_until<=
+values.valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(values.currency)&&(errors.currency=t("form.\
+currency")),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
 null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.focus("delta"):
@@ -1435,12 +1434,12 @@ let post=intents({lasting:!0}),from=new URLSearchParams(location.search).get("fr
 p",{class:"empty"},t("loading")));return root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"\
 /console/sales",class:"link"},t("sales.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vo\
 uchers/${from}`)])).then(found=>{if(!found)return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):
-{},f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.value(
+{},f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.parsed(
 "currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(
 values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post(
 "/admin/vouchers",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.
-value("currency"),stock:()=>Number(f.value("stock"))||0});place.replaceChildren(beside(section(t("sales.details"),f.element),
-card.element))}),()=>{}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+parsed("currency"),stock:()=>f.parsed("stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.
+element))}),()=>{}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
 v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
 "ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
 ...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(
@@ -1828,247 +1827,247 @@ totp_required":"请输入身份验证器应用上的六位数字。","error.unpa
 On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.",
 "access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role doe\
 s not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.\
-whole":"Enter a whole number.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} characters.",
-"form.id":"An ID is a number.","form.amount":"Enter an amount, such as 99.90.","form.minutes":"Enter minutes, such as 15\
- or 1:30.","form.decimals":"This currency has {places} decimals.","form.time":"Enter a date and a time.","form.noTime":"\
-Clocks skip this time when summer time begins: {zone}.","form.order":"The end must be after the start.","form.opens":"Th\
-e waiting room must not open after the start.","form.over":"This time is over.","form.price":"Must not be more than the \
-face value.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not acc\
-epted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"A\
-t most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printa\
-ble characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","i\
-nvalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At m\
-ost 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 c\
-urrency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount f\
-rom 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.",
-"invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.ope\
-ns_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challe\
-nge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255\
- printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","inva\
-lid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time \
-after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after t\
-he beginning.","invalid.delta":"A number of units other than 0, within the allowed range.","invalid.code":"Code not foun\
-d.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 to 60 seconds.","open.unknown":"The r\
-equest may have taken effect. Submit it again to find out; it never takes effect twice.","open.another":"The previous re\
-quest ({open}) was not confirmed and may have taken effect. Submit this one as well?","open.do":"Submit this one as well",
-"home.nav":"Home","home.title":"Home","home.none":"No sale is running.","home.until":"Until {at}","home.allRunning":"All\
- running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home.upcoming":"N\
-ext","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.\
-shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a price below its face value","home.l\
-acks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.ti\
-tle":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.co\
-nversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"\
-Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"Wh\
-at","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.run\
-ning":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} wi\
-thout a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.ne\
-wLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draft","sale\
-s.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID",
-"sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","vouch\
-er.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.\
-noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_i\
-d":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currenc\
-y","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher\
-.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_us\
-er":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","vo\
-ucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers\
- get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher.en\
-try.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.ent\
-ry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.r\
-ate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.ent\
-ry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challenge\
-Note":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to p\
-ay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after \
-it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.\
-segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several no\
-des. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this many \
-expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no \
-limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"\
-Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","vou\
-cher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","vouche\
-r.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft",
-"sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"\
-View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone",
-"sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.save\
-d":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"\
-Revoke passes","sale.revoked":"All passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Rev\
-oke all passes of “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"\
-Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Record\
-ed in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {de\
-lta} (“{reason}”) was not confirmed and may have been applied. Submit it again to find out; it is never applied twice.",
-"sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale",
-"sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay\
- valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders c\
-an still be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"D\
-elete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"\
-Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sure.end":"End “{tit\
-le}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}\
-”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in tota\
-l?","refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed are not refunded. This\
- cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progr\
-ess":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"\
-{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server since {at}. This page may be out of date. R\
-econnecting…","alerts.violation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders\
-} more than units","violation.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMa\
-ny":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"\
-{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} mor\
-e broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refund\
-ed order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","al\
-erts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order events that are not delivered: {\
-n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not\
- been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more",
-"files.orders":"Orders as CSV","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Down\
-load as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To\
- be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"\
-Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead \
-of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of\
- {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","chec\
-k.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"\
-OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longe\
-r exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.",
-"check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be pa\
-id in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later en\
-d.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so\
- there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has pass\
-ed, so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid \
-within {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments wil\
-l be refunded.","check.sale":"The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture\
-.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The pic\
-ture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP\
- or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused.\
- It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 \
-megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","\
-shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop",
-"shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address",
-"shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.p\
-ause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.r\
-esumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","r\
-oom.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"\
-Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|cu\
-stomers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it empty to r\
-emove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message within a se\
-cond.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No dat\
-a since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.\
-invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the page \
-Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the orders,\
- and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last \
-ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.ini\
-tial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order\
- (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms\
-)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user",
-"invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs \
-are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more ac\
-tive orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total sto\
-ck.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit ca\
-n be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKE\
-N","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hou\
-r, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining \
-stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)",
-"plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series\
-.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted",
-"series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"\
-Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"\
-Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded",
-"series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Or\
-der","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","order\
-s.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","order\
-s.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","o\
-rders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find\
-.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","order\
-s.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.us\
-er_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first day.","or\
-ders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,\
-000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of the title.",
-"orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redee\
-med at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahe\
-ad":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem",
-"move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","m\
-ove.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {i\
-d} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption\
- code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"\
-Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","rede\
-em.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not vali\
-d before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.pict\
-ure":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","\
-redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","\
-redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redee\
-med on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.\
-undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.","\
-redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"\
-Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returne\
-d outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, \
-and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"Ho\
-w and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot \
-be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"\
-Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"\
-Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"D\
-isputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of paym\
-ent providers, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved\
-: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"\
-First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.qu\
-ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
-ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
-"events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
-nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find d\
-eliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","eve\
-nts.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created\
- at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","event\
-s.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.",
-"deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after \
-all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters\
-.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","dea\
-dLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLe\
-tters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","dead\
-Letters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Retu\
-rned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconcil\
-iation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refre\
-sh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They\
- are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A rep\
-air makes the admission gate and the queue match it and never changes the database. Problems in the database must be fix\
-ed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.fou\
-nd":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","\
-reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
-ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
-"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
-ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
-Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, \
-newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.a\
-dmin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by\
-.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"\
-Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.t\
-arget":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown",
-"audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time",
-"audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details",
-"audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","\
-audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entr\
-y","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audi\
-t.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit\
-.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provid\
-er","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.re\
-deem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created",
-"action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.d\
-elete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.ch\
-ange_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead \
-letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","act\
-ion.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned out\
-side the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush\
-.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyer\
-s","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start",
-"rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.\
-answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not sta\
-rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
-ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
-was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
-nd does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",
-foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
-已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
-控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
-p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数。","form.bet\
-ween":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.am\
-ount":"请输入金额，例如 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该\
-货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。",
-"form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","\
-form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
+whole":"Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","form.long":"At mos\
+t {max} characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators, such as 9900 or 9\
+9.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decimals.","form.\
+time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.order":"Th\
+e end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"This time is\
+ over.","form.price":"Must not be more than the face value.","form.currency":"The code of a currency, such as CNY.","for\
+m.zero":"Must not be 0.","form.refused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"1 to 2\
+55 printable characters.","invalid.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 printabl\
+e characters.","invalid.reason":"1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"\
+This picture is not stored. Upload it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At most 12\
+8 printable characters.","invalid.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 printabl\
+e characters.","invalid.currency":"An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,0\
+00,000,000.","invalid.actual_value":"An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is out of \
+range.","invalid.limit_per_user":"From 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_\
+ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From 1 to 1\
+0,000 customers per second.","invalid.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 cus\
+tomers per second.","invalid.message":"At most 255 printable characters.","invalid.pay_timeout":"From 1 second to 24 hou\
+rs.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, a\
+t most 100 years ahead.","invalid.end_at":"A time after the start, between 2002 and 9998.","invalid.valid_from":"A date \
+and a time.","invalid.valid_until":"A time after “Valid from”, and not before the end of the sale.","invalid.delta":"\
+A number of units other than 0, within the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number\
+ of buyers is out of range.","invalid.for":"From 0 to 60 seconds.","open.unknown":"The request may have taken effect. Su\
+bmit it again to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not confirmed\
+ and may have taken effect. Submit this one as well?","open.do":"Submit this one as well","home.nav":"Home","home.title":"\
+Home","home.none":"No sale is running.","home.until":"Until {at}","home.allRunning":"All running sales","home.starts":"F\
+rom {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home.upcoming":"Next","home.ended":"Last sales","\
+home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.ac\
+tual_value":"a face value","home.lacks.pay_value":"a price below its face value","home.lacks.currency":"a currency","hom\
+e.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"R\
+evenue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.un\
+paid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.off":"−{off}\
+%","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stoc\
+k","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"U\
+pcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales",
+"sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, whi\
+ch customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.ba\
+ck":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"\
+Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.ru\
+les":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Creat\
+e one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"\
+JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 c\
+ode, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.\
+faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.ent\
+ry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","vou\
+cher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. Wait\
+ing room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds\
+)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at",
+"voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher\
+.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.en\
+try.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser sol\
+ves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNot\
+e":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","vo\
+ucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis \
+Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed u\
+ntil a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer can\
+not order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at",
+"voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"Wh\
+en it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone\
+}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"\
+Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was delete\
+d.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit \
+log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sal\
+e.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a \
+second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All\
+ passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Custo\
+mers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a nega\
+tive number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"\
+Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed \
+and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|uni\
+ts are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” of\
+f sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Tak\
+e “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones re\
+deemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","s\
+ale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"\
+It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you en\
+tered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all pai\
+d orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption\
+ codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.y\
+es":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refu\
+nds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} reque\
+sted.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.viol\
+ation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violatio\
+n.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too \
+many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} ca\
+nnot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invari\
+ants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|\
+tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notic\
+es that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The \
+invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.\
+badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CS\
+V","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"\
+Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsa\
+ved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sur\
+e":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {beg\
+in} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it wi\
+thin a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","ch\
+eck.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Not\
+e","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","che\
+ck.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"\
+The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone \
+the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"\
+There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","ch\
+eck.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when\
+ it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time} come back aft\
+er its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded.","check.sale":"\
+The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.r\
+emove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wa\
+it":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"\
+{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, \
+PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"\
+Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
+Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
+ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
+room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
+me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
+m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
+om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
+s per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.",
+"room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessa\
+ge":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The m\
+essage was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be ou\
+t of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repa\
+ir":"Orders and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it \
+can repair. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to\
+ correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live\
+.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"\
+Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"\
+Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.l\
+ane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invari\
+ant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Act\
+ive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","i\
+nvariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answe\
+r to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"N\
+o two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked",
+"plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last\
+ hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time \
+(ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {f\
+igures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left",
+"series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.d\
+atabase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50\
+ (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progre\
+ss":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailabl\
+e","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}",
+"orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No ord\
+ers match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.re\
+vealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.u\
+ser_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"\
+Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment referenc\
+e","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"\
+Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number.\
+ Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole n\
+umber.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","order\
+s.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancell\
+ed at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Fa\
+ilure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for \
+an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.\
+yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on \
+sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.\
+redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Ref\
+und requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Red\
+eem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expi\
+red on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camer\
+a.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer",
+"redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.p\
+aid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"\
+Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem\
+.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that th\
+e order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payment\
+s.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.out\
+side.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is n\
+ot requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Rec\
+ord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
+Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
+ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
+"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
+es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
+, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
+shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
+lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
+"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
+"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","ev\
+ents.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without t\
+hat setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events\
+.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","even\
+ts.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.trie\
+s":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actio\
+ns","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","dea\
+dLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned\
+, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.\
+order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters\
+.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters\
+.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the de\
+ad letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done\
+.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences\
+ between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"\
+Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the \
+database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the \
+queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is saf\
+e.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","r\
+econcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","re\
+concile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"\
+Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.or\
+ders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.r\
+epairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","a\
+udit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","\
+audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
+"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
+"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
+"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
+est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
+No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"A\
+ction","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
+"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
+allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
+of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
+Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
+"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
+id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
+uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
+change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
+e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
+play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
+atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
+ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
+ disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
+yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
+rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
+ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
+"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
+ne":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.tim\
+eout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"I\
+t could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the com\
+mand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
+"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
+"form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
+"form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
+了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
 "form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
 .title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
 24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
@@ -2082,10 +2081,10 @@ per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入�
 "invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
 paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
 且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
-valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间。","invalid.delta":"数量不能为 0，也不能超\
-出允许范围。","invalid.code":"未找到该核销码。","invalid.buyers":"人数超出允许范围。","invalid.fo\
-r":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会重复执行。",
-"open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
+valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间，且不早于活动的结束时间。",
+"invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
+buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会\
+重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
 "open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
 .until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
 e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",

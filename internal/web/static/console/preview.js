@@ -1,7 +1,6 @@
 // The card of a sale beside its form, as buyers will see it.
 
 import { BASE } from "../lib/api.js";
-import { digits } from "../lib/currency.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { language, moment, money, number, t } from "../lib/i18n.js";
 import { section } from "./parts.js";
@@ -22,11 +21,6 @@ export function preview(form, shops, { currency, stock }) {
   attr(element, "data-preview", true);
   attr(element, "aria-live", "off");
 
-  function amount(field) {
-    const n = Number((form.value(field) ?? "").replace(",", "."));
-    return Number.isFinite(n) && n > 0 ? Math.round(n * 10 ** digits(currency())) : 0;
-  }
-
   const inMoney = (n) => {
     try {
       return money(n, currency());
@@ -45,7 +39,7 @@ export function preview(form, shops, { currency, stock }) {
     text(blank, [...(at || form.value("title") || "…")][0]);
     text(title, form.value("title") || t("preview.untitled"));
     text(sub, form.value("sub_title"));
-    const [pay, value] = ["pay_value", "actual_value"].map(amount);
+    const [pay, value] = ["pay_value", "actual_value"].map((field) => form.parsed(field) ?? 0);
     text(price, pay > 0 ? inMoney(pay) : "–");
     text(worth, value > 0 ? inMoney(value) : "");
     const share = value > pay && pay > 0 ? Math.round(100 - (100 * pay) / value) : 0;

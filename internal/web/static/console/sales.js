@@ -118,7 +118,7 @@ export function make(root) {
     const values = copied ? copyOf(copied) : {};
     const f = form({
       name: "make", label: t("sales.save"), check: validate(null), groups: groups(),
-      fields: fields(null, shops, () => f.value("currency")).map((field) => ({ ...field, value: values[field.name] ?? field.value })),
+      fields: fields(null, shops, () => f.parsed("currency")).map((field) => ({ ...field, value: values[field.name] ?? field.value })),
       work: async (values) => {
         const voucher = { ...body(values, f), status: "draft" };
         if (!(await confirmAnother(post, "/admin/vouchers", voucher, (open) => open.title))) return;
@@ -127,7 +127,7 @@ export function make(root) {
         goFrom("/console/new", `/console/sales/${created.id}`);
       },
     });
-    const card = preview(f, shops, { currency: () => f.value("currency"), stock: () => Number(f.value("stock")) || 0 });
+    const card = preview(f, shops, { currency: () => f.parsed("currency"), stock: () => f.parsed("stock") ?? 0 });
     place.replaceChildren(beside(section(t("sales.details"), f.element), card.element));
   });
   return () => {};

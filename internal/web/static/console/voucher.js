@@ -104,20 +104,19 @@ export function body(values, form) {
   if (Object.keys(rest).length === Object.keys(values).length) return values;
   const mode = form.value("entry.mode");
   const entry = { mode };
-  const take = (name, convert, standard) => {
+  const take = (name, standard) => {
     const field = `entry.${name}`;
     if (values["entry.mode"] === undefined && values[field] === undefined) return;
-    const input = form.value(field).trim();
-    entry[name] = input === "" ? standard : convert(input);
+    entry[name] = form.parsed(field) || standard;
   };
   if (mode === "room") {
-    const opens = new Date(Date.parse(form.value("begin_at")) - LOBBY).toISOString();
-    take("opens_at", (local) => new Date(local).toISOString(), opens);
-    take("rate", Number, RATE);
+    const begin = form.parsed("begin_at"); // a draft may have none
+    take("opens_at", begin && new Date(Date.parse(begin) - LOBBY).toISOString());
+    take("rate", RATE);
   }
   if (mode !== "open") {
-    take("pass_ttl", Number, PASS_TTL[mode]);
-    take("challenge", String);
+    take("pass_ttl", PASS_TTL[mode]);
+    take("challenge");
   }
   return { ...rest, entry };
 }
