@@ -194,7 +194,7 @@ func backOnSale(t *testing.T, p *scene) {
 	second.orderIs("pending_payment")
 	p.Stack.Expire(t, evaluate[string](second.tab, `document.querySelector("li.order").dataset.order`), time.Now())
 	second.orderIs("cancelled")
-	second.reads(anOrder, "Payment time ran out", "You were not charged")
+	second.reads(anOrder, "Payment time ran out", "A payment that arrives later is returned")
 	second.click(`li.order [data-do="again"]`)
 	second.until(canBuy(sale))
 	require.Equal(t, "/sales/"+sale, evaluate[string](second.tab, `location.pathname`))

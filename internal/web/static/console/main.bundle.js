@@ -1787,43 +1787,40 @@ oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_en
 ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
 eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
 of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
- from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
-erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
-_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
-mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
-he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={
-brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
-working:"请稍候…",login:"登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"\
-地址有误，或内容已被移除。","more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策",
-"more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.secon\
-ds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state\
-.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手\
-机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 000\
-0 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{l\
-eft} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直\
-接登录：","role.buyer":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.ad\
-min":"管理员","login.ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，\
-或稍后重新发送。","login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"\
-演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
-"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
-动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
-电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
-"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
-tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
-查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
-"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
-凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very high righ\
+t now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error.internal":"\
+Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","error.other":"\
+The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"\
+取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"\
+控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more.nav":"其他页面",
+"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
+ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
+ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
+ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
+"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
+"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
+"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
+"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
+"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
+"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
+ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
+失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
 "error.duplicate_order":"你已购买过该商品。","error.order_in_progress":"你的订单正在处理中。","error.\
 totp_required":"请输入身份验证器应用上的六位数字。","error.unpaid_limit":"你有过多未支付的订单，请先支付或取消。如果曾在该秒杀中超时\
-未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.too_large":"服务器前的代\
-理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
-"error.overloaded":"当前抢购人数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。",
-"error.internal":"系统出了点问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。",
-"error.other":"操作失败，请重试。","error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,
-...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
+未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.overloaded":"当前抢购人\
+数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
+问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
+"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
 On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.",
 "access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role doe\
 s not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.\
@@ -1932,136 +1929,138 @@ There are no units. Add some.","check.warning.pay_value":"The price equals the f
 eck.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when\
  it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time} come back aft\
 er its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded.","check.sale":"\
-The sale","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.r\
-emove":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wa\
-it":"The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"\
-{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, \
-PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"\
-Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
-Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
-ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
-room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
-me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
-m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
-om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
-s per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.",
-"room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessa\
-ge":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The m\
-essage was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be ou\
-t of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repa\
-ir":"Orders and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it \
-can repair. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to\
- correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live\
-.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"\
-Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"\
-Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.l\
-ane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invari\
-ant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Act\
-ive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","i\
-nvariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answe\
-r to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"N\
-o two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked",
-"plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last\
- hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time \
-(ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {f\
-igures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left",
-"series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.d\
-atabase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50\
- (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progre\
-ss":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailabl\
-e","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}",
-"orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No ord\
-ers match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.re\
-vealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.u\
-ser_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"\
-Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment referenc\
-e","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"\
-Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number.\
- Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole n\
-umber.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","order\
-s.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancell\
-ed at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Fa\
-ilure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for \
-an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.\
-yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on \
-sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.\
-redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Ref\
-und requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Red\
-eem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expi\
-red on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camer\
-a.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer",
-"redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.p\
-aid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"\
-Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem\
-.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that th\
-e order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payment\
-s.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.out\
-side.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is n\
-ot requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Rec\
-ord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
-Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
-ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
-"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
-es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
-, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
-shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
-lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
-"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
-"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","ev\
-ents.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without t\
-hat setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events\
-.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","even\
-ts.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.trie\
-s":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actio\
-ns","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","dea\
-dLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned\
-, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.\
-order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters\
-.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters\
-.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the de\
-ad letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done\
-.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences\
- between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"\
-Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the \
-database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the \
-queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is saf\
-e.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","r\
-econcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","re\
-concile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"\
-Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.or\
-ders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.r\
-epairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","a\
-udit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","\
-audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
-"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
-"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
-"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
-est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
-No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"A\
-ction","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
-"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
-allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
-of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
-Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
-"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
-id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
-uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
-change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
-e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
-play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
-atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
-ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
- disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
-yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
-rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
-ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
-"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
-ne":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.tim\
-eout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"I\
-t could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the com\
-mand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+The sale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose a smaller one, o\
+r raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale","picture.upload":"\
+Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","\
+picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name\
+} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.ref\
+used":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and\
+ make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.",
+"shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","\
+shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"A\
+rea","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","r\
+oom.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Custome\
+rs keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.\
+present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Val\
+id passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"\
+At most {n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.mess\
+ageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customer\
+s see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connec\
+ting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.\
+technical":"Technical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to\
+ do: check again on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seck\
+ill verify” names the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","li\
+ve.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Rese\
+rvable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","li\
+ve.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (m\
+s)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","inva\
+riant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No unders\
+ell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant\
+.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active\
+ orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.\
+I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"h\
+olds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Order\
+s placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per s\
+econd","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.\
+lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}\
+.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed",
+"series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batc\
+h":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold\
+ out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited",
+"series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders\
+.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders",
+"orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status",
+"orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.",
+"orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or las\
+t four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.fin\
+d.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"\
+Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be be\
+fore the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.\
+phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. En\
+ter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","or\
+ders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"\
+Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","\
+move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders\
+ can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.ca\
+ncel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {\
+phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's cod\
+e?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
+Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","r\
+edeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.sto\
+p":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page\
+, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeeme\
+d (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.used\
+By":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the re\
+demption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code \
+is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.",
+"payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outsi\
+de":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buye\
+r in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.o\
+utside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} alr\
+eady? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status",
+"payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","\
+payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","\
+payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Si\
+gned notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing, but \
+money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","n\
+otices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notic\
+e","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.\
+body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","\
+events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one \
+per order placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.",
+"events.find":"Find deliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pe\
+nding":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events\
+.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.an\
+swer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be \
+sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued or\
+ders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead\
+ letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLette\
+rs.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.r\
+eplay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again i\
+f stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLet\
+ters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","rec\
+oncile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the q\
+ueue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission g\
+ate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database \
+is authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems in t\
+he database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} ch\
+ecked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sal\
+es not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some\
+ figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconc\
+ile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile\
+.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manu\
+al action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or\
+ all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Reques\
+ts of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"\
+The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by",
+"audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Or\
+der ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","au\
+dit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Fi\
+lter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order",
+"audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"\
+Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","\
+audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.t\
+ype_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value\
+.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.p\
+rovider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Pay\
+ment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_\
+voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"\
+Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Pas\
+ses revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.disc\
+ard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"\
+Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_ou\
+tside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Lo\
+ad simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation",
+"rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","\
+rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers wit\
+h a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","ru\
+sh.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"\
+It was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shut\
+down":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is \
+not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"\
+秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中",
+"status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","ac\
+cess.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
 "form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
@@ -2160,10 +2159,11 @@ e":"图片","check.is.holds":"通过","check.is.warning":"提示","check.is.brok
 "check.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check\
 .warning.begin_at":"开始时间已过，发布后立即开抢。","check.warning.lasts":"活动只持续 {lasts}，支付时限为 {time}：超时未\
 付的库存要到活动结束后才会退回。","check.warning.pay_timeout":"支付时限仅 {time}，多数付款会因超时被退回。",
-"check.sale":"活动","picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.r\
-emove":"移除","picture.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，\
-请稍候。","picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 1\
-0 MB 的上限。","picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
+"check.sale":"活动","error.too_large":"服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
+"picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.remove":"移除","pictu\
+re.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。",
+"picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。",
+"picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
 "shops.nav":"店铺","shops.title":"店铺","shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。",
 "shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"\
 新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈",

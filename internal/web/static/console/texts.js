@@ -286,6 +286,7 @@ const en = {
   "check.warning.pay_timeout": "Time to pay: {time} is too short; most payments will be refunded.",
   "check.sale": "The sale",
 
+  "error.too_large": "A proxy in front of the server does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).",
   "picture.alt": "Picture of the sale",
   "picture.upload": "Upload a picture",
   "picture.replace": "Replace",
@@ -971,6 +972,7 @@ const zh = {
   "check.warning.pay_timeout": "支付时限仅 {time}，多数付款会因超时被退回。",
   "check.sale": "活动",
 
+  "error.too_large": "服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
   "picture.alt": "活动图片",
   "picture.upload": "上传图片",
   "picture.replace": "更换",

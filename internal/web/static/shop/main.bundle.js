@@ -775,43 +775,40 @@ oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_en
 ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
 eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
 of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
- from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.too_large":"A proxy in front of the s\
-erver does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body\
-_size 11m).","error.overloaded":"Demand is very high right now. Please try again.","error.unavailable":"The server is te\
-mporarily unavailable. Please try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"T\
-he payment was declined. You can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={
-brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",
-working:"请稍候…",login:"登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"\
-地址有误，或内容已被移除。","more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策",
-"more.shop":"商城","more.docs":"接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.secon\
-ds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state\
-.on_sale":"抢购中","state.sold_out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手\
-机发送验证码，首次登录自动注册。","login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 000\
-0 0000","login.code":"六位验证码","login.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{l\
-eft} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直\
-接登录：","role.buyer":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.ad\
-min":"管理员","login.ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，\
-或稍后重新发送。","login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"\
-演示环境：验证码 {code} 已自动填入。","login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。",
-"login.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"\
-动态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定\
-电话无法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付",
-"status.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","s\
-tatus.refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检\
-查网络。","error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。",
-"error.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场\
-凭证已失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
+ from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very high righ\
+t now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error.internal":"\
+Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","error.other":"\
+The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"\
+取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"\
+控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more.nav":"其他页面",
+"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
+ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
+ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
+ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
+"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
+"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
+"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
+"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
+"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
+"error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
+ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
+失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
 "error.method_not_allowed":"页面已过期，请刷新后重试。","error.not_found":"内容不存在或已下架。",
 "error.invalid_state":"当前状态下无法操作。","error.idempotency_mismatch":"页面已过期，请刷新后重试。",
 "error.sale_not_started":"秒杀尚未开始。","error.sale_ended":"秒杀已经结束。","error.sold_out":"已抢光。",
 "error.duplicate_order":"你已购买过该商品。","error.order_in_progress":"你的订单正在处理中。","error.\
 totp_required":"请输入身份验证器应用上的六位数字。","error.unpaid_limit":"你有过多未支付的订单，请先支付或取消。如果曾在该秒杀中超时\
-未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.too_large":"服务器前的代\
-理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
-"error.overloaded":"当前抢购人数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。",
-"error.internal":"系统出了点问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。",
-"error.other":"操作失败，请重试。","error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,
-...own.en},zh:{...zh,...own.zh}}}var en2={foot:"A confirmed order is guaranteed. No sale is ever oversold.","account.title":"Your account","account.note":"\
+未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.overloaded":"当前抢购人\
+数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
+问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
+"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={foot:"A confirmed order is guaranteed. No sale is ever oversold.","account.title":"Your account","account.note":"\
 You can download everything that is stored about you, or delete your account.","account.everywhere":"Log out everywhere",
 "account.download":"Download my data","account.delete":"Delete my account","account.sure":"Delete your account for good?",
 "account.consequences":"Your number and name are removed and you are logged out on all devices. Unpaid orders are cancel\
@@ -864,48 +861,48 @@ place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeL
 "orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your ord\
 ers.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.v\
 oucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.l\
-ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). You we\
-re not charged.","orders.cancelled":"Cancelled on {at}. You were not charged.","orders.again":"Buy again","orders.paying":"\
-Confirming the payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","order\
-s.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.",
-"orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm paymen\
-t","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.pr\
-ovider":"The amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"\
-Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refu\
-nd":"Refund this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account\
-.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","acc\
-ount.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.s\
-ure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也\
-不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于",
-"time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","stor\
-e.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。",
-"store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…",
-"store.retrying":"正在重试…","store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","stor\
-e.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留",
-"store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.s\
-earch":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.pas\
-t":"查看已结束的活动","store.all":"全部秒杀","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
-"sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
-"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
-limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
-ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
-de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
-"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
-"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
-"remind.blocked":"浏览器未允许通知，可改用日历提醒。","remind.starts":"{at} 开抢","button.upcoming":"\
-{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。",
-"note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢\
-购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} \
-秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy\
-.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
-"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
-nTime":"请尽快完成支付。","buy.unpaid":"你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","bu\
-y.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.\
-already":"你已抢购过该商品。","buy.pay":"去支付","buy.payShort":"去支付","buy.see":"查看订单","buy.re\
-try":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
-"proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
-.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
-请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
+ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). A paym\
+ent that arrives later is returned.","orders.cancelled":"Cancelled on {at}. A payment that arrives later is returned.","\
+orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed\
+.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"\
+Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR c\
+ode for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves,\
+ and no card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pa\
+y {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It g\
+oes back on sale immediately.","confirm.refund":"Refund this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝\
+不超卖。","account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
+ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
+eft} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everyth\
+ing":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatc\
+h":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","sale.preview":"此\
+页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址","sale.hours":"\
+营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sale.validUntil":"\
+有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"支付时限",
+"sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。",
+"sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，\
+仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"\
+登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分\
+钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
+"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
+note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
+"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
+"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
+已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
+"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
+，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.unpaid":"\
+你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
+"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
+"buy.payShort":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复\
+下单。","proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。",
+"proof.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_l\
+imited":"请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
 oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",
@@ -922,15 +919,15 @@ oom.again":"重新排队","room.offline":"网络已断开，排队位次仍为�
 "orders.one":"订单详情","orders.all":"全部订单","orders.guest":"登录后查看你的订单。","orders.none":"还\
 没有订单。","orders.missing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"优惠券 {id}","o\
 rders.number":"订单号 {id}","orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。","orders.lat\
-e":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已取消，未产生扣款。",
-"orders.cancelled":"已于 {at} 取消，未产生扣款。","orders.again":"重新抢购","orders.paying":"正在确认支付…",
-"orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。",
-"orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orders.showCode":"出示核销码","orde\
-rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.title":"确认支付","pay.total":"应付金额",
-"pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
-支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
-"confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"},
-texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
+e":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已取消。之后到账的款项会原路退回。",
+"orders.cancelled":"已于 {at} 取消。之后到账的款项会原路退回。","orders.again":"重新抢购","orders.\
+paying":"正在确认支付…","orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","order\
+s.refunded":"已于 {at} 退款。","orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orde\
+rs.showCode":"出示核销码","orders.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.titl\
+e":"确认支付","pay.total":"应付金额","pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。",
+"pay.provider":"款项由商家的支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.canc\
+el":"取消订单","do.refund":"退款","confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。",
+"confirm.refund":"确定退款吗？退款后核销码将失效。"},texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
 title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"\
 orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],missing:{title:"\
 missing.title",mount:missing2("/","store.all")},links:user2=>user2?.permissions?[...links2,["/console","console","consol\
