@@ -49,7 +49,7 @@ func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
 	require.Equal(t, "33% claimed", evaluate[string](v.tab, `window.stockThen`), "with the result")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
-	v.reads(anOrder, "Pay within")
+	v.reads(anOrder, "Pay within", fmt.Sprintf(", %d,", start.Year()))
 	v.click(payIt)
 	v.reads(dialog, "¥1", "no money moves")
 	v.click(dialog + " button.quiet") // nothing is charged

@@ -36,8 +36,8 @@ words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatte
 share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,
 day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).
 format(new Date(time3)),stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time3));
-function hour(time3,now2=Date.now()){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:
-{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
+function hour(time3,now2){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,
+day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
 let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===
 0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.
 test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffse\

@@ -97,7 +97,7 @@ export const moment = (time) => formatter("DateTimeFormat", dayAndTime).format(n
 export const stamp = (time) => formatter("DateTimeFormat", { year: "numeric", ...dayAndTime }).format(new Date(time));
 
 // hour formats a time that is near `now`: 14:00, or Dec 1, 14:00 if that is a day away.
-export function hour(time, now = Date.now()) {
+export function hour(time, now) {
   const at = new Date(time);
   return formatter("DateTimeFormat", Math.abs(at - now) < DAY ? hourOfDay : { month, day, ...hourOfDay }).format(at);
 }

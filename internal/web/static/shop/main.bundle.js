@@ -35,15 +35,15 @@ unit===0?0:places3,maximumFractionDigits:places3},words=formatter("NumberFormat"
 words}var number=n2=>formatter("NumberFormat").format(n2),percent=share=>formatter("NumberFormat",{style:"percent"}).format(
 share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,
 day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).
-format(new Date(time)),stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2=Date.
-now()){let at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).
-format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.
-floor(seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{
-n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-\
-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.
-formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone}\
- (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.
-floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(
+format(new Date(time)),stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){
+let at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(
+at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(
+seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(
+minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";
+function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(
+at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset}\
+)`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(
+all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(
 Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
 l":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
@@ -535,7 +535,7 @@ one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(i
 status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&
 attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
 timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
-status.${o2.status}`);text(chip,status),text(at,moment(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
+status.${o2.status}`);text(chip,status),text(at,stamp(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
 o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
 "refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"a\
 ria-disabled",working||late&&name3!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
@@ -543,10 +543,10 @@ o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(o2),
 show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&
 announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
 queued:()=>queueNote(o2),pending_payment:()=>working?t("orders.paying"):rest>0?t("orders.due",{left:left(rest,!0)}):t("o\
-rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:moment(o2.expires_at)}):t("orders.cancel\
-led",{at:moment(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),
-redeemed:()=>o2.redeemed_at&&t("orders.redeemed",{at:moment(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.ref\
-unded",{at:moment(o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
+rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:stamp(o2.expires_at)}):t("orders.cancell\
+ed",{at:stamp(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.
+redeemed_at&&t("orders.redeemed",{at:stamp(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:stamp(
+o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
 let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||
 s2?.name,address=alone?addressOf(s2):"",where=[name3,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
 join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\

@@ -5,7 +5,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
-import { languageOf, left, moment, money, stamp, t } from "../lib/i18n.js";
+import { languageOf, left, money, stamp, t } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
 import { login } from "../lib/login.js";
 import { moreButton } from "../lib/more.js";
@@ -167,7 +167,7 @@ function card(id, open) {
     attr(element, "data-status", o.status);
     const status = working && action === "pay" && unpaid ? t("status.paying") : t(`status.${o.status}`);
     text(chip, status);
-    text(at, moment(o.created_at));
+    text(at, stamp(o.created_at));
     text(amount, o.amount === undefined ? "" : money(o.amount, o.currency));
     showDue(o, unpaid, working);
     for (const [b, name, shown] of [[pay, "pay", unpaid], [cancel, "cancel", unpaid], [refund, "refund", o.status === "paid"]]) {
@@ -192,11 +192,11 @@ function card(id, open) {
       queued: () => queueNote(o),
       pending_payment: () => (working ? t("orders.paying") : rest > 0 ? t("orders.due", { left: left(rest, true) }) : t("orders.late")),
       cancelled: () => o.cancelled_at && (mine.expired(o)
-        ? t("orders.expired", { at: moment(o.expires_at) }) : t("orders.cancelled", { at: moment(o.cancelled_at) })),
+        ? t("orders.expired", { at: stamp(o.expires_at) }) : t("orders.cancelled", { at: stamp(o.cancelled_at) })),
       failed: () => explain({ code: o.reason || "internal" }),
       refunding: () => t("orders.refunding"),
-      redeemed: () => o.redeemed_at && t("orders.redeemed", { at: moment(o.redeemed_at) }),
-      refunded: () => o.refunded_at && t("orders.refunded", { at: moment(o.refunded_at) }),
+      redeemed: () => o.redeemed_at && t("orders.redeemed", { at: stamp(o.redeemed_at) }),
+      refunded: () => o.refunded_at && t("orders.refunded", { at: stamp(o.refunded_at) }),
     }[o.status];
     text(deadline, (words && words()) || "");
     show(due, deadline.textContent);
