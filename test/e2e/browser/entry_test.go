@@ -347,6 +347,13 @@ func roomRefusals(t *testing.T, p *scene) {
 	v.reads(card(sale), "You got it!")
 }
 
+// pressAgain is the second press of a double click.
+func (b *tab) pressAgain(selector string) {
+	b.t.Helper()
+	b.until(`document.querySelector(%q)`, selector)
+	b.run(`document.querySelector(%q).dispatchEvent(new MouseEvent("click", { bubbles: true, detail: 2 }))`, selector)
+}
+
 // roomInConsole publishes a sale with a waiting room, acts on it while a buyer waits, and opens it to all in the end.
 func roomInConsole(t *testing.T, c *scene) {
 	v := c.enter("/console/new")
@@ -386,10 +393,11 @@ func roomInConsole(t *testing.T, c *scene) {
 	buyer.reads(card(sale)+" [data-message]", "The kitchen is on fire.")
 	v.click(`[data-do="pause"]`)
 	v.reads("[data-room] .chip", "Paused")
+	v.pressAgain(`[data-do="pause"]`)
 	buyer.reads(card(sale)+" .note", "The shop has paused admissions")
 	v.send("rate", "rate", "25")
 	figure("rate", "25")
-	require.Equal(t, 25.0, entry()["rate"])
+	require.Equal(t, []any{25.0, true}, []any{entry()["rate"], entry()["paused"]}, "a double click pauses")
 
 	// Live updates keep unsaved input and the focus.
 	v.fill("message", "message", "half written")
@@ -410,7 +418,9 @@ func roomInConsole(t *testing.T, c *scene) {
 
 	pass := `load("shop/rooms.js").then((m) => m.place("` + sale + `").pass)`
 	first := evaluate[string](buyer.tab, pass)
-	v.does("revoke")
+	v.click(`[data-do="revoke"]`)
+	v.pressAgain(dialog + " button.primary") // which may have opened under the pointer
+	v.confirm()
 	v.reads("main", "All passes are void")
 	buyer.until(`await %s !== %q`, pass, first)
 	buyer.buys(sale)

@@ -113,9 +113,9 @@ mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date
 mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
 throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
 open=path=>openAt(path)?.body,post.same=same,post}function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{
-if(event?.preventDefault(),!(working||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(
-button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;
-errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+if(event?.preventDefault(),!(working||event?.detail>1||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.
+clear(),attr(button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)
+throw problem;errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a=>a.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t("\
 login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-r\
@@ -196,10 +196,11 @@ addEventListener("click",onClick),addEventListener("popstate",back),render(),ope
 render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
-"why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.
-remove(),resolve(agreed)}},h("h2",{id:id2},question),explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{
-class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",
-class:"primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
+"why"),agreed=!1,agree=({detail:detail2})=>{detail2>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","ari\
+a-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),
+explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"qui\
+et",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.
+append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),
 link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??

@@ -68,12 +68,13 @@ export function intents({ lasting = false } = {}) {
 }
 
 // singleFlight returns an event listener that ignores events while its last call of work() is still running; the button
-// shows that state. Problems are shown by `errorBox`, which has clear() and show(problem).
+// shows that state. The second press of a double click could otherwise undo the first one. Problems are shown by `errorBox`,
+// which has clear() and show(problem).
 export function singleFlight(button, errorBox, work) {
   let working = false;
   return async (event) => {
     event?.preventDefault();
-    if (working || button.getAttribute("aria-disabled") === "true") return;
+    if (working || event?.detail > 1 || button.getAttribute("aria-disabled") === "true") return;
     working = true;
     errorBox.clear();
     attr(button, "aria-disabled", "true");

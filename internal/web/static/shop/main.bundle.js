@@ -105,10 +105,10 @@ null:await response.json()}catch(err){throw new Problem({code:"network",detail:S
 await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
 await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(sessionStorage.getItem(STORED))??
-{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||button.
-getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),attr(button,"da\
-ta-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{working=!1,
-attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||event?.
+detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),
+attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{
+working=!1,attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a2=>a2.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t(
 "login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-\
@@ -187,10 +187,11 @@ contains(document.activeElement)?document.activeElement.dataset.do:null;account.
 badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
 ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
-"why"),agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelledby":id,"aria-describedby":why||null,onclose:()=>{dialog.
-remove(),resolve(agreed)}},h("h2",{id},question),explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{class:"\
-actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"\
-primary",onclick:()=>{agreed=!0,dialog.close()}},yes)));document.body.append(dialog),dialog.showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
+"why"),agreed=!1,agree=({detail})=>{detail>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","aria-labelle\
+dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?h(
+"p",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
+close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.append(dialog),dialog.
+showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
 ()=>URL.revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
 save(await response.blob(),FILE)}function account2(){let id=newID("account"),error2=h("p",{class:"error",role:"alert"}),
 working=!1;async function work(what){if(!working){working=!0,text(error2,""),attr(dialog,"aria-busy",!0);try{await what()}catch(problem2){
