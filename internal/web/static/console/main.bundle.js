@@ -198,8 +198,8 @@ h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"}
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail:detail2})=>{detail2>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","ari\
 a-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),
-explanation?h("p",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"qui\
-et",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.
+explanation?h("div",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"q\
+uiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.
 append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),

@@ -3,7 +3,8 @@
 import { h, newID } from "./dom.js";
 import { t } from "./i18n.js";
 
-// confirm shows a question, with an optional explanation, and resolves to true if the button labelled `yes` was pressed.
+// confirm shows a question, with an optional explanation of words or elements, and resolves to true if the button labelled
+// `yes` was pressed.
 export function confirm(question, yes, explanation = "") {
   return new Promise((resolve) => {
     const id = newID("confirm");
@@ -15,7 +16,7 @@ export function confirm(question, yes, explanation = "") {
       dialog.close();
     };
     const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, "aria-describedby": why || null, onclose: () => { dialog.remove(); resolve(agreed); } },
-      h("h2", { id }, question), explanation ? h("p", { id: why, class: "note" }, explanation) : null,
+      h("h2", { id }, question), explanation ? h("div", { id: why, class: "note" }, explanation) : null,
       h("div", { class: "actions" },
         h("button", { type: "button", class: "quiet", onclick: () => dialog.close() }, t("back")),
         h("button", { type: "button", class: "primary", onclick: agree }, yes)));

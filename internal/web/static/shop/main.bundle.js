@@ -189,7 +189,7 @@ ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(ren
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail})=>{detail>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","aria-labelle\
 dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?h(
-"p",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
+"div",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.append(dialog),dialog.
 showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
 ()=>URL.revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
@@ -416,13 +416,9 @@ ton",class:"quiet","data-do":name2},label);return element.addEventListener("clic
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
 link=first?.querySelector("a");first&&!link&&attr(first,"tabindex",-1),(link??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
-t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){return new Promise(resolve=>{let id=newID("pay"),amount=money(order2.amount,order2.
-currency),sandbox="sandbox"in document.documentElement.dataset,agreed=!1,dialog=h("dialog",{class:"sheet","aria-labelled\
-by":id,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},t("pay.title")),h("p",{lang:languageOf(title2)},title2),
-h("p",{class:"row"},h("span",{},t("pay.total")),h("strong",{class:"amount"},amount)),h("p",{class:"note","data-method":sandbox?
-"sandbox":"provider"},t(sandbox?"pay.sandbox":"pay.provider")),h("div",{class:"actions"},h("button",{type:"button",class:"\
-quiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"primary",onclick:()=>{agreed=!0,dialog.close()}},
-t("pay.now",{amount}))));document.body.append(dialog),dialog.showModal()})}var t3=[.2,.375,.5555555555555556,.6666666666666666],o=(o2,e)=>r2=>{let n2=4*o2+r2-4,s2="*-04-39?2$%%$%%'$%''%'''%')(%')\
+t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){let amount=money(order2.amount,order2.currency);return confirm(t("pay.title"),t("\
+pay.now",{amount}),[h("p",{lang:languageOf(title2)},title2),h("p",{class:"row"},t("pay.total"),h("strong",{class:"amount"},
+amount)),h("p",{},t("sandbox"in document.documentElement.dataset?"pay.sandbox":"pay.provider"))])}var t3=[.2,.375,.5555555555555556,.6666666666666666],o=(o2,e)=>r2=>{let n2=4*o2+r2-4,s2="*-04-39?2$%%$%%'$%''%'''%')(%')\
 )%(++'(++'(+.'+-.',/3',33)-/5)-43).36)058*18<+37<+4:<,4:E,5<A-7>C/8@F/:EH/<EK0=FM1?IP2@KS3BNV4DPY5FS\\6HV_6IXb7K[e8N^i9Pa\
 m;Rdp<Tgt".charCodeAt(n2)-35,f2=n2>8?s2:1,c2=e/f2|0,i2=e%f2,l2=f2-i2,a2=n2>8?c2*t3[r2]+(o2>5)&-2:s2,_2=c2-a2;return{t:l2*
 _2+i2*_2+i2,o:[[l2,_2],[i2,_2+1]],i:a2}};var r=t4=>new Uint8Array(t4),n=t4=>{let o2=new Error(`lean-qr error ${t4}`);throw o2.code=t4,o2},s=t4=>"0123456789ABCDEF\
