@@ -215,7 +215,9 @@ func (s *Store) settlePayment(tx *gorm.DB, order *orderRow, p *paymentRow, begun
 			})
 		}
 
-		reason = fmt.Sprintf("received %d %s for an order of %d %s", p.Amount, p.Currency, order.Amount, order.Currency)
+		reason = fmt.Sprintf("received %s %s for an order of %s %s",
+			domain.FormatAmount(p.Amount, p.Currency), p.Currency,
+			domain.FormatAmount(order.Amount, order.Currency), order.Currency)
 	}
 
 	if err := s.setPayment(tx, p, domain.PaymentRefunding, at); err != nil {

@@ -262,6 +262,8 @@ func TestUnmatchedPaymentIsRefunded(t *testing.T) {
 		}
 		require.Zero(t, env.Must(s.Backlog(t.Context()))(t).Refunds)
 		require.Equal(t, []string{"provider return_money", "provider money_returned"}, auditTrail(t, s, lost.ID))
+		log := env.Must(s.AuditLog(t.Context(), domain.AuditFilter{OrderID: o.ID, Page: domain.Page{Limit: 99}}))(t)
+		require.Contains(t, fmt.Sprint(log), "yen: received 100 JPY for an order of 1.00 CNY")
 		requireTotals(t, s, v.ID, 9, 1)
 	})
 }

@@ -273,9 +273,9 @@ replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`
 [/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
 "状态无效"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],[/^(\S+): the order is (\w+)$/,
 (_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
-：${textOf(["payment"],status)}`],[/^(\S+): received (\d+) (\w+) for an order of (\d+) (\w+)$/,"$1：收到 $2 $3，订单金额为 $4 $5"],
-[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,"人机验\
-证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]],kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
+：${textOf(["payment"],status)}`],[/^(\S+): received ([\d.]+) (\w+) for an order of ([\d.]+) (\w+)$/,"$1：收到 $2 $3，订单金额为\
+ $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,
+"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]],kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
 gate_broken:"准入的键类型错误或不是数字，由其他程序写入",gate_differs:"准入与数据库不符：库存、订单或买家有出入",
 queue_differs:"排队凭证与队列消息不符",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",
 unpaid_not_closed:"超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail2){
