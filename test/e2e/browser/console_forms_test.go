@@ -304,7 +304,7 @@ func publishInBrowser(t *testing.T, c *scene) {
 	v.checks("price", "holds")
 	v.click(`[data-check="stock"] [data-do="fix"]`)
 	require.Equal(t, "delta", evaluate[string](v.tab, `document.activeElement.name`))
-	v.send("stock", "delta", "4", "reason", "first batch")
+	v.send("stock", "delta", "+4", "reason", "first batch")
 	v.checks("stock", "holds")
 	for minutes, warning := range map[string]string{
 		"0:40": "Time to pay: 40 s is too short", "150": "The sale lasts 120 min, so units that are not paid within 150 min come back",

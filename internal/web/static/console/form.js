@@ -21,7 +21,7 @@ const plain = (input) =>
   input.normalize("NFKC").replace(/\u2212/g, "-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu, "");
 
 function whole(input, { min, max }) {
-  if (!/^-?\d{1,15}$/.test(input)) reject("form.whole");
+  if (!/^[+-]?\d{1,15}$/.test(input)) reject("form.whole");
   const n = Number(input);
   if (n < min || n > max) reject("form.between", { min: number(min), max: number(max) });
   return n;

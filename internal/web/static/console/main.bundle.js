@@ -359,9 +359,9 @@ es",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id
 if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(
 problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
 "NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{min:min2,
-max:max2}){/^-?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.bet\
-ween",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("form\
-.long",{max:number(max2)}),input}function id(input){return/^[1-9]\d{0,18}$/.test(input)||reject("form.id"),input}function currency(input){
+max:max2}){/^[+-]?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.\
+between",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("f\
+orm.long",{max:number(max2)}),input}function id(input){return/^[1-9]\d{0,18}$/.test(input)||reject("form.id"),input}function currency(input){
 let code=input.toUpperCase();return/^[A-Z]{3}$/.test(code)||reject("form.currency"),code}var MAX_AMOUNT=1e11;function amount(input,{
 currency:currency2}){let places=digits(currency2()),[,units2,point,comma]=/^(\d{1,12})(?:\.(\d+)|,(\d{1,2}))?$/.exec(input)??
 reject("form.amount"),fraction=point??comma??"";fraction.length>places&&reject("form.decimals",{places});let n=Number(units2+
@@ -1772,44 +1772,44 @@ t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role
 n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
 moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
  request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
- in and continue","login.wrong":"The code is wrong, already used or expired.","login.totp":"Authenticator code","login.t\
-otpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or were used al\
-ready. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country that this sho\
-p serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status.pending_paym\
-ent":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.cancelled":"Ca\
-ncelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.network":"Cannot\
- reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.unauthenticat\
-ed":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allowed to do thi\
-s.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"The securit\
-y check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","error.method_no\
-t_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","error.invali\
-d_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date. Please rel\
-oad it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","error.sold_o\
-ut":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your order is b\
-eing processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"Too many \
-of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no further order\
- from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very high righ\
-t now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error.internal":"\
-Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","error.other":"\
-The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",cancel:"\
-取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退出",console:"\
-控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more.nav":"其他页面",
-"more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档","more.proble\
-ms":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.minutesSecon\
-ds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光","state.en\
-ded":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+ in and continue","login.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.t\
+otp":"Authenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"Th\
+e digits are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile\
+ number of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"\
+In the queue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redee\
+med":"Used","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"\
+Failed","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you\
+ entered.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"\
+You are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.cha\
+llenge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a curre\
+nt browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have\
+ been removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This pa\
+ge is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The s\
+ale has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_\
+in_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","e\
+rror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order ex\
+pire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overload\
+ed":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Pleas\
+e try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You\
+ can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
+skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
+登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
+"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
+接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} \
+分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_\
+out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
 "login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
 n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
 送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
 r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
 ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
 "login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
-"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期。","login.totp":"动态验证码",
-"login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动态验证码错误或已使用过，请输入应用显示的下一个。",
-"login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无法接收验证码。",
-"login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","status.paying":"支付中…",
-"status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.refunding":"退款中…",
-"status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
+"login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
+ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
+态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
+法接收验证码。","login.as":"当前登录","status.queued":"排队中","status.pending_payment":"待支付","statu\
+s.paying":"支付中…","status.paid":"已支付","status.redeemed":"已使用","status.cancelled":"已取消","status.\
+refunding":"退款中…","status.refunded":"已退款","status.failed":"下单失败","error.network":"无法连接服务器，请检查网络。",
 "error.invalid_request":"提交的内容有误，请检查后重试。","error.unauthenticated":"请重新登录。","er\
 ror.token_expired":"请重新登录。","error.forbidden":"没有权限执行此操作。","error.entry_required":"入场凭证已\
 失效，请重试。","error.challenge_required":"安全检测未通过，请重试。检测需要安全连接（https）和较新版本的浏览器。",
