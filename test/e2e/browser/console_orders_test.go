@@ -194,6 +194,7 @@ func filesInBrowser(t *testing.T, c *scene) {
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ";1,00;CNY;")
 	v = open("zh-CN")
 	save("orders", "订单号,活动 ID,活动")
+	v.reads(`[data-do="download-orders"]`, "该活动")
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ",已支付,1.00,CNY,")
 	require.Regexp(t, `^orders-\d{4}-\d\d-\d\d\.csv$`, evaluate[string](v.tab, `window.named`))
 	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
@@ -203,6 +204,9 @@ func filesInBrowser(t *testing.T, c *scene) {
 	save("audit", "create_voucher")
 	v.goTo("/console/audit?kind=request")
 	save("requests", "/api/v1/admin/orders.csv")
+	v.goTo("/console/orders?status=refunded")
+	v.reads(`[data-do="download-orders"]`, "全部") // whatever their status
+	save("orders", o.ID)
 }
 
 // refundedAtOnce refunds all paid orders of a sale that is over, after a confirmation with their number and sum.

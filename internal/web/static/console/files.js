@@ -19,9 +19,11 @@ function region() {
 }
 
 // download returns a button that saves the file of a path of the API. The browser collects the file outside of the memory
-// of the page, and nothing is saved unless it arrived to the end.
-export function download({ path, query = {}, file, label, out }) {
-  return button({ name: `download-${file}`, label: label ?? t(`files.${file}`), out }, async () => {
+// of the page, and nothing is saved unless it arrived to the end. The file has what belongs to the sale of the query, or
+// everything, whatever else the page filters.
+export function download({ path, query = {}, file, out }) {
+  const label = t(`files.${file}${query.voucher_id ? "OfSale" : ""}`);
+  return button({ name: `download-${file}`, label, out }, async () => {
     const response = await asUser("GET", `${path}?${new URLSearchParams({ ...query, ...region() })}`, { timeout: TIMEOUT, stream: true });
     const blob = await response.blob().catch((err) => {
       throw new Problem({ code: "network", detail: String(err) });

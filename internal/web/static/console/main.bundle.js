@@ -418,11 +418,11 @@ focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEve
 user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
-path,query:query2={},file,label,out}){return button({name:`download-${file}`,label:label??t(`files.${file}`),out},async()=>{
-let response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,{timeout:TIMEOUT4,stream:!0}),
-blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})}),url=URL.createObjectURL(
-blob),name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,download:name}).click(),
-setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"],actors=["admin","buyer","provider","system"],actions=["create_voucher","ch\
+path,query:query2={},file,out}){let label=t(`files.${file}${query2.voucher_id?"OfSale":""}`);return button({name:`downlo\
+ad-${file}`,label,out},async()=>{let response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,
+{timeout:TIMEOUT4,stream:!0}),blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})}),
+url=URL.createObjectURL(blob),name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,
+download:name}).click(),setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"],actors=["admin","buyer","provider","system"],actions=["create_voucher","ch\
 ange_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","cancel","\
 expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","close_not\
 ice","replay_dead_letter","discard_dead_letter"],actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,e.actor_id?
@@ -1914,154 +1914,155 @@ ants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider ha
 tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notic\
 es that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The \
 invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.\
-badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"Orders as CS\
-V","files.payments":"Payments as CSV","files.audit":"Download as CSV","files.requests":"Download as CSV","publish.title":"\
-Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsa\
-ved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sur\
-e":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {beg\
-in} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it wi\
-thin a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","ch\
-eck.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Not\
-e","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","che\
-ck.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"\
-The price is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone \
-the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"\
-There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","ch\
-eck.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when\
- it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time} come back aft\
-er its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded.","check.sale":"\
-The sale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose a smaller one, o\
-r raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale","picture.upload":"\
-Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","\
-picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name\
-} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.ref\
-used":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and\
- make one of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.",
-"shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","\
-shops.create":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"A\
-rea","shop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","r\
-oom.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Custome\
-rs keep their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.\
-present":"Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Val\
-id passes, used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"\
-At most {n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.mess\
-ageNote":"Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customer\
-s see the message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connec\
-ting…","live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.\
-technical":"Technical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to\
- do: check again on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seck\
-ill verify” names the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","li\
-ve.table":"Figures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Rese\
-rvable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","li\
-ve.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (m\
-s)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","inva\
-riant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No unders\
-ell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant\
-.I2.means":"No user has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active\
- orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.\
-I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"h\
-olds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Order\
-s placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per s\
-econd","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.\
-lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}\
-.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed",
-"series.accepted":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batc\
-h":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold\
- out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited",
-"series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders\
-.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders",
-"orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status",
-"orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.",
-"orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or las\
-t four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.fin\
-d.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"\
-Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be be\
-fore the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.\
-phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. En\
-ter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","or\
-ders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"\
-Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","\
-move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders\
- can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.ca\
-ncel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {\
-phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's cod\
-e?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
-Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","r\
-edeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.sto\
-p":"Stop","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page\
-, or type the code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeeme\
-d (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.used\
-By":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the re\
-demption","redeem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code \
-is valid again.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.",
-"payments.title":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outsi\
-de":"Money returned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buye\
-r in another way, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.o\
-utside.reason":"How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} alr\
-eady? This cannot be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status",
-"payments.amount":"Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","\
-payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","\
-payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Si\
-gned notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing, but \
-money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","n\
-otices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notic\
-e","notices.source.query":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.\
-body":"Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","\
-events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one \
-per order placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.",
-"events.find":"Find deliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pe\
-nding":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events\
-.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.an\
-swer":"Answer","events.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be \
-sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued or\
-ders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead\
- letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLette\
-rs.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.r\
-eplay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again i\
-f stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLet\
-ters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","rec\
-oncile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in Redis and the q\
-ueue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission g\
-ate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"The database \
-is authoritative. A repair makes the admission gate and the queue match it and never changes the database. Problems in t\
-he database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} ch\
-ecked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sal\
-es not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some\
- figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconc\
-ile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile\
-.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manu\
-al action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or\
- all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Reques\
-ts of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"\
-The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by",
-"audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Or\
-der ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","au\
-dit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Fi\
-lter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order",
-"audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"\
-Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","\
-audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.t\
-ype_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value\
-.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.p\
-rovider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Pay\
-ment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_\
-voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"\
-Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Pas\
-ses revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.disc\
-ard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"\
-Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_ou\
-tside":"Returned outside the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Lo\
-ad simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation",
-"rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","\
-rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers wit\
-h a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","ru\
-sh.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"\
-It was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shut\
-down":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is \
-not in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"\
-秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中",
-"status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","ac\
-cess.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders a\
+s CSV","files.ordersOfSale":"Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"P\
+ayments of the sale as CSV","files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.r\
+equests":"All requests as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","p\
+ublish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change",
+"publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at\
+ {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{\
+price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.pri\
+ce":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
+"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chos\
+en, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is wo\
+rth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"\
+Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. \
+Choose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals t\
+he face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"T\
+he start has passed, so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units t\
+hat are not paid within {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; \
+most payments will be refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not acce\
+pt a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","pictu\
+re.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove",
+"picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture\
+ is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {siz\
+e} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GI\
+F file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shop\
+s.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shop\
+s.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.",
+"shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.ti\
+tle":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Re\
+sume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
+In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
+ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
+nd","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.mess\
+age":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show \
+message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was\
+ removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date.\
+ Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repair":"Order\
+s and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it can repair\
+. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to correct i\
+t.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"\
+Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added",
+"live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters\
+ (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order \
+mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Ans\
+wers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders n\
+ever exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.\
+means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer\
+ matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders\
+ have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"\
+Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units le\
+ft","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.bat\
+ches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot\
+.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"\
+Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
+e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
+9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
+"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
+Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
+l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
+rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
+er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer",
+"orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","ord\
+ers.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.\
+status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last \
+four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of i\
+t, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders\
+.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"\
+Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.\
+refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","\
+move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in thi\
+s state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Re\
+fund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediatel\
+y.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem\
+ order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.",
+"move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.oth\
+erShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","c\
+amera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The \
+camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Re\
+deem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","re\
+deem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be rede\
+emed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The \
+redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belong\
+s to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.\
+tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If\
+ the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not requested a\
+gain.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments\
+.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","pa\
+yments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.\
+updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.ref\
+unding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices\
+.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could\
+ not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, the\
+n close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notice\
+s.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.or\
+der_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.\
+why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"\
+Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting \
+there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events.status":"St\
+ate","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.fa\
+iled":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts",
+"events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.re\
+peat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"\
+Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers \
+were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order",
+"deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts",
+"deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Repl\
+ay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order \
+{id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarde\
+d.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the databa\
+se, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences",
+"reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not chan\
+ged.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and n\
+ever changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"\
+No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Rep\
+aired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders a\
+rrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale \
+{id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reco\
+ncile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairab\
+le","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What sta\
+ff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"\
+Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"\
+Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"E\
+ntries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher\
+_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"\
+Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit\
+.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.vouch\
+er_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.st\
+atus":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","\
+audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","aud\
+it.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished",
+"audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"\
+Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.can\
+cel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action\
+.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"S\
+hop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock\
+ adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_lette\
+r":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment:\
+ refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_rede\
+em":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rus\
+h.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it\
+ over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (sec\
+onds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"\
+View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of\
+ {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.\
+is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.timeout":"It took lo\
+nger than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"It could not be co\
+mpleted.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rus\
+h” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refre\
+sh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
 "form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
@@ -2146,21 +2147,23 @@ erts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} 条","alert
 error}","alerts.moreRefunds":"另有 {n} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.e\
 vents":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neve\
 rChecked":"尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n\
-} 条，还有更多","files.orders":"导出订单 CSV","files.payments":"导出支付 CSV","files.audit":"导出 CSV","\
-files.requests":"导出 CSV","publish.title":"检查清单","publish.do":"发布","publish.ready":"检查通过，可以发布。",
-"publish.broken":"需修改 {n} 项。","publish.unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改",
-"publish.fixOf":"去修改：{point}","publish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {\
-price}（面值 {value}），{begin} 开抢，{end} 结束。发布后一秒内顾客可见。","publish.meansVoucher":"\
-售价 {price}（面值 {value}）。发布后一秒内顾客可见。","publish.done":"已发布。","check.shop":"店铺",
-"check.price":"价格","check.window":"活动时间","check.stock":"库存","check.payment":"支付时限","check.pictur\
-e":"图片","check.is.holds":"通过","check.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"\
-未选择店铺，或店铺已不存在，请选择。","check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。",
-"check.problem.pay_value":"售价高于面值，请调低售价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。",
-"check.problem.end_at":"活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。",
-"check.warning.pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check\
-.warning.begin_at":"开始时间已过，发布后立即开抢。","check.warning.lasts":"活动只持续 {lasts}，支付时限为 {time}：超时未\
-付的库存要到活动结束后才会退回。","check.warning.pay_timeout":"支付时限仅 {time}，多数付款会因超时被退回。",
-"check.sale":"活动","error.too_large":"服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
+} 条，还有更多","files.orders":"导出全部订单 CSV","files.ordersOfSale":"导出该活动订单 CSV","files.pa\
+yments":"导出全部支付 CSV","files.paymentsOfSale":"导出该活动支付 CSV","files.audit":"导出全部变更 CSV",
+"files.auditOfSale":"导出该活动变更 CSV","files.requests":"导出全部请求 CSV","publish.title":"检查清单",
+"publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"需修改 {n} 项。","publish.\
+unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fixOf":"去修改：{point}","publ\
+ish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {value}），{begin} 开抢，{end} 结束。发布后一\
+秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {value}）。发布后一秒内顾客可见。","\
+publish.done":"已发布。","check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.stock":"库\
+存","check.payment":"支付时限","check.picture":"图片","check.is.holds":"通过","check.is.warning":"提示","chec\
+k.is.broken":"需修改","check.problem.shop_id":"未选择店铺，或店铺已不存在，请选择。","check.problem\
+.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售价。",
+"check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.end_at":"\
+活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check.warning.\
+pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warning.begin_\
+at":"开始时间已过，发布后立即开抢。","check.warning.lasts":"活动只持续 {lasts}，支付时限为 {time}：超时未付的库存要到活动结束后才会退回\
+。","check.warning.pay_timeout":"支付时限仅 {time}，多数付款会因超时被退回。","check.sale":"活动","\
+error.too_large":"服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
 "picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.remove":"移除","pictu\
 re.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。",
 "picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。",
