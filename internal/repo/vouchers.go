@@ -207,9 +207,14 @@ func (s *Store) ChangeRoom(
 			return 0, err
 		}
 
+		v.UpdatedAt = at
+		row := voucherRow{Voucher: v}
+		if err := tx.Select("updated_at").Updates(&row).Error; err != nil {
+			return 0, err
+		}
+
 		v.Sale.ChangedAt = at
 		sale := newSaleRow(id, v.Sale)
-
 		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
 			return 0, err
 		}

@@ -53,6 +53,7 @@ func TestEntryOfSale(t *testing.T) {
 		stored = env.Must(s.Voucher(ctx, v.ID))(t)
 		require.Equal(t, want, stored.Sale.Entry)
 		require.Equal(t, 16, stored.Sale.Segments)
+		require.Equal(t, later.UTC(), stored.UpdatedAt.UTC(), "readers tell the voucher from the one before the change")
 	})
 }
 
