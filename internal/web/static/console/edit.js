@@ -26,7 +26,7 @@ export function forms(v, shops, changed) {
       edit.reset(valuesOf(v));
       card.update();
     },
-    edited: () => edit.edited().length > 0,
+    edited: () => [edit, units].some((f) => f?.edited().length > 0),
     focus: (field) => (field === "stock" ? units?.focus("delta") : edit.focus(field === "sale" ? "pay_timeout" : field)),
   };
 }

@@ -554,15 +554,15 @@ values.valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(val
 currency")),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
 null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
-reset(valuesOf(v2)),card.update()},edited:()=>edit.edited().length>0,focus:field2=>field2==="stock"?units2?.focus("delta"):
-edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),f=form({name:"\
-change",label:t("sale.save"),changes:!0,check:validate(v),status,groups:groups(),fields:fields2(v,shops,()=>v.currency),
-work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.same"));let ends=v.status==="on"&&values.
-end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&!await confirm(t("sale.sure.en\
-d",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.id}`,{body:body(values,f)});
-f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"sale.savedDraft"))}});return f}
-async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,status}=await getMine(`/v\
-ouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(n,v.currency));return confirm(
+reset(valuesOf(v2)),card.update()},edited:()=>[edit,units2].some(f=>f?.edited().length>0),focus:field2=>field2==="stock"?
+units2?.focus("delta"):edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),
+f=form({name:"change",label:t("sale.save"),changes:!0,check:validate(v),status,groups:groups(),fields:fields2(v,shops,()=>v.
+currency),work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.same"));let ends=v.status==="\
+on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&!await confirm(t("\
+sale.sure.end",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.id}`,{body:body(
+values,f)});f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"sale.savedDraft"))}});
+return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,status}=await getMine(
+`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(n,v.currency));return confirm(
 t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){let post=intents(
 {lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-open":!0}),showOpen=()=>{
 let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({name:"stock",label:t("sal\
