@@ -295,6 +295,10 @@ func saleLifecycle(t *testing.T, c *scene) {
 	assert.Equal(t, made["begin_at"], changed["begin_at"])
 	v.submit("change")
 	v.reads("main", "Nothing was changed.")
+	v.send("change", "limit_per_user", "3")
+	v.reads("main", "Saved.")
+	v.send("change", "limit_per_user", "2")
+	v.reads(fieldError("change", "limit_per_user"), "cannot be lowered", "3 or more")
 }
 
 // saleEnded changes the stock of a sale and takes it off, and finds it in the audit log and in the list.

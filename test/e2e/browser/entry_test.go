@@ -430,6 +430,11 @@ func roomInConsole(t *testing.T, c *scene) {
 	// A form that was opened before another admin changed the room sends what was edited in it, and nothing else.
 	v.goTo("/console/sales/" + sale + "/edit")
 	v.until(`document.querySelector('form[data-form="change"] [name="entry.rate"]')?.value === "25"`)
+	v.click(`[data-do="language"]`)
+	v.send("change", "begin_at", local(time.Now().Add(time.Minute)))
+	v.reads(errorBox, "等候室已在开抢时抽签")
+	v.click(`[data-do="language"]`)
+	v.send("change", "begin_at", local(env.Must(time.Parse(time.RFC3339, c.Must(t, rig.Get("/vouchers/"+sale, ""))["begin_at"].(string)))(t)))
 	c.Change(t, sale, map[string]any{"entry": map[string]any{"mode": "room", "rate": 40, "challenge": "on"}})
 	v.click(advanced)
 	v.send("change", "entry.pass_ttl", "60")

@@ -2,7 +2,7 @@
 
 import { has, language, number, stamp, t } from "../lib/i18n.js";
 
-// sentences translate the details of verdicts, findings, payment notices and the audit log, or the parts of one that "; "
+// sentences translate the details of verdicts, findings, refusals, payment notices and the audit log, or the parts of one that "; "
 // separates; a group of the pattern is inserted for $1, $2 and so on.
 const sentences = [
   [/^(\d+) active of (-?\d+)$/, "有效订单 $1，总库存 $2"],
@@ -45,6 +45,7 @@ const sentences = [
   [/^(\S+): the order is (\w+)$/, (_, ref, status) => `${ref}：订单状态为“${textOf(["status"], status)}”`],
   [/^(\S+): (refunded|disputed)$/, (_, ref, status) => `${ref}：${textOf(["payment"], status)}`],
   [/^(\S+): received ([\d.]+) (\w+) for an order of ([\d.]+) (\w+)$/, "$1：收到 $2 $3，订单金额为 $4 $5"],
+  [/^the line of the waiting room was drawn at the start of this sale .+$/, "等候室已在开抢时抽签，不能用于更晚的场次，请新建活动。"],
   [/^shop (\d+)$/, "店铺 $1"],
   [/^default$/, "默认"],
   [/^passes for (\S+)$/, "凭证有效期 $1"],

@@ -33,15 +33,16 @@ export function forms(v, shops, changed) {
 
 function editor(v, shops, changed) {
   const status = statusLine();
+  let saved = v;
   const f = form({
-    name: "change", label: t("sale.save"), changes: true, check: validate(v), status, groups: groups(),
+    name: "change", label: t("sale.save"), changes: true, check: (...input) => validate(saved)(...input), status, groups: groups(),
     fields: fields(v, shops, () => v.currency),
     work: async (values) => {
       if (Object.keys(values).length === 0) return status.show(t("sale.same"));
       const ends = v.status === "on" && values.end_at !== undefined && Date.parse(values.end_at) <= now();
       if (!(await confirmPrice(v, values))) return;
       if (ends && !(await confirm(t("sale.sure.end", { title: v.title }), t("sale.do.end")))) return;
-      const saved = await patchMine(`/admin/vouchers/${v.id}`, { body: body(values, f) });
+      saved = await patchMine(`/admin/vouchers/${v.id}`, { body: body(values, f) });
       f.markSaved(Object.keys(values));
       changed(saved);
       status.show(t(v.status === "on" ? "sale.saved" : "sale.savedDraft"));

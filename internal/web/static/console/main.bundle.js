@@ -203,20 +203,64 @@ uiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"pr
 append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),
-link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}function detail(problem,beside2){return problem.code==="network"?"":language()==="en"?problem.detail??"":(problem.errors??
-[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(`invalid.${e.field}`)).join("")}function errorBox(){
-let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h("p",{class:"reference"}),element=h("div",{class:"e\
-rror-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(element,!1),show(problem,beside2=()=>!1){
-text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem)),text(note,detail(problem,beside2)),
-text(code,[problem.code,reference(problem)].filter(Boolean).join(" · ")),show(element,!0)}}}var FIRST=1e3,MOST=15e3;function pauseAfter(problem,failures2){
-return problem.status===0||problem.status===429||problem.status>=500?problem.retryAfter+backoff(failures2,FIRST,MOST):0}
-async function reading(out,read){for(let failures2=0;;failures2++)try{let answer=await read();return failures2>0&&out.clear(),
-out.element.isConnected?answer:null}catch(problem){if(!problem.code)throw problem;out.show(problem);let pause=pauseAfter(
-problem,failures2);if(pause>0&&await sleep(pause),pause===0||!out.element.isConnected)return null}}async function confirmAnother(post,path,body2,describe){
-let open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.\
-do"))}function button({name,label,kind="quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,
-"aria-describedby":about},label??t(`do.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){
-let id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
+link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+[/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
+"未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
+"$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.
+replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`],[/^the newest orders are in excess$/,"\
+多出的是最新的订单"],[/^the sale does not exist$/,"活动不存在"],[/^an order took no unit \(.+\), or units were added without a stock change$/,
+"有订单未扣库存（可能是最新的几单），或库存被增加而没有变更记录"],[/^an order did not return its unit \(.+\), or units were removed without a stock change$/,
+"有订单未退回库存（可能是所列订单），或库存被减少而没有变更记录"],[/^(\d+) orders have a slot that does not match their status$/,
+"$1 个订单的名额与状态不符"],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $\
+1 + 有效订单 $2，与总库存 $3 不符"],[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2\
+ 份可购买"],[/^the database could not be read$/,"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],
+[/^ends before it begins$/,"尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,
+"$1 位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
+"$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
+[/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
+码"],[/^no payment was received$/,"未收到款项"],[/^not found$/,"找不到对应的订单"],[/^body: is not a payment notice in JSON$/,
+"内容不是 JSON 格式的支付通知"],[/^provider_ref: (is required|must have .+)$/,"流水号缺失或无效"],[/^provider_ref: belongs to another payment$/,
+"流水号属于另一笔支付"],[/^order_id: must be the id of an order$/,"订单号无效"],[/^amount: must be .+$/,"\
+金额无效"],[/^amount: differs from the earlier notice of this payment$/,"金额与该笔支付此前的通知不一致"],
+[/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
+"状态无效"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],[/^(\S+): the order is (\w+)$/,
+(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
+：${textOf(["payment"],status)}`],[/^(\S+): received ([\d.]+) (\w+) for an order of ([\d.]+) (\w+)$/,"$1：收到 $2 $3，订单金额为\
+ $4 $5"],[/^the line of the waiting room was drawn at the start of this sale .+$/,"等候室已在开抢时抽签，不能用于更晚的场次，请新建活动。"],
+[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,"人机验\
+证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]],kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
+gate_broken:"准入的键类型错误或不是数字，由其他程序写入",gate_differs:"准入与数据库不符：库存、订单或买家有出入",
+queue_differs:"排队凭证与队列消息不符",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",
+unpaid_not_closed:"超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail2){
+if(language()!=="zh")return[detail2,null];let parts=detail2.split("; ").map(part=>{let found=sentences.find(([pattern])=>pattern.
+test(part));return found&&part.replace(...found)});return parts.includes(void 0)?[detail2,"en"]:[parts.join("；"),null]}
+var violations=[[/^(\d+) active orders for (-?\d+) units/,(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,
+users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,(left2,active,all2)=>[left2+
+active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
+(free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(let[pattern,measure]of violations){let numbers=pattern.
+exec(detail2)?.slice(1).map(Number);if(!numbers)continue;let[words2,n]=measure(...numbers);return t(`violation.${words2}`,
+{n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
+f.detail),change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g,time=/^\d{4}-\d\d-\d\dT\S+$/;
+function textOf(groups2,key){let group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
+return value.startsWith('"')?value:time.test(value)?stamp(value):value.split(", ").map(part=>textOf(["audit.value","vouc\
+her.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["change_stock","return_\
+outside","close_notice","undo_redeem"].includes(action))return[detail2];let changes4=[...detail2.matchAll(change)],rest=detail2.
+replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
+change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}function detail(problem,beside2){if(["network","not_found"].includes(problem.code))return"";let[words2,lang]=detailOf(problem.
+detail??"");return lang===null?words2:(problem.errors??[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(
+`invalid.${e.field}`)).join("")}function errorBox(){let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h(
+"p",{class:"reference"}),element=h("div",{class:"error-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(
+element,!1),show(problem,beside2=()=>!1){text(sentence,problem.open?`${explain(problem)} ${t("open.unknown")}`:explain(problem)),
+text(note,detail(problem,beside2)),text(code,[problem.code,reference(problem)].filter(Boolean).join(" · ")),show(element,
+!0)}}}var FIRST=1e3,MOST=15e3;function pauseAfter(problem,failures2){return problem.status===0||problem.status===429||problem.
+status>=500?problem.retryAfter+backoff(failures2,FIRST,MOST):0}async function reading(out,read){for(let failures2=0;;failures2++)
+try{let answer=await read();return failures2>0&&out.clear(),out.element.isConnected?answer:null}catch(problem){if(!problem.
+code)throw problem;out.show(problem);let pause=pauseAfter(problem,failures2);if(pause>0&&await sleep(pause),pause===0||!out.
+element.isConnected)return null}}async function confirmAnother(post,path,body2,describe){let open3=post.open(path);return!open3||
+post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.do"))}function button({name,label,kind="\
+quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,"aria-describedby":about},label??t(`do\
+.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){let id2=newID(
+"section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
 return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){let element=h("dl",
 {class:"facts-list"}),shown3="";return{element,set(entries2){let given=entries2.filter(e=>e.value!=null&&e.value!==""&&e.
 value!==!1),names2=JSON.stringify(given.map(e=>e.name));names2!==shown3&&element.replaceChildren(...given.map(e=>h("div",
@@ -251,49 +295,7 @@ element,sentence),show(element,!0),announce(sentence)}}}function account2(){let 
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
 -labelledby":id2,onclose:()=>dialog.remove()},h("h2",{id:id2},phone),h("p",{},t(`role.${role}`)),h("a",{href:"/",class:"\
 link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
-close()},t("back")),leave2));document.body.append(dialog),dialog.showModal()}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
-[/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
-"未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
-"$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.
-replace(/user (\d+) has (\d+)/g,"用户 $1 有 $2 单").replaceAll(", ","，")}`],[/^the newest orders are in excess$/,"\
-多出的是最新的订单"],[/^the sale does not exist$/,"活动不存在"],[/^an order took no unit \(.+\), or units were added without a stock change$/,
-"有订单未扣库存（可能是最新的几单），或库存被增加而没有变更记录"],[/^an order did not return its unit \(.+\), or units were removed without a stock change$/,
-"有订单未退回库存（可能是所列订单），或库存被减少而没有变更记录"],[/^(\d+) orders have a slot that does not match their status$/,
-"$1 个订单的名额与状态不符"],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units in total$/,"未售 $\
-1 + 有效订单 $2，与总库存 $3 不符"],[/^(-?\d+) units are free, but only (-?\d+) can be bought$/,"未售 $1 份，仅 $2\
- 份可购买"],[/^the database could not be read$/,"无法读取数据库"],[/^the orders are being counted$/,"正在统计订单"],
-[/^ends before it begins$/,"尚未设定开始和结束时间"],[/^(\d+) sold of (\d+)$/,"售出 $1 / $2"],[/^(\d+) users with more than one$/,
-"$1 位用户多于一单"],[/^(\d+) sold \+ (-?\d+) left = (-?\d+)$/,"售出 $1 + 剩余 $2 = $3"],[/^(\d+) answers differ from the buyer's orders$/,
-"$1 个返回结果与订单不符"],[/^(-?\d+) left, (\d+) buyers answered sold_out$/,"剩余 $1，$2 位买家收到“已抢光”"],
-[/^(\d+) IDs of (\d+) orders$/,"$2 个订单，$1 个编号"],[/^by its code$/,"凭核销码"],[/^without a code$/,"未验核销\
-码"],[/^no payment was received$/,"未收到款项"],[/^not found$/,"找不到对应的订单"],[/^body: is not a payment notice in JSON$/,
-"内容不是 JSON 格式的支付通知"],[/^provider_ref: (is required|must have .+)$/,"流水号缺失或无效"],[/^provider_ref: belongs to another payment$/,
-"流水号属于另一笔支付"],[/^order_id: must be the id of an order$/,"订单号无效"],[/^amount: must be .+$/,"\
-金额无效"],[/^amount: differs from the earlier notice of this payment$/,"金额与该笔支付此前的通知不一致"],
-[/^currency: must be an ISO 4217 currency code, such as CNY$/,"货币代码无效"],[/^status: must be succeeded, failed, refunded or disputed$/,
-"状态无效"],[/^(\S+): the payment was not begun by this shop$/,"$1：不是本店发起的支付"],[/^(\S+): the order is (\w+)$/,
-(_2,ref,status)=>`${ref}：订单状态为“${textOf(["status"],status)}”`],[/^(\S+): (refunded|disputed)$/,(_2,ref,status)=>`${ref}\
-：${textOf(["payment"],status)}`],[/^(\S+): received ([\d.]+) (\w+) for an order of ([\d.]+) (\w+)$/,"$1：收到 $2 $3，订单金额为\
- $4 $5"],[/^shop (\d+)$/,"店铺 $1"],[/^default$/,"默认"],[/^passes for (\S+)$/,"凭证有效期 $1"],[/^with challenge$/,
-"人机验证"],[/^opens (\S+)$/,(_2,at)=>`${stamp(at)} 开放`]],kinds={gate_cold:"活动进行中，但准入尚未加载；下一位买家或修复操作会加载",
-gate_broken:"准入的键类型错误或不是数字，由其他程序写入",gate_differs:"准入与数据库不符：库存、订单或买家有出入",
-queue_differs:"排队凭证与队列消息不符",stuck:"订单在队列中停留过久",dead_letters:"有死信待处理",
-unpaid_not_closed:"超时未付的订单尚未关闭",refund_unfinished:"退款尚未完成"};function detailOf(detail2){
-if(language()!=="zh")return[detail2,null];let parts=detail2.split("; ").map(part=>{let found=sentences.find(([pattern])=>pattern.
-test(part));return found&&part.replace(...found)});return parts.includes(void 0)?[detail2,"en"]:[parts.join("；"),null]}
-var violations=[[/^(\d+) active orders for (-?\d+) units/,(active,all2)=>["oversold",active-all2]],[/^(\d+) users hold more active orders/,
-users=>["overLimit",users]],[/^(-?\d+) units left \+ (\d+) active orders, but (-?\d+) units/,(left2,active,all2)=>[left2+
-active>all2?"tooMany":"tooFew",Math.abs(left2+active-all2)]],[/^(-?\d+) units are free, but only (-?\d+) can be bought/,
-(free,left2)=>["unsold",free-left2]]];function violationOf({detail:detail2}){for(let[pattern,measure]of violations){let numbers=pattern.
-exec(detail2)?.slice(1).map(Number);if(!numbers)continue;let[words2,n]=measure(...numbers);return t(`violation.${words2}`,
-{n:number(n)})}return t("violation.other")}var findingOf=f=>language()==="zh"&&kinds[f.kind]?[kinds[f.kind],null]:detailOf(
-f.detail),change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g,time=/^\d{4}-\d\d-\d\dT\S+$/;
-function textOf(groups2,key){let group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
-return value.startsWith('"')?value:time.test(value)?stamp(value):value.split(", ").map(part=>textOf(["audit.value","vouc\
-her.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["change_stock","return_\
-outside","close_notice","undo_redeem"].includes(action))return[detail2];let changes4=[...detail2.matchAll(change)],rest=detail2.
-replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
-change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);return sale||(sale={title:""},sales.set(id2,sale),
+close()},t("back")),leave2));document.body.append(dialog),dialog.showModal()}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);return sale||(sale={title:""},sales.set(id2,sale),
 sale.read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;problem.code!==
 "not_found"&&sales.delete(id2)})),sale.title||sale.read.then(()=>sale.title&&known()),sale.title||t("sale.untitled",{id:id2})}
 function saleLink(id2,title=""){title&&sales.set(id2,{title});let link3=h("a",{href:`/console/sales/${id2}`}),show3=()=>text(
@@ -551,35 +553,37 @@ end_at=t("form.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.e
 .mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form.opens")),values.
 pay_value>values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&values.valid_until<=
 values.valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(values.currency)&&(errors.currency=t("form.\
-currency")),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
+currency")),v&&v.status!=="draft"&&values.limit_per_user<v.limit_per_user&&(errors.limit_per_user=t("form.lower",{n:v.limit_per_user})),
+errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
 null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>[edit,units2].some(f=>f?.edited().length>0),focus:field2=>field2==="stock"?
 units2?.focus("delta"):edit.focus(field2==="sale"?"pay_timeout":field2)}}function editor(v,shops,changed){let status=statusLine(),
-f=form({name:"change",label:t("sale.save"),changes:!0,check:validate(v),status,groups:groups(),fields:fields2(v,shops,()=>v.
-currency),work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.same"));let ends=v.status==="\
-on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();if(!await confirmPrice(v,values)||ends&&!await confirm(t("\
-sale.sure.end",{title:v.title}),t("sale.do.end")))return;let saved=await patchMine(`/admin/vouchers/${v.id}`,{body:body(
-values,f)});f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"sale.savedDraft"))}});
-return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,status}=await getMine(
-`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(n,v.currency));return confirm(
-t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){let post=intents(
-{lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-open":!0}),showOpen=()=>{
-let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({name:"stock",label:t("sal\
-e.apply"),children:[open3],status,fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t("sale.deltaNote"),required:!0,
-min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sale.reasonNote"),required:!0,max:255}],
-check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{if(!await confirmAnother(post,path,values,open4=>`${open4.
-delta}, ${open4.reason}`))return;if(values.delta<0){let{stock:free}=await getMine(`/vouchers/${v.id}`);if(free+values.delta<
-0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t("sale.sure.take",{n:number(-values.delta),
-title:v.title}),t("sale.apply")))return}let saved=await post(path,values).finally(showOpen).catch(async problem=>{if(problem.
-code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(`/vouchers/${v.id}`);changed(current2),f.
-showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),changed(saved),status.show(t("sale.sto\
-ckUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===0&&f.write(Object.entries(post.open(
-path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sale.change")),out=errorBox(),place=h(
-"div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/console/sales/${id2}`,class:"link"},
-t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers/${id2}`),all()])).then(found=>{if(!found)
-return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,changed.title),all2.reset(changed)});
-place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
+saved=v,f=form({name:"change",label:t("sale.save"),changes:!0,check:(...input)=>validate(saved)(...input),status,groups:groups(),
+fields:fields2(v,shops,()=>v.currency),work:async values=>{if(Object.keys(values).length===0)return status.show(t("sale.\
+same"));let ends=v.status==="on"&&values.end_at!==void 0&&Date.parse(values.end_at)<=now();await confirmPrice(v,values)&&
+(ends&&!await confirm(t("sale.sure.end",{title:v.title}),t("sale.do.end"))||(saved=await patchMine(`/admin/vouchers/${v.
+id}`,{body:body(values,f)}),f.markSaved(Object.keys(values)),changed(saved),status.show(t(v.status==="on"?"sale.saved":"\
+sale.savedDraft"))))}});return f}async function confirmPrice(v,{pay_value:price}){if(price===void 0)return!0;let{pay_value:now2,
+status}=await getMine(`/vouchers/${v.id}`);if(status!=="on"||price===now2)return!0;let[was,is]=[now2,price].map(n=>money(
+n,v.currency));return confirm(t("sale.sure.price",{title:v.title,was,is}),t("sale.do.price",{is}),t("sale.priceNote"))}function stock(v,changed){
+let post=intents({lasting:!0}),path=`/admin/vouchers/${v.id}/stock`,status=statusLine(),open3=h("p",{class:"note","data-\
+open":!0}),showOpen=()=>{let body2=post.open(path);text(open3,body2?t("sale.open",body2):""),show(open3,body2)},f=form({
+name:"stock",label:t("sale.apply"),children:[open3],status,fields:[{name:"delta",kind:"whole",label:t("sale.delta"),note:t(
+"sale.deltaNote"),required:!0,min:-MAX_UNITS,max:MAX_UNITS},{name:"reason",kind:"text",label:t("sale.reason"),note:t("sa\
+le.reasonNote"),required:!0,max:255}],check:values=>values.delta===0?{delta:t("form.zero")}:{},work:async values=>{if(!await confirmAnother(
+post,path,values,open4=>`${open4.delta}, ${open4.reason}`))return;if(values.delta<0){let{stock:free}=await getMine(`/vou\
+chers/${v.id}`);if(free+values.delta<0)return f.showErrors({delta:t("sale.free",{n:number(free)})});if(!await confirm(t(
+"sale.sure.take",{n:number(-values.delta),title:v.title}),t("sale.apply")))return}let saved=await post(path,values).finally(
+showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>0)throw problem;let current2=await getMine(
+`/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
+changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
+0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
+le.change")),out=errorBox(),place=h("div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`\
+/console/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers\
+/${id2}`),all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{
+text(title,changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.
+search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
 out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
 query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
 "events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
@@ -1830,259 +1834,260 @@ t {max} characters.","form.id":"An ID is a number.","form.amount":"Enter an amou
 9.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decimals.","form.\
 time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.order":"Th\
 e end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"This time is\
- over.","form.price":"Must not be more than the face value.","form.currency":"The code of a currency, such as CNY.","for\
-m.zero":"Must not be 0.","form.refused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"1 to 2\
-55 printable characters.","invalid.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 printabl\
-e characters.","invalid.reason":"1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"\
-This picture is not stored. Upload it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At most 12\
-8 printable characters.","invalid.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 printabl\
-e characters.","invalid.currency":"An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,0\
-00,000,000.","invalid.actual_value":"An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is out of \
-range.","invalid.limit_per_user":"From 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_\
-ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From 1 to 1\
-0,000 customers per second.","invalid.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 cus\
-tomers per second.","invalid.message":"At most 255 printable characters.","invalid.pay_timeout":"From 1 second to 24 hou\
-rs.","invalid.unpaid_limit":"From 0 to 100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, a\
-t most 100 years ahead.","invalid.end_at":"A time after the start, between 2002 and 9998.","invalid.valid_from":"A date \
-and a time.","invalid.valid_until":"A time after “Valid from”, and not before the end of the sale.","invalid.delta":"\
-A number of units other than 0, within the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number\
- of buyers is out of range.","invalid.for":"From 0 to 60 seconds.","open.unknown":"The request may have taken effect. Su\
-bmit it again to find out; it never takes effect twice.","open.another":"The previous request ({open}) was not confirmed\
- and may have taken effect. Submit this one as well?","open.do":"Submit this one as well","home.nav":"Home","home.title":"\
-Home","home.none":"No sale is running.","home.until":"Until {at}","home.allRunning":"All running sales","home.starts":"F\
-rom {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home.upcoming":"Next","home.ended":"Last sales","\
-home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.ac\
-tual_value":"a face value","home.lacks.pay_value":"a price below its face value","home.lacks.currency":"a currency","hom\
-e.lacks.end_at":"a time","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"R\
-evenue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.un\
-paid":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.off":"−{off}\
-%","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stoc\
-k","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"U\
-pcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales",
-"sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, whi\
-ch customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.ba\
-ck":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"\
-Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.ru\
-les":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Creat\
-e one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"\
-JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 c\
-ode, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.\
-faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.ent\
-ry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","vou\
-cher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. Wait\
-ing room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds\
-)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at",
-"voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher\
-.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.en\
-try.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser sol\
-ves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNot\
-e":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","vo\
-ucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis \
-Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed u\
-ntil a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer can\
-not order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at",
-"voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"Wh\
-en it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone\
-}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"\
-Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was delete\
-d.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit \
-log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sal\
-e.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a \
-second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All\
- passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Custo\
-mers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a nega\
-tive number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"\
-Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed \
-and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|uni\
-ts are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” of\
-f sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Tak\
-e “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones re\
-deemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","s\
-ale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"\
-It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you en\
-tered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all pai\
-d orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption\
- codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.y\
-es":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refu\
-nds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} reque\
-sted.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.viol\
-ation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violatio\
-n.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too \
-many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} ca\
-nnot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invari\
-ants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|\
-tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notic\
-es that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The \
-invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.\
-badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders a\
-s CSV","files.ordersOfSale":"Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"P\
-ayments of the sale as CSV","files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.r\
-equests":"All requests as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","p\
-ublish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change",
-"publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at\
- {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{\
-price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.pri\
-ce":"Price","check.window":"Start and end","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
-"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chos\
-en, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is wo\
-rth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"\
-Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. \
-Choose a later end.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals t\
-he face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"T\
-he start has passed, so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units t\
-hat are not paid within {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; \
-most payments will be refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not acce\
-pt a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","pictu\
-re.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove",
-"picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture\
- is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {siz\
-e} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GI\
-F file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"Shops","shop\
-s.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"Shop","shop\
-s.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was created.",
-"shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","room.ti\
-tle":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resume":"Re\
-sume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","room.lobby":"\
-In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","room.outstan\
-ding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admissions per seco\
-nd","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.","room.mess\
-age":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessage":"Show \
-message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The message was\
- removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be out of date.\
- Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repair":"Order\
-s and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it can repair\
-. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to correct i\
-t.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live.database":"\
-Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"Stock added",
-"live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"Dead letters\
- (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.lane":"Order \
-mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invariant.I4":"Ans\
-wers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Active orders n\
-ever exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","invariant.I3.\
-means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answer to a buyer\
- matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"No two orders\
- have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"\
-Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last hour, units le\
-ft","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time (ms)","plot.bat\
-ches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot\
-.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left","series.queued":"\
-Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.database":"Databas\
-e","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p9\
-9":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progress":"In progress",
-"series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailable","series.other":"\
-Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","orders.back":"Al\
-l orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders match.","orde\
-rs.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revealed":"The numb\
-er is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.user_id":"Customer",
-"orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","ord\
-ers.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.\
-status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last \
-four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of i\
-t, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders\
-.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"\
-Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.\
-refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","\
-move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in thi\
-s state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Re\
-fund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediatel\
-y.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem\
- order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.",
-"move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.oth\
-erShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","c\
-amera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camera.refused":"The \
-camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer","redeem.do":"Re\
-deem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"Paid","re\
-deem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Cannot be rede\
-emed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undone":"The \
-redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the order belong\
-s to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","payments.\
-tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.lead":"If\
- the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not requested a\
-gain.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record","payments\
-.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recorded.","pa\
-yments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Created","payments.\
-updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.ref\
-unding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices\
-.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could\
- not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, the\
-n close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notice\
-s.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference","notices.or\
-der_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close","notices.\
-why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"\
-Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that setting \
-there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events.status":"St\
-ate","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.fa\
-iled":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.tries":"Attempts",
-"events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actions","events.re\
-peat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","deadLetters.title":"\
-Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and the buyers \
-were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.order_id":"Order",
-"deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters.tries":"Attempts",
-"deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Repl\
-ay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order \
-{id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarde\
-d.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the databa\
-se, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences",
-"reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not chan\
-ged.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and n\
-ever changes the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"\
-No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Rep\
-aired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders a\
-rrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale \
-{id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.orders":"Orders","reco\
-ncile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairab\
-le","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","audit.lead":"What sta\
-ff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","audit.kind.change":"\
-Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"\
-Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"E\
-ntries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher\
-_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.target":"\
-Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit\
-.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"Action","audit.vouch\
-er_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.st\
-atus":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","\
-audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","aud\
-it.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished",
-"audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"\
-Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.can\
-cel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action\
-.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"S\
-hop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock\
- adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_lette\
-r":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment:\
- refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_rede\
-em":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rus\
-h.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it\
- over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers arrive over (sec\
-onds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"\
-View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders","rush.of":"{n} of\
- {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.\
-is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.timeout":"It took lo\
-nger than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"It could not be co\
-mpleted.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the command “seckill rus\
-h” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refre\
-sh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
+ over.","form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after the publication: {\
+n} or more.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not acc\
+epted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"A\
+t most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printa\
+ble characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","i\
+nvalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At m\
+ost 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 c\
+urrency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount f\
+rom 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.",
+"invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.ope\
+ns_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challe\
+nge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255\
+ printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","inva\
+lid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time \
+after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after “\
+Valid from”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within the allowed \
+range.","invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 \
+to 60 seconds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes effect tw\
+ice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one as well\
+?","open.do":"Submit this one as well","home.nav":"Home","home.title":"Home","home.none":"No sale is running.","home.unt\
+il":"Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Not\
+hing needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lack\
+s {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"\
+a price below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units",
+"home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefunded":"\
+Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.t\
+itle":"Preview","preview.untitled":"Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit|units}","preview.st\
+arts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness",
+"group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended",
+"tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales matc\
+h.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to beg\
+in.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sa\
+les.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"\
+ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.cho\
+oseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"U\
+nknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in \
+16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","v\
+oucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.st\
+ock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","vou\
+cher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need\
+ a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass w\
+hen it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 12\
+0 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes b\
+efore the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are a\
+dmitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge\
+.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.",
+"voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Un\
+paid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","vouche\
+r.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, \
+so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unp\
+aid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass \
+or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"\
+Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.p\
+lain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draf\
+t","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale\
+ {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. T\
+his cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"\
+Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take \
+off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.sa\
+me":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers \
+can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.",
+"sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.\
+reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated:\
+ {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again\
+ to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders canno\
+t be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orde\
+rs} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be \
+bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid ord\
+ers on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}”\
+ from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep t\
+heir price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"\
+Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|\
+order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Ord\
+ers that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.no\
+ne":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} re\
+quested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the ser\
+ver since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →",
+"violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} m\
+ore orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|unit\
+s} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and u\
+nits do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","al\
+erts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|\
+refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"\
+Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.\
+neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","l\
+ist.more":"{n} shown, there are more","files.orders":"All orders as CSV","files.ordersOfSale":"Orders of the sale as CSV",
+"files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","files.audit":"All changes a\
+s CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV","publish.title":"Checklis\
+t","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"Th\
+ere are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publ\
+ish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {\
+end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a s\
+econd.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stoc\
+k":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","chec\
+k.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.probl\
+em.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The pric\
+e is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale\
+ and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There ar\
+e no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warn\
+ing.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is p\
+ublished.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time} come back after its e\
+nd.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded.","check.sale":"The s\
+ale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose a smaller one, or rai\
+se the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale","picture.upload":"Uplo\
+ad a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","pict\
+ure.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is\
+ not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"\
+{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make o\
+ne of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.\
+none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.c\
+reate":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","s\
+hop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isP\
+aused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep\
+ their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"\
+Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes,\
+ used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {\
+n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"\
+Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the \
+message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","\
+live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"\
+Technical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check a\
+gain on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” \
+names the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Fig\
+ures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (\
+Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Ol\
+dest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"\
+p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One o\
+rder per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.\
+I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No u\
+ser has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up t\
+o the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every\
+ unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant\
+.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.\
+rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.sto\
+ck":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue dept\
+h (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"\
+Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accept\
+ed":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size",
+"series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.du\
+plicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloa\
+ded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders",
+"orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"\
+Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"\
+Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"\
+Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","o\
+rders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed unt\
+il","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orde\
+rs.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first\
+ day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"Mo\
+re than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of th\
+e title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_\
+at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","\
+orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"\
+Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be chan\
+ged.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel \
+order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The re\
+demption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done\
+.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption c\
+ode","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"\
+Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","cam\
+era.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the \
+code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id})\
+.","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already r\
+edeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","red\
+eem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again\
+.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.titl\
+e":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money ret\
+urned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another w\
+ay, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"\
+How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This canno\
+t be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"\
+Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"\
+Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"D\
+isputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of paym\
+ent providers, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved\
+: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"\
+First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.qu\
+ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
+ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
+"events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
+nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find d\
+eliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","eve\
+nts.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created\
+ at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","event\
+s.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.",
+"deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after \
+all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters\
+.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","dea\
+dLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLe\
+tters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","dead\
+Letters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Retu\
+rned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconcil\
+iation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refre\
+sh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They\
+ are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A rep\
+air makes the admission gate and the queue match it and never changes the database. Problems in the database must be fix\
+ed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.fou\
+nd":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","\
+reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
+ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
+"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
+ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
+Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, \
+newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.a\
+dmin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by\
+.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"\
+Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.t\
+arget":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown",
+"audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time",
+"audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details",
+"audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","\
+audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entr\
+y","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audi\
+t.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit\
+.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provid\
+er","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.re\
+deem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created",
+"action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.d\
+elete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.ch\
+ange_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead \
+letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","act\
+ion.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned out\
+side the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush\
+.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyer\
+s","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start",
+"rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.\
+answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not sta\
+rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
+ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
+was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
+nd does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",
+foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
+已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
+控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
+p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
 "form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
 "form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
 了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.currency":"请输入货币代码，例如 CNY。",
-"form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。","form.day":"请输入日期。","invalid\
-.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。","invalid.rules":"最多 10\
-24 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"请选择店铺。","in\
-valid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。","invalid.\
-area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最多 32 个可见字\
-符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0 到十亿之间。",
-"invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。","invalid.limit_\
-per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.entry.pass_ttl":"须\
-在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rate":"每秒须在 1 到 10,0\
-00 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,000 人之间。",
-"invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。","invalid.un\
-paid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须不早于 2002 年，\
-且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。","invalid.\
-valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间，且不早于活动的结束时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。",
+"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
+"form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
+"invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
+请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
+"invalid.area":"最多 128 个可见字符。","invalid.address":"最多 255 个可见字符。","invalid.open_hours":"最\
+多 32 个可见字符。","invalid.currency":"须为 ISO 4217 中的货币，例如 CNY。","invalid.pay_value":"金额须在 0\
+ 到十亿之间。","invalid.actual_value":"金额须在 0 到十亿之间。","invalid.stock":"数量超出允许范围。",
+"invalid.limit_per_user":"须在 1 到 100 之间。","invalid.entry.mode":"请选择一种入场方式。","invalid.ent\
+ry.pass_ttl":"须在 1 到 3,600 秒之间。","invalid.entry.opens_at":"不能晚于开始时间。","invalid.entry.rat\
+e":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择一项。","invalid.rate":"每秒须在 1 到 10,0\
+00 人之间。","invalid.message":"最多 255 个可见字符。","invalid.pay_timeout":"须在 1 秒到 24 小时之间。",
+"invalid.unpaid_limit":"须在 0 到 100 之间。","invalid.segments":"须在 1 到 16 之间。","invalid.begin_at":"须\
+不早于 2002 年，且不晚于 100 年之后。","invalid.end_at":"须晚于开始时间，且在 2002 年到 9998 年之间。",
+"invalid.valid_from":"请填写日期和时间。","invalid.valid_until":"须晚于生效时间，且不早于活动的结束时间。",
 "invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
 buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会\
 重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",

@@ -5,15 +5,17 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff, sleep } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
-import { has, language, number, t } from "../lib/i18n.js";
+import { has, number, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { moreButton } from "../lib/more.js";
+import { detailOf } from "./details.js";
 
-// detail returns what a Problem says beyond its code: the server's words, which are English, or in another language what is
-// wrong with the fields that `beside` does not show elsewhere.
+// detail returns what a Problem says beyond its code: the server's words, which are English, or in another language their
+// translation, or else what is wrong with the fields that `beside` does not show elsewhere.
 function detail(problem, beside) {
-  if (problem.code === "network") return "";
-  if (language() === "en") return problem.detail ?? "";
+  if (["network", "not_found"].includes(problem.code)) return "";
+  const [words, lang] = detailOf(problem.detail ?? "");
+  if (lang === null) return words;
   return (problem.errors ?? []).filter((e) => !beside(e.field) && has(`invalid.${e.field}`)).map((e) => t(`invalid.${e.field}`)).join("");
 }
 

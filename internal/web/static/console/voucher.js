@@ -131,5 +131,6 @@ export const validate = (v) => (values, form) => {
   if (values.pay_value > values.actual_value) errors.pay_value = t("form.price");
   if (values.valid_from && values.valid_until && values.valid_until <= values.valid_from) errors.valid_until = t("form.order");
   if (NO_CURRENCY.includes(values.currency)) errors.currency = t("form.currency");
+  if (v && v.status !== "draft" && values.limit_per_user < v.limit_per_user) errors.limit_per_user = t("form.lower", { n: v.limit_per_user });
   return errors;
 };
