@@ -202,6 +202,9 @@ func filesInBrowser(t *testing.T, c *scene) {
 	save("payments", o.ID)
 	v.goTo("/console/audit?voucher_id=" + sale)
 	save("audit", "create_voucher")
+	v.goTo("/console/audit")
+	v.send("filter", "order_id", o.ID) // the buyer and the provider changed it, not the staff
+	v.until(`document.querySelector('tbody a[href="/console/orders/%s"]')`, o.ID)
 	v.goTo("/console/audit?kind=request")
 	save("requests", "/api/v1/admin/orders.csv")
 	v.goTo("/console/orders?status=refunded")

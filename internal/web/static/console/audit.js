@@ -47,13 +47,13 @@ export const entries = (filter) => listing({
   read: (cursor) => getMine(`/admin/audit?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
 });
 
-// mount shows the log. The filter is kept in the URL; without one it shows what staff changed, or all that became of the sale
-// or order which the URL names.
+// mount shows the log. The filter is kept in the URL; without one it shows what staff changed. A search that names no actor is
+// for the changes of all.
 export function mount(root) {
   const query = new URLSearchParams(location.search);
   const given = (name) => query.get(name) ?? "";
   const kind = given("kind") === "request" ? "request" : "change";
-  const actor = query.has("actor") ? given("actor") : ids.some(given) ? "" : "admin";
+  const actor = query.has("actor") ? given("actor") : [...ids, "action"].some(given) ? "" : "admin";
   const options = (group, names, any) => [...(any ? [["", t(any)]] : []), ...names.map((name) => [name, t(`${group}.${name}`)])];
   const inKind = (of) => (value) => value("kind") === of;
   const f = form({
@@ -66,7 +66,11 @@ export function mount(root) {
       ...["voucher_id", "order_id"].map((name) => ({ name, kind: "id", value: given(name), shown: inKind("change") })),
       { name: "target", kind: "text", max: 64, value: given("target"), shown: inKind("request") },
     ].map((field) => ({ label: t(`audit.find.${field.name}`), ...field })),
-    work: (values) => void go(`/console/audit?${new URLSearchParams(values)}`),
+    work: (values, own) => {
+      const chosen = query.has("actor") || own.edited().some(([name]) => name === "actor");
+      if (!chosen) delete values.actor;
+      go(`/console/audit?${new URLSearchParams(values)}`);
+    },
   });
   const names = kind === "change" ? [...ids, "action"] : ["actor_id", "target"];
   const filter = Object.fromEntries(names.filter(given).map((name) => [name, given(name)]));

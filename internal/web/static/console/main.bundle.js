@@ -438,15 +438,16 @@ route.replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"
 t("audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}],entries=filter=>listing({caption:t("audit.title"),
 empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit?${new URLSearchParams(
 {limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){let query2=new URLSearchParams(location.search),given=name=>query2.
-get(name)??"",kind=given("kind")==="request"?"request":"change",actor=query2.has("actor")?given("actor"):ids2.some(given)?
-"":"admin",options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],inKind=of=>value=>value(
-"kind")===of,f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"choice",options:options(
-"audit.kind",["change","request"]),value:kind},{name:"actor",kind:"choice",options:options("audit.by",actors,"audit.by.a\
-ny"),value:actor,empty:"",shown:inKind("change")},{name:"action",kind:"choice",options:options("action",actions,"audit.a\
-nyAction"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given("actor_id")},...["vouche\
-r_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"target",kind:"text",max:64,
-value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),...field2})),work:values=>{
-go(`/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
+get(name)??"",kind=given("kind")==="request"?"request":"change",actor=query2.has("actor")?given("actor"):[...ids2,"actio\
+n"].some(given)?"":"admin",options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],
+inKind=of=>value=>value("kind")===of,f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"\
+choice",options:options("audit.kind",["change","request"]),value:kind},{name:"actor",kind:"choice",options:options("audi\
+t.by",actors,"audit.by.any"),value:actor,empty:"",shown:inKind("change")},{name:"action",kind:"choice",options:options("\
+action",actions,"audit.anyAction"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given(
+"actor_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"\
+target",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),
+...field2})),work:(values,own)=>{query2.has("actor")||own.edited().some(([name])=>name==="actor")||delete values.actor,go(
+`/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
 fromEntries(names2.filter(given).map(name=>[name,given(name)])),log=entries({kind,...filter,...kind==="change"&&actor&&{
 actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_id"):"",file={path:"/admin/audit.csv",query:{kind,...voucher&&
 {voucher_id:voucher}}};return root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.fin\
