@@ -119,7 +119,7 @@ func (b *tab) tabTo(selector string) {
 // longOffer has the longest texts and numbers.
 var longOffer = rig.Offer{
 	Title: strings.Repeat("Averylongwordwithoutanyspace", 3), SubTitle: "副标题", Rules: strings.Repeat("每人限购一份。", 20),
-	PayValue: 99999999, ActualValue: 100000000, Stock: 1000000,
+	PayValue: 9999999999, ActualValue: 10000000000, Stock: 1000000,
 }
 
 // accessible requires that the page is legible, and fits a phone.
@@ -129,12 +129,18 @@ func (b *tab) accessible(t *testing.T, what string) {
 	b.fitsPhone(t, what)
 }
 
-// fitsPhone requires that the page does not scroll horizontally on a phone. 160 is one of 320 with text of twice the size.
+// fitsPhone requires that the page does not scroll horizontally on a phone, and shows all digits of its prices. 160 is one of 320
+// with text of twice the size.
 func (b *tab) fitsPhone(t *testing.T, what string) {
 	t.Helper()
 	for _, width := range []int64{160, 320, 390} {
 		b.do(chromedp.EmulateViewport(width, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
 		require.LessOrEqual(t, evaluate[int64](b, `document.documentElement.scrollWidth`), width, what)
+		require.Empty(t, evaluate[[]string](b, `[...document.querySelectorAll(".price strong")].filter((price) => {
+			const digits = document.createRange();
+			digits.selectNodeContents(price);
+			return digits.getBoundingClientRect().right > price.parentElement.getBoundingClientRect().right + 1;
+		}).map((price) => price.innerText)`), "%s, %d", what, width)
 	}
 	b.do(chromedp.EmulateViewport(1200, 900))
 }
