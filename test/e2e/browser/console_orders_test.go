@@ -384,7 +384,9 @@ func homeFigures(t *testing.T, c *scene) {
 	for i := range 5 {
 		p.Publish(t, rig.Offer{Title: "Later", Stock: 1, BeginAt: time.Now().Add(time.Duration(i+2) * time.Hour), EndAt: time.Now().Add(9 * time.Hour)})
 	}
-	draft := p.Must(t, rig.Post("/admin/vouchers", p.Token, map[string]any{"status": "draft", "title": "Breakfast", "limit_per_user": 1}))["id"].(string)
+	draft := p.Must(t, rig.Post("/admin/vouchers", p.Token, map[string]any{
+		"status": "draft", "title": "Breakfast", "begin_at": "2019-01-01T00:00:00Z", "end_at": "2019-01-02T00:00:00Z", "valid_until": "2019-01-03T00:00:00Z",
+	}))["id"].(string)
 
 	v := c.visit(p.URL, "en")
 	v.enter("/console", c.phone)
@@ -393,7 +395,7 @@ func homeFigures(t *testing.T, c *scene) {
 	v.reads(running+` [data-fact="money.paid"]`, "2")
 	v.reads(running+` [data-fact="money.unpaid"]`, "1")
 	v.reads(running+` [data-fact="money.conversion"]`, "66.7%")
-	v.reads(".todo", "Breakfast – lacks a shop, a face value, a time, units")
+	v.reads(".todo", "Breakfast – lacks a shop, a face value, a validity that lasts, a time, units")
 	v.until(`document.querySelector('.briefly a[href="/console/sales/%s"]')`, soon)
 	require.Equal(t, 5, evaluate[int](v.tab, `document.querySelector(".briefly").children.length`))
 	require.True(t, evaluate[bool](v.tab, `document.querySelector(".todo").getBoundingClientRect().bottom < document.querySelector(".running").getBoundingClientRect().top`))
@@ -413,6 +415,7 @@ func homeFigures(t *testing.T, c *scene) {
 	v.click(`#nav a[href="/console"]`)
 	v.click(fmt.Sprintf(`.todo a[href="/console/sales/%s"]`, draft))
 	v.checks("shop", "broken")
+	v.checks("validity", "broken")
 }
 
 // draftsInBrowser: a title is enough for a draft, which the list shows at once, and which can be deleted.

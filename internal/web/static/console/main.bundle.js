@@ -1683,31 +1683,31 @@ if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden"
 problem),schedule(IDLE_POLL)}}function showForbidden(problem){let why2=problem.title===NO_DEMO?h("p",{class:"empty","dat\
 a-nodemo":!0},t("rush.noDemo")):h("p",{class:"empty","data-gate":!0},t("access.role"));live?.end(),root2.replaceChildren(
 head(t("rush.title")),why2)}return show(last,!1),root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(
-t("rush.new"),start4.element),out.element,last,panelPlace),poll(),()=>{unmounted=!0,clearTimeout(timer2),live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],stock:["stock"],
-payment:["sale"],picture:["image_id"]},offer=["shop","price"],signs2={holds:"✓",warning:"!",broken:"✕"},isOver=v=>v.
-status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[...words2.matchAll(
-/([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{fix,actions:actions2,
-unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),list4=h("ul",{class:"\
-checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>0)return;if(unsaved())
-return text(summary,t("publish.unsaved"));let facts2={price:money(current2.pay_value,current2.currency),value:money(current2.
-actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.begin_at&&stamp(current2.
-begin_at),end:current2.end_at&&stamp(current2.end_at)},means=t(current2.type==="seckill"?"publish.means":"publish.meansV\
-oucher",facts2);if(await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),means)){try{current2.status===
-"draft"?await post(`/admin/vouchers/${id2}/publish`):await patchMine(`/admin/vouchers/${id2}`,{body:{status:"on"}})}catch(problem){
-throw await load2(),problem}published()}}),element=section(t("publish.title"),list4),bar=h("div",{class:"sticky"},out.element,
-h("div",{class:"actions"},summary,actions2,publish)),current2=null;show(element,!1),show(bar,!1);async function load2(){
-let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status==="on",rows=Object.entries(
-points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"picture"].includes(name)).map(([
-name,fields3])=>{let of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(problems),warnings:of(
-warnings)}}),broken=rows.filter(r=>r.problems.length>0).length;return list4.replaceChildren(...rows.map(row)),text(summary,
-broken>0?t("publish.broken",{n:number(broken)}):t("publish.ready")),show(element,!on2||broken>0),show(bar,!on2&&session.
-may("operate")),broken}function row({name,problems,warnings}){let state=problems.length>0?"broken":warnings.length>0?"wa\
-rning":"holds",found=[...problems,...warnings];return h("li",{"data-check":name,"data-ok":state},h("span",{class:"sign",
-"aria-hidden":"true"},signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"word"},t(`check.is.${state}`)),h(
-"div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("operate")?fix(found[0].field,t(`ch\
-eck.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"note"},t(`check.${problem?"pr\
-oblem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"note"},t("check.warning\
-.pay_timeout",{time:duration(current2.pay_timeout)}));let short=/^lasts (\S+), so units that are not paid within (\S+) return/.
+t("rush.new"),start4.element),out.element,last,panelPlace),poll(),()=>{unmounted=!0,clearTimeout(timer2),live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],validity:["vali\
+d_until"],stock:["stock"],payment:["sale"],picture:["image_id"]},offer=["shop","price","validity"],signs2={holds:"✓",warning:"\
+!",broken:"✕"},isOver=v=>v.status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[
+...words2.matchAll(/([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{
+fix,actions:actions2,unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),
+list4=h("ul",{class:"checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>
+0)return;if(unsaved())return text(summary,t("publish.unsaved"));let facts2={price:money(current2.pay_value,current2.currency),
+value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
+begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)},means=t(current2.type==="seckill"?"publi\
+sh.means":"publish.meansVoucher",facts2);if(await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),means)){
+try{current2.status==="draft"?await post(`/admin/vouchers/${id2}/publish`):await patchMine(`/admin/vouchers/${id2}`,{body:{
+status:"on"}})}catch(problem){throw await load2(),problem}published()}}),element=section(t("publish.title"),list4),bar=h(
+"div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions2,publish)),current2=null;show(element,!1),show(
+bar,!1);async function load2(){let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status===
+"on",rows=Object.entries(points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"pictur\
+e"].includes(name)).map(([name,fields3])=>{let of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(
+problems),warnings:of(warnings)}}),broken=rows.filter(r=>r.problems.length>0).length;return list4.replaceChildren(...rows.
+map(row)),text(summary,broken>0?t("publish.broken",{n:number(broken)}):t("publish.ready")),show(element,!on2||broken>0),
+show(bar,!on2&&session.may("operate")),broken}function row({name,problems,warnings}){let state=problems.length>0?"broken":
+warnings.length>0?"warning":"holds",found=[...problems,...warnings];return h("li",{"data-check":name,"data-ok":state},h(
+"span",{class:"sign","aria-hidden":"true"},signs2[state]),h("strong",{},t(`check.${name}`)),h("span",{class:"word"},t(`c\
+heck.is.${state}`)),h("div",{},found.map(p=>sentence(p,problems.includes(p)))),found.length>0&&session.may("operate")?fix(
+found[0].field,t(`check.${name}`)):null)}function sentence(p,problem){if(p.field!=="sale")return h("p",{class:"note"},t(
+`check.${problem?"problem":"warning"}.${p.field}`));if(p.detail.startsWith("has a pay_timeout"))return h("p",{class:"not\
+e"},t("check.warning.pay_timeout",{time:duration(current2.pay_timeout)}));let short=/^lasts (\S+), so units that are not paid within (\S+) return/.
 exec(p.detail);if(short){let[lasts,time3]=short.slice(1).map(words2=>duration(secondsOf(words2)));return h("p",{class:"n\
 ote"},t("check.warning.lasts",{lasts,time:time3}))}let[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t("c\
 heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let before=current2;if(current2=v,isOver(v)){show(
@@ -1858,218 +1858,219 @@ ice.","open.another":"The previous request ({open}) was not confirmed and may ha
 il":"Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Not\
 hing needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lack\
 s {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"\
-a price below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.stock":"units",
-"home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue","money.paid":"Paid","money.paidAndRefunded":"\
-Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"Unpaid","money.refunded":"Refunded","preview.t\
-itle":"Preview","preview.untitled":"Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit|units}","preview.st\
-arts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness",
-"group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended",
-"tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales matc\
-h.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to beg\
-in.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sa\
-les.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"\
-ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.cho\
-oseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"U\
-nknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in \
-16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","v\
-oucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.st\
-ock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","vou\
-cher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need\
- a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass w\
-hen it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 12\
-0 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes b\
-efore the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are a\
-dmitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge\
-.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.",
-"voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Un\
-paid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","vouche\
-r.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, \
-so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unp\
-aid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass \
-or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"\
-Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.p\
-lain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draf\
-t","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale\
- {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. T\
-his cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"\
-Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take \
-off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.sa\
-me":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers \
-can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.",
-"sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.\
-reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated:\
- {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again\
- to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders canno\
-t be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orde\
-rs} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be \
-bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid ord\
-ers on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}”\
- from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep t\
-heir price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"\
-Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|\
-order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Ord\
-ers that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.no\
-ne":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} re\
-quested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the ser\
-ver since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →",
-"violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} m\
-ore orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|unit\
-s} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and u\
-nits do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","al\
-erts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|\
-refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"\
-Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.\
-neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","l\
-ist.more":"{n} shown, there are more","files.orders":"All orders as CSV","files.ordersOfSale":"Orders of the sale as CSV",
-"files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","files.audit":"All changes a\
-s CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV","publish.title":"Checklis\
-t","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.unsaved":"Th\
-ere are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish.sure":"Publ\
-ish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from {begin} to {\
-end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see it within a s\
-econd.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end","check.stoc\
-k":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","chec\
-k.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.probl\
-em.actual_value":"The face value is 0. Enter what the voucher is worth in the shop.","check.problem.pay_value":"The pric\
-e is more than the face value. Lower it.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale\
- and choose another one.","check.problem.end_at":"The sale is over. Choose a later end.","check.problem.stock":"There ar\
-e no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no discount.","check.warn\
-ing.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sale begins when it is p\
-ublished.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time} come back after its e\
-nd.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded.","check.sale":"The s\
-ale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose a smaller one, or rai\
-se the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale","picture.upload":"Uplo\
-ad a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading the picture…","pict\
-ure.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","picture.type":"{name} is\
- not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accepted.","picture.refused":"\
-{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print (CMYK) as RGB, and make o\
-ne of more than 50 megapixels smaller.","shops.nav":"Shops","shops.title":"Shops","shops.lead":"Your locations.","shops.\
-none":"No shops.","shops.new":"New shop","shops.one":"Shop","shops.back":"All shops","shops.change":"Edit shop","shops.c\
-reate":"Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","s\
-hop.address":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isP\
-aused":"Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep\
- their places.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"\
-Of these present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes,\
- used","room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {\
-n} {n|customer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"\
-Leave it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the \
-message within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","\
-live.stale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"\
-Technical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check a\
-gain on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” \
-names the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Fig\
-ures of the last ten seconds","live.at":"Time","live.database":"Unsold stock (database)","live.gate":"Reservable stock (\
-Redis)","live.initial":"Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Ol\
-dest queued order (all sales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"\
-p99 latency (ms)","live.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One o\
-rder per user","invariant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.\
-I6":"Order IDs are unique","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No u\
-ser has more active orders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up t\
-o the total stock.","invariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every\
- unsold unit can be bought.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant\
-.broken":"BROKEN","invariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.\
-rate":"Last hour, per ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.sto\
-ck":"Remaining stock","plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue dept\
-h (all sales)","plot.sums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"\
-Orders","series.sold":"Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accept\
-ed":"Accepted","series.refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size",
-"series.lag":"Queue (all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.du\
-plicate_order":"Duplicate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloa\
-ded":"Overloaded","series.unavailable":"Unavailable","series.other":"Other","orders.nav":"Orders","orders.title":"Orders",
-"orders.one":"Order","orders.number":"Order {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"\
-Search","orders.any":"Any","orders.none":"No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"\
-Phone","orders.reveal":"Show number","orders.revealed":"The number is shown. The audit log has an entry.","orders.amount":"\
-Amount","orders.voucher_id":"Sale","orders.user_id":"Customer","orders.find.phone":"Phone number or last four digits","o\
-rders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.from":"Placed from","orders.find.to":"Placed unt\
-il","orders.find.payment_ref":"Payment reference","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orde\
-rs.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits.","orders.days":"Must not be before the first\
- day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the last four digits.","orders.wrong.phone_end":"Mo\
-re than 1,000 customers match. Enter the whole number.","orders.wrong.title":"More than 50 sales match. Enter more of th\
-e title.","orders.created_at":"Placed at","orders.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_\
-at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","\
-orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"\
-Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed orders can't be chan\
-ged.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel \
-order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The re\
-demption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done\
-.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption c\
-ode","redeem.nav":"Redeem","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"\
-Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","cam\
-era.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this page, or type the \
-code.","redeem.code":"Code of the customer","redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id})\
-.","redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already r\
-edeemed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","red\
-eem.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again\
-.","redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.titl\
-e":"Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money ret\
-urned outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another w\
-ay, and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"\
-How and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This canno\
-t be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"\
-Amount","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"\
-Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"D\
-isputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lead":"Signed notices of paym\
-ent providers, and answers to queries, that could not be read or matched. They changed nothing, but money may have moved\
-: compare each with the provider’s dashboard, then close it.","notices.none":"No open notices.","notices.received_at":"\
-First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"notice","notices.source.qu\
-ery":"query","notices.ref":"Reference","notices.order_id":"Order","notices.times":"Times","notices.body":"Content","noti\
-ces.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks",
-"events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or cha\
-nged, retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find d\
-eliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","eve\
-nts.status.delivered":"Delivered","events.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created\
- at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","event\
-s.payload":"Payload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.",
-"deadLetters.nav":"Dead letters","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after \
-all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters\
-.buried_at":"Failed at","deadLetters.order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","dea\
-dLetters.reason":"Error","deadLetters.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLe\
-tters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","dead\
-Letters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Retu\
-rned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconcil\
-iation","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refre\
-sh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They\
- are made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A rep\
-air makes the admission gate and the queue match it and never changes the database. Problems in the database must be fix\
-ed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.fou\
-nd":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","\
-reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be c\
-ompared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description",
-"reconcile.count":"Count","reconcile.orders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconc\
-ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"\
-Audit log","audit.title":"Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, \
-newest first.","audit.kind":"Entries","audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.a\
-dmin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by\
-.any":"Everyone","audit.anyAction":"Any","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"\
-Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.t\
-arget":"Object ID","audit.request":"Request","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown",
-"audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time",
-"audit.actor":"Actor","audit.action":"Action","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details",
-"audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","\
-audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entr\
-y","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audi\
-t.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit\
-.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provid\
-er","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expired","action.re\
-deem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"Sale created",
-"action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale changed","action.d\
-elete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.ch\
-ange_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead \
-letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money returned","act\
-ion.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"Returned out\
-side the provider","action.dispute":"Payment disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush\
-.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyer\
-s","rush.stock":"Stock","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start",
-"rush.stop":"Stop","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.\
-answered":"Responses","rush.orders":"Orders","rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not sta\
-rted","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped bef\
-ore all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdown":"The server \
-was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not in demo mode a\
-nd does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",
-foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"\
-已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有\
-控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。","access.sho\
-p":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
+a price below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"\
+a validity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Rev\
+enue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpa\
+id":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.off":"−{off}%",
+"preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock",
+"group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upco\
+ming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","\
+sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, whic\
+h customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.bac\
+k":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"\
+Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.ru\
+les":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Creat\
+e one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"\
+JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 c\
+ode, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.\
+faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.ent\
+ry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","vou\
+cher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. Wait\
+ing room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds\
+)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at",
+"voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher\
+.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.en\
+try.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser sol\
+ves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNot\
+e":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","vo\
+ucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis \
+Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed u\
+ntil a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer can\
+not order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at",
+"voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"Wh\
+en it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone\
+}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"\
+Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was delete\
+d.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit \
+log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sal\
+e.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a \
+second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All\
+ passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Custo\
+mers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a nega\
+tive number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"\
+Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed \
+and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|uni\
+ts are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” of\
+f sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Tak\
+e “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones re\
+deemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","s\
+ale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"\
+It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you en\
+tered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all pai\
+d orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption\
+ codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.y\
+es":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refu\
+nds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} reque\
+sted.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.viol\
+ation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violatio\
+n.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too \
+many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} ca\
+nnot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invari\
+ants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|\
+tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notic\
+es that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The \
+invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.\
+badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders a\
+s CSV","files.ordersOfSale":"Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"P\
+ayments of the sale as CSV","files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.r\
+equests":"All requests as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","p\
+ublish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change",
+"publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at\
+ {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{\
+price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.pri\
+ce":"Price","check.window":"Start and end","check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pa\
+y","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.prob\
+lem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0.\
+ Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower i\
+t.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.","check.probl\
+em.end_at":"The sale is over. Choose a later end.","check.problem.valid_until":"The voucher can no longer be redeemed. C\
+hoose a later “Valid until”.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The p\
+rice equals the face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning\
+.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts\
+}, so units that are not paid within {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} i\
+s too short; most payments will be refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server \
+does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size \
+11m).","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remo\
+ve":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"\
+The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{nam\
+e} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG,\
+ WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"S\
+hops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
+Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
+ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
+room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
+me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
+m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
+om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
+s per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.",
+"room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessa\
+ge":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The m\
+essage was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be ou\
+t of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repa\
+ir":"Orders and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it \
+can repair. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to\
+ correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live\
+.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"\
+Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"\
+Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.l\
+ane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invari\
+ant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Act\
+ive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","i\
+nvariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answe\
+r to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"N\
+o two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked",
+"plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last\
+ hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time \
+(ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {f\
+igures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left",
+"series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.d\
+atabase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50\
+ (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progre\
+ss":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailabl\
+e","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}",
+"orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No ord\
+ers match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.re\
+vealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.u\
+ser_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"\
+Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment referenc\
+e","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"\
+Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number.\
+ Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole n\
+umber.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","order\
+s.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancell\
+ed at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Fa\
+ilure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for \
+an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.\
+yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on \
+sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.\
+redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Ref\
+und requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Red\
+eem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expi\
+red on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camer\
+a.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer",
+"redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.p\
+aid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"\
+Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem\
+.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that th\
+e order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payment\
+s.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.out\
+side.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is n\
+ot requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Rec\
+ord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
+Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
+ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
+"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
+es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
+, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
+shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
+lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
+"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
+"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","ev\
+ents.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without t\
+hat setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events\
+.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","even\
+ts.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.trie\
+s":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actio\
+ns","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","dea\
+dLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned\
+, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.\
+order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters\
+.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters\
+.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the de\
+ad letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done\
+.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences\
+ between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"\
+Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the \
+database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the \
+queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is saf\
+e.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","r\
+econcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","re\
+concile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"\
+Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.or\
+ders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.r\
+epairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","a\
+udit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","\
+audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
+"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
+"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
+"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
+est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
+No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"A\
+ction","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
+"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
+allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
+of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
+Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
+"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
+id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
+uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
+change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
+e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
+play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
+atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
+ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
+ disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
+yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
+rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
+ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
+"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
+ne":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.tim\
+eout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"I\
+t could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the com\
+mand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
 "form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
 "form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
@@ -2096,30 +2097,30 @@ buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间�
 .until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
 e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
 "home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
-ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.stoc\
-k":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.paid":"已支付",
-"money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpaid":"未支付","m\
-oney.refunded":"已退款","preview.title":"预览","preview.untitled":"未命名","preview.off":"{off} 折","preview.st\
-ock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间",
-"group.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始",
-"tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活\
-动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLea\
-d":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
-"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
-"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
-副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
-hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
-d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
-货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
-"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
-er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
-.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
-候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
-留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
-ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
- 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
-启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
-voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.vali\
+d_until":"未过期的有效期","home.lacks.stock":"库存","home.lacks.sale":"活动时间","money.title":"经营数据",
+"money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）","money.conver\
+sion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","preview.untitl\
+ed":"未命名","preview.off":"{off} 折","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品",
+"group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高级设置","t\
+ab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","\
+tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。",
+"sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"\
+保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"\
+按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID",
+"voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","vouc\
+her.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unk\
+nownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。",
+"voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","vouc\
+her.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","vouche\
+r.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
+"voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
+才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
+"voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
+"voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
+rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
+enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
+"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2160,16 +2161,17 @@ yments":"导出全部支付 CSV","files.paymentsOfSale":"导出该活动支付 C
 unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fixOf":"去修改：{point}","publ\
 ish.sure":"确定发布“{title}”吗？","publish.means":"共 {stock} 份，售价 {price}（面值 {value}），{begin} 开抢，{end} 结束。发布后一\
 秒内顾客可见。","publish.meansVoucher":"售价 {price}（面值 {value}）。发布后一秒内顾客可见。","\
-publish.done":"已发布。","check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.stock":"库\
-存","check.payment":"支付时限","check.picture":"图片","check.is.holds":"通过","check.is.warning":"提示","chec\
-k.is.broken":"需修改","check.problem.shop_id":"未选择店铺，或店铺已不存在，请选择。","check.problem\
-.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售价。",
-"check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.end_at":"\
-活动已结束，请推迟结束时间。","check.problem.stock":"没有库存，请先增加库存。","check.warning.\
-pay_value":"售价等于面值，没有优惠。","check.warning.image_id":"活动没有图片。","check.warning.begin_\
-at":"开始时间已过，发布后立即开抢。","check.warning.lasts":"活动只持续 {lasts}，支付时限为 {time}：超时未付的库存要到活动结束后才会退回\
-。","check.warning.pay_timeout":"支付时限仅 {time}，多数付款会因超时被退回。","check.sale":"活动","\
-error.too_large":"服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
+publish.done":"已发布。","check.shop":"店铺","check.price":"价格","check.window":"活动时间","check.validity":"\
+有效期","check.stock":"库存","check.payment":"支付时限","check.picture":"图片","check.is.holds":"通过","che\
+ck.is.warning":"提示","check.is.broken":"需修改","check.problem.shop_id":"未选择店铺，或店铺已不存在，请选择。",
+"check.problem.actual_value":"面值为 0，请填写到店可抵扣的金额。","check.problem.pay_value":"售价高于面值，请调低售\
+价。","check.problem.currency":"该货币无法用于支付，请复制活动并选择其他货币。","check.problem.\
+end_at":"活动已结束，请推迟结束时间。","check.problem.valid_until":"有效期已过，无法核销，请推迟失效时间。",
+"check.problem.stock":"没有库存，请先增加库存。","check.warning.pay_value":"售价等于面值，没有优惠。",
+"check.warning.image_id":"活动没有图片。","check.warning.begin_at":"开始时间已过，发布后立即开抢。",
+"check.warning.lasts":"活动只持续 {lasts}，支付时限为 {time}：超时未付的库存要到活动结束后才会退回。",
+"check.warning.pay_timeout":"支付时限仅 {time}，多数付款会因超时被退回。","check.sale":"活动","error\
+.too_large":"服务器前的代理不接受这么大的文件。请换用较小的文件，或调高代理的上限（nginx：client_max_body_size 11m）。",
 "picture.alt":"活动图片","picture.upload":"上传图片","picture.replace":"更换","picture.remove":"移除","pictu\
 re.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。",
 "picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。",

@@ -12,10 +12,10 @@ import { button, errorBox, reading, section } from "./parts.js";
 
 // The points of the list, with the fields of the voucher that they are about. The first of those is the one to change.
 const points = {
-  shop: ["shop_id"], price: ["pay_value", "actual_value", "currency"], window: ["end_at", "begin_at"], stock: ["stock"], payment: ["sale"],
-  picture: ["image_id"],
+  shop: ["shop_id"], price: ["pay_value", "actual_value", "currency"], window: ["end_at", "begin_at"], validity: ["valid_until"],
+  stock: ["stock"], payment: ["sale"], picture: ["image_id"],
 };
-const offer = ["shop", "price"]; // what is wrong even when the sale is on
+const offer = ["shop", "price", "validity"]; // what is wrong even when the sale is on
 const signs = { holds: "✓", warning: "!", broken: "✕" };
 
 // isOver reports whether a voucher that was published cannot be published again.
