@@ -1614,7 +1614,8 @@ a",{href:`/console/orders/${o.order_id}`},o.order_id)," "]).concat(f.orders.leng
 f.orders.length-LISTED2)}):[]);function state(f){let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(
 t(`reconcile.is.${word}`),f.repaired?"good":"bad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),
 h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t(
-"reconcile.meaning"))),refresh.click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
+"reconcile.meaning"))),reading(out,()=>getMine("/admin/reconcile")).then(answer=>answer?render3(answer,!1):text(summary,
+"")),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
 amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
 "button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop")),element=h("div",{class:"\
 camera"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().

@@ -8,7 +8,7 @@ import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { findingOf } from "./details.js";
 import { saleLink } from "./names.js";
-import { button, chip, errorBox, head, section, table } from "./parts.js";
+import { button, chip, errorBox, head, reading, section, table } from "./parts.js";
 
 const LISTED = 5; // orders per finding
 
@@ -63,6 +63,6 @@ export function mount(root) {
   show(repair, false);
   root.replaceChildren(head(t("reconcile.title"), h("p", {}, t("reconcile.lead"))),
     h("div", { class: "bar" }, refresh, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
-  refresh.click();
+  reading(out, () => getMine("/admin/reconcile")).then((answer) => (answer ? render(answer, false) : text(summary, "")));
   return () => {};
 }
