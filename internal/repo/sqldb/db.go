@@ -12,6 +12,8 @@ import (
 
 	"gorm.io/gorm"
 	"gorm.io/gorm/logger"
+
+	"seckill/internal/domain"
 )
 
 // DB is an open database. It is safe for concurrent use.
@@ -120,15 +122,18 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// tryWrite commits a change without a meaning: the time of the version before the first migration.
+// tryWrite commits a change without a meaning: the time of the version before the first migration. A user without the right
+// to do so says nothing about the server.
 func (db *DB) tryWrite(ctx context.Context) error {
 	err := Access{db}.Write(ctx, func(tx *gorm.DB) error {
 		return tx.Exec("UPDATE goose_db_version SET tstamp = CURRENT_TIMESTAMP WHERE version_id = 0").Error
 	})
-	if err == nil {
-		db.doubtful.Store(false)
+	if errors.Is(err, domain.ErrUnavailable) {
+		return err
 	}
-	return err
+
+	db.doubtful.Store(false)
+	return nil
 }
 
 // Pools returns the connection pools by name, for metrics.
