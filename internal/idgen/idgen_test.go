@@ -332,7 +332,6 @@ func TestReservedIDsWhileRedisFails(t *testing.T) {
 		ctx, c := t.Context(), &clock{t: noon}
 		g, down := reserving(t, rdb, c, WithGuard())
 		take := func(n int) {
-			t.Helper()
 			ids := env.Must(g.NextN(ctx, n))(t)
 			for _, id := range ids {
 				require.Equal(t, c.now(), Time(id))

@@ -230,7 +230,6 @@ func TestRefreshedByAge(t *testing.T) {
 		r := newRefreshed(c)
 		require.Nil(t, r.Last())
 		get := func(want int, waits time.Duration) {
-			t.Helper()
 			began := time.Now()
 			require.Equal(t, want, env.Must(r.Get(t.Context()))(t))
 			require.Equal(t, waits, time.Since(began))
@@ -286,7 +285,6 @@ func TestRefreshedKeepsItsValue(t *testing.T) {
 		r := newRefreshed(c)
 		r.Set(7, time.Now())
 		kept := func(waits time.Duration) {
-			t.Helper()
 			began := time.Now()
 			require.Equal(t, 7, r.Kept(t.Context(), 250*time.Millisecond).Value)
 			require.Equal(t, waits, time.Since(began))

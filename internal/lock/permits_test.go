@@ -95,7 +95,6 @@ func TestPermitsWithoutHolders(t *testing.T) {
 	ctx := soon(t)
 	sem := newLocks(t, startServer(t)).Semaphore("a")
 	drain := func(want int64) {
-		t.Helper()
 		require.Equal(t, want, env.Must(sem.Drain(ctx))(t))
 	}
 	require.ErrorIs(t, sem.Release(ctx, 1), ErrNotHeld, "it was never set")

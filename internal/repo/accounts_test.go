@@ -276,7 +276,6 @@ func TestSessionUser(t *testing.T) {
 		require.Equal(t, now.Add(time.Hour), ends)
 
 		refused := func(id, why string) {
-			t.Helper()
 			_, _, err := s.SessionUser(t.Context(), id)
 			require.ErrorIs(t, err, domain.ErrUnauthenticated, why)
 		}

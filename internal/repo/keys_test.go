@@ -326,7 +326,6 @@ func TestRepeatedRequestReplaysOrder(t *testing.T) {
 			first := s.PlaceOrders(ctx, []domain.NewOrder{bought})
 			require.NoError(t, first[0].Err)
 			requireReplay := func(state string) {
-				t.Helper()
 				again := s.PlaceOrders(ctx, []domain.NewOrder{
 					keyedOrder(at+1, user, v.ID, limit, "k", "a"), keyedOrder(at+2, user, v.ID, limit, "k", "other"),
 					keyedOrder(at+3, user, other.ID, limit, "k", "b"), keyedOrder(at+4, user+1, other.ID, limit, "fresh", "b"),

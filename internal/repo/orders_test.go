@@ -274,7 +274,6 @@ func TestOrdersOfOtherGenerationAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		v, other := newSale(t, s, 3, 1), newSale(t, s, 3, 1)
 		fence := func(from int64) bool {
-			t.Helper()
 			return env.Must(s.FenceGate(t.Context(), v.ID, from))(t)
 		}
 		place := func(orders ...domain.NewOrder) (errs []error) {
@@ -435,7 +434,6 @@ func requirePagesAtDepth(t *testing.T, s *Store, dsn string) {
 	// The server's own work, such as reading statistics, is counted as well, so the smallest of three counts is that of the
 	// page.
 	read := func(filter any, before int64) int {
-		t.Helper()
 		var counts []int
 		for range 3 {
 			counts = append(counts, serverReads(t, s, func() {

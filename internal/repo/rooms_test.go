@@ -228,7 +228,6 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 		}
 		takePlace(t, s, bought, time.Now().Add(time.Minute))
 		behind := func(after uint32) (numbers []uint32) {
-			t.Helper()
 			for _, e := range room(t, s, after).Events {
 				if e.Kind == domain.RoomBehind {
 					numbers = append(numbers, e.Numbers...)

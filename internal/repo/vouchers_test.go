@@ -62,7 +62,6 @@ func TestSaleChangesWithItsUnits(t *testing.T) {
 	onEachSale(t, 1, 1, func(t *testing.T, s *Store, v domain.Voucher) {
 		seen := map[time.Time]bool{}
 		read := func(stock int64) {
-			t.Helper()
 			sales := env.Must(s.Vouchers(t.Context(), []int64{v.ID}))(t)
 			require.Equal(t, stock, sales[0].Sale.Stock)
 			require.NotContains(t, seen, sales[0].Sale.ChangedAt)

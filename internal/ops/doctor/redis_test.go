@@ -290,7 +290,6 @@ func TestLockNodes(t *testing.T) {
 		servers, nodes[r.Addr] = append(servers, r), r.Client(t)
 	}
 	verdict := func(want Status, nodes map[string]*redis.Client) string {
-		t.Helper()
 		r := examine(t, LockNodes(nodes))["locks.independent"].Result
 		require.Equal(t, want, r.Status, r.Found)
 		return r.Found

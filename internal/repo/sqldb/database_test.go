@@ -248,7 +248,6 @@ func TestResolveUnknownCommit(t *testing.T) {
 func TestConcurrentMigrateUp(t *testing.T) {
 	env.Full(t)
 	run := func(t *testing.T, open func(t *testing.T) func() (*sqldb.DB, error)) {
-		t.Helper()
 		for range 5 {
 			openOne := open(t)
 			var wg sync.WaitGroup

@@ -497,7 +497,6 @@ func raises(t testing.TB, rdb *redis.Client) {
 		db.stock[voucher] = 10
 		last := segmentKeys(t, g, voucher)[segments-1]
 		requireLoad := func(want int64, what string) {
-			t.Helper()
 			require.NoError(t, g.Load(t.Context(), voucher, db), what)
 			require.Equal(t, want, db.generations[voucher], what)
 			for _, k := range segmentKeys(t, g, voucher) {

@@ -44,7 +44,6 @@ func TestSolutionOfAnotherImplementation(t *testing.T) {
 func TestRefusedSolutions(t *testing.T) {
 	w, good := work(0), encode(foreign)
 	refused := func(w *Work, user, voucher int64, solution string, want error) {
-		t.Helper()
 		env.Fails(w.Verify(t.Context(), user, voucher, solution))(t, want, solution)
 	}
 	refused(w, 8, 1, good, errOtherUser)

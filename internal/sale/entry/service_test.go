@@ -274,14 +274,12 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	a, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	b, _ := challenged(entry.NewWork(challengeSecrets, clock), solutions, clock)
 	demanded := func(s *entry.Service, solution string) json.RawMessage {
-		t.Helper()
 		_, err := s.Enter(t.Context(), 7, 1, solution)
 		var demanded *domain.ChallengeRequiredError
 		require.ErrorAs(t, err, &demanded)
 		return demanded.Challenge
 	}
 	solved := func(challenge json.RawMessage) string {
-		t.Helper()
 		return env.Must(env.SolveChallenge(challenge))(t)
 	}
 

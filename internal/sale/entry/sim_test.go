@@ -278,7 +278,6 @@ func TestDatabaseClockGoesBack(t *testing.T) {
 func TestSlowDatabaseKeepsTime(t *testing.T) {
 	simulate(t, func() *world { return newWorld(100, 1) }, func(t *testing.T, w *world, server *entry.Service) {
 		requireTime := func(delta time.Duration) {
-			t.Helper()
 			for range 50 {
 				require.WithinDuration(t, w.now(), env.Must(server.RoomTime(t.Context(), 1))(t), delta)
 				time.Sleep(100 * time.Millisecond)

@@ -65,7 +65,6 @@ func TestTryPortRejectsPortInUse(t *testing.T) {
 	// A program that another test is just starting has a copy of each listener until it runs, so a port may stay in use for a
 	// moment: here after the probe of ReserveAddr, below after Close.
 	eventually := func(free func() bool, message string) {
-		t.Helper()
 		require.Eventually(t, free, time.Minute, time.Millisecond, message)
 	}
 
