@@ -68,17 +68,16 @@ func TestTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		began, runs := time.Now(), []time.Duration{}
-		ctx, cancel := context.WithCancel(t.Context())
-		go loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), loop.Every(time.Second, "count", func(context.Context) error {
+		task := loop.Every(time.Second, "count", func(context.Context) error {
 			runs = append(runs, time.Since(began))
 			if len(runs) == 2 || len(runs) == 3 {
 				return errors.New("broken")
 			}
 			return nil
-		}))
+		})
+		stop := env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.NewTextHandler(&log, nil)), task) })
 		time.Sleep(4500 * time.Millisecond)
-		cancel()
-		synctest.Wait()
+		stop()
 		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}, runs)
 		require.Equal(t, 1, strings.Count(log.String(), "cannot count; will retry"), log.String())
 		require.Equal(t, 1, strings.Count(log.String(), "recovered: count"))

@@ -86,12 +86,8 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 			change(&cfg)
 		}
 		m := NewMonitor(cfg)
-		ctx, stop := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { m.Run(ctx) })
+		env.InBackground(t, m.Run)
 		test(t, m, store)
-		stop()
-		wg.Wait()
 	})
 }
 

@@ -99,13 +99,10 @@ func inSandbox(t *testing.T, f Faults, answer func(n int, r *http.Request) (int,
 		api := webhook.Client{Secrets: secrets, Now: time.Now, UserAgent: "seckill/1.2.3", HTTP: webhook.NewHTTPClient(webhook.DeliveryTimeout)}
 		api.HTTP.Transport = sh
 		s := NewSandbox(SandboxConfig{API: api, Log: slog.New(slog.NewTextHandler(&entries, nil)), Faults: f})
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { s.Run(ctx, "http://shop.example/hook"); close(done) }()
+		stop := env.InBackground(t, func(ctx context.Context) { s.Run(ctx, "http://shop.example/hook") })
 		synctest.Wait()
 		test(t, s, sh, log)
 		stop()
-		<-done
 		require.Zero(t, sh.busy.Load(), "Run waits for the calls in progress")
 		require.ErrorIs(t, s.Create(context.Background(), &aPayment), errNotRunning)
 	})

@@ -192,8 +192,6 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 	start := time.Now()
 	m.event.CreatedAt, m.event.Status, m.next = start, domain.EventPending, start
 	var mu sync.Mutex
-	ctx, stop := context.WithCancel(t.Context())
-	var senders sync.WaitGroup
 	for range n {
 		s := &webhook.Outbox{
 			Store: m, Now: time.Now, Log: slog.New(slog.DiscardHandler),
@@ -205,11 +203,9 @@ func run(t *testing.T, m *memory, n int, last time.Duration, receive func(call i
 				return receive(len(calls))
 			},
 		}
-		senders.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Tasks()...) })
+		defer env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), s.Tasks()...) })()
 	}
 	time.Sleep(last)
-	stop()
-	senders.Wait()
 	return calls
 }
 

@@ -192,8 +192,7 @@ func (w *world) admitted(id int64) (numbers []uint32) {
 func simulate(t *testing.T, w func() *world, fn func(t *testing.T, w *world, server *entry.Service)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := w()
-		server, stop := w.serve(t)
-		defer stop()
+		server, _ := w.serve(t)
 		fn(t, w, server)
 	})
 }
@@ -213,11 +212,9 @@ func (w *world) serve(t *testing.T) (server *entry.Service, stop func()) {
 			return nil
 		},
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { loop.Run(ctx, slog.New(slog.DiscardHandler), rooms.Tasks()...) })
+	stop = env.InBackground(t, func(ctx context.Context) { loop.Run(ctx, slog.New(slog.DiscardHandler), rooms.Tasks()...) })
 	server = &entry.Service{Sales: w, Passes: entry.NewPasses(oldKey), Tickets: entry.NewTickets(oldKey), Rooms: rooms, Now: time.Now}
-	return server, func() { cancel(); wg.Wait() }
+	return server, stop
 }
 
 // ask sends a poll of the buyer at a place, whose user id is the number.
@@ -387,7 +384,6 @@ func TestOutageKeepsTurns(t *testing.T) {
 					}
 					servers, stops = nil, nil
 				}
-				defer func() { stop() }()
 				poll := func(s *entry.Service) (expiries []time.Time, lost int) {
 					for n := range uint32(buyers) {
 						a, err := s.Ask(t.Context(), int64(n), 1, s.Tickets.Issue(int64(n), 1, n))
