@@ -83,14 +83,10 @@ func (l *life) readSnapshot() *snapshot {
 
 // read runs a query. Statements are prepared once per run, which halves the run time.
 func (l *life) read(query string, row func(scan func(...any) error) error) {
-	stmt := l.queries[query]
-	if stmt == nil {
-		var err error
-		stmt, err = l.db.PrepareContext(l.ctx, query)
-		require.NoError(l, err)
-		l.queries[query] = stmt
+	if l.queries[query] == nil {
+		l.queries[query] = env.Must(l.db.PrepareContext(l.ctx, query))(l)
 	}
-	rows, err := stmt.QueryContext(l.ctx)
+	rows, err := l.queries[query].QueryContext(l.ctx)
 	require.NoError(l, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
