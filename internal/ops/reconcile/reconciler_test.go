@@ -97,20 +97,16 @@ func TestOrdersInProgressAreNoDrift(t *testing.T) {
 			w.before = func(snapshot int) {
 				w.facts = base
 				w.build()
-				h := domain.Holder{OrderID: first + int64(snapshot), UserID: 9}
-				if kind != "sold elsewhere" {
-					if kind == "cancelled" {
-						w.orderFacts = []domain.OrderFact{{Holder: h}}
-					}
-					w.view.Buyers = append(w.view.Buyers, h)
-					w.view.Level.Stock, w.view.Level.Held, w.view.Level.Sum = 92, 8, w.facts.Sum+106+h.OrderID
-					return
+				h := held(first+int64(snapshot), 9)
+				switch kind {
+				case "cancelled":
+					w.orderFacts = []domain.OrderFact{{Holder: h}}
+					w.admit(h)
+				case "not stored":
+					w.admit(h)
+				default:
+					w.sell(h)
 				}
-				sale := *base.Voucher.Sale
-				sale.Stock--
-				w.facts.Voucher.Sale = &sale
-				w.facts.Holders = append(slices.Clone(base.Holders), h)
-				w.facts.Active, w.facts.Sum = base.Active+1, base.Sum+h.OrderID
 			}
 			require.Empty(t, w.report(w.reconciler(), true).Findings, "from %d, %s", first, kind)
 			require.Zero(t, w.loads)
@@ -120,11 +116,8 @@ func TestOrdersInProgressAreNoDrift(t *testing.T) {
 	w := newFakeSale(t)
 	w.before = func(snapshot int) {
 		w.build()
-		h := domain.Holder{OrderID: int64(snapshot), UserID: 9}
-		w.view.Buyers = append(w.view.Buyers, h)
-		w.view.Level.Stock -= 2
-		w.view.Level.Held++
-		w.view.Level.Sum += h.OrderID
+		w.admit(held(int64(snapshot), 9))
+		w.view.Level.Stock--
 	}
 	f := env.Only(t, w.report(w.reconciler(), false).Findings)
 	require.Equal(t, "the gate is missing 1 free unit", f.Detail)
@@ -136,10 +129,9 @@ func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 	const young, old, future = 9, 11, -600 // seconds
 	for _, age := range []int64{young, old, future} {
 		w := newFakeSale(t)
-		h := domain.Holder{OrderID: age, UserID: 1}
-		w.admit(h)
-		w.view.Tickets = append(w.view.Tickets, h)
-		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: age, UserID: 2})
+		w.admit(held(age, 1))
+		w.view.Tickets = append(w.view.Tickets, held(age, 1))
+		w.facts.Holders = append(w.facts.Holders, held(age, 2))
 		require.Len(t, w.report(w.reconciler(), false).Findings, map[int64]int{young: 0, old: 2, future: 2}[age], "%d s", age)
 	}
 }
@@ -148,10 +140,7 @@ func TestOrdersYoungerThanMinAgeAreIgnored(t *testing.T) {
 func TestOrderCommittedDuringReadsIsNoFinding(t *testing.T) {
 	w := newFakeSale(t)
 	w.facts.Settled = []int64{106}
-	w.facts.Holders = append(w.facts.Holders, held(106, 1106))
-	w.facts.Active++
-	w.facts.Sum += 106
-	w.facts.Voucher.Sale.Stock--
+	w.sell(held(106, 1106))
 	require.Empty(t, w.report(w.reconciler(), false).Findings)
 
 	w = newFakeSale(t)
@@ -347,14 +336,13 @@ const testVoucher = 7
 func newFakeSale(t *testing.T) *fakeSale {
 	w := &fakeSale{t: t, sales: []int64{testVoucher}}
 	w.facts = domain.SaleFacts{
-		VoucherID: testVoucher, Active: 6,
+		VoucherID: testVoucher,
 		Voucher: domain.Voucher{ID: testVoucher, Type: domain.VoucherSeckill, Status: domain.VoucherOn, Sale: &domain.Sale{
-			InitialStock: 100, Stock: 94, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1,
+			InitialStock: 100, Stock: 100, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1,
 		}},
 	}
 	for id := int64(100); id < 106; id++ {
-		w.facts.Holders = append(w.facts.Holders, domain.Holder{OrderID: id, UserID: id + 1000})
-		w.facts.Sum += id
+		w.sell(held(id, id+1000))
 	}
 	w.view.Queue = []domain.Queued{{Holder: held(106, 1106), Since: testNow.Add(-20 * time.Second)}}
 	w.build()
@@ -503,12 +491,7 @@ var gateDamage = map[string]struct {
 		w.facts.Sum -= 103
 		w.facts.Voucher.Sale.Stock++
 	}},
-	"sold by another lane": {KindGateDiffers, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) {
-		w.facts.Holders = append(w.facts.Holders, held(200, 1200))
-		w.facts.Active++
-		w.facts.Sum += 200
-		w.facts.Voucher.Sale.Stock--
-	}},
+	"sold by another lane": {KindGateDiffers, []domain.Holder{held(200, 1200)}, 1, func(w *fakeSale) { w.sell(held(200, 1200)) }},
 	"stream trimmed": {KindQueueDiffers, []domain.Holder{held(200, 5)}, 1, func(w *fakeSale) {
 		w.view.Tickets = append(w.view.Tickets, held(200, 5))
 	}},
@@ -520,6 +503,16 @@ var gateDamage = map[string]struct {
 	"unreadable": {KindGateBroken, nil, 0, func(w *fakeSale) { w.view.Unreadable = 2 }},
 }
 
+// sell adds an order to the database only, in a new sale and a new list.
+func (w *fakeSale) sell(h domain.Holder) {
+	sale := *w.facts.Voucher.Sale
+	sale.Stock--
+	w.facts.Voucher.Sale, w.facts.Holders = &sale, append(slices.Clone(w.facts.Holders), h)
+	w.facts.Active++
+	w.facts.Sum += h.OrderID
+}
+
+// admit adds an order to the gate only.
 func (w *fakeSale) admit(h domain.Holder) {
 	w.view.Buyers = append(w.view.Buyers, h)
 	w.view.Level.Stock--
