@@ -233,6 +233,11 @@ func refundedAtOnce(t *testing.T, c *scene) {
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o.ID, "paid")
 	}
+	v.run(interceptFetch + `window.answer = (a) => a.endsWith("/refunds") && a.startsWith("POST") && problem(503, "unavailable")`)
+	v.does("refund-all")
+	v.reads(errorBox, "Submit it again")
+	require.NotContains(t, v.text("main"), "Keep this page open")
+	v.run(`window.answer = null`)
 	v.does("refund-all")
 	v.reads("main", "3 refunds requested.")
 	for i, o := range orders {

@@ -1719,8 +1719,8 @@ ended=!1,title="",over=!1,paid=0,start4=button({name:"refund-all",label:t("refun
 path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(
 t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0,
 add=n=>{begun+=n,attr(bar,"max",Math.max(all2.orders,begun)),attr(bar,"value",begun),text(words2,t("refunds.of",{n:number(
-begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);for(let more2=!0;more2&&!ended;){let answer=await post(
-path);add(answer.begun),more2=answer.more}ended||(show(progress,!1),status.show(t("refunds.done",{n:number(begun)})))}),
+begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);try{for(let more2=!0;more2&&!ended;){let answer=await post(
+path);add(answer.begun),more2=answer.more}}finally{show(progress,!1)}ended||status.show(t("refunds.done",{n:number(begun)}))}),
 update=()=>show(start4,session.may("operate")&&over&&paid>0);return show(progress,!1),update(),{start:start4,element:h("\
 div",{},progress,status.element,out.element),render(v){({title}=v),over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
 "on"||v.state==="ended"),update()},count(orders){paid=orders.paid??0,update()},end(){ended=!0}}}function mount10(root2,id2){let title=h("h1",{tabindex:-1},t("sale.title")),state=chip(""),top=h("header",{class:"lead"},

@@ -38,13 +38,16 @@ export function refunds(id) {
     };
     add(0);
     show(progress, true);
-    for (let more = true; more && !ended; ) {
-      const answer = await post(path);
-      add(answer.begun);
-      more = answer.more;
+    try {
+      for (let more = true; more && !ended; ) {
+        const answer = await post(path);
+        add(answer.begun);
+        more = answer.more;
+      }
+    } finally {
+      show(progress, false);
     }
     if (ended) return;
-    show(progress, false);
     status.show(t("refunds.done", { n: number(begun) }));
   });
 
