@@ -431,11 +431,11 @@ var moduleScenes = []struct{ name, run, then string }{
 		`wrong === ""`,
 	},
 	{
-		"a new slot of the day leaves the focus on the slots",
+		"a new slot of the day leaves the focus on the slots, also that of a sale which another program has stored with little",
 		`window.answer = (a, o, real) => a.includes("/vouchers?") && real().then(async (r) => {
 			const { items } = await r.json();
 			const begin_at = new Date((await load("lib/clock.js")).now() + 7200_000).toISOString();
-			return new Response(JSON.stringify({ items: [...items, { ...items.find((v) => v.type === "seckill"), id: "70", begin_at }], next_cursor: null }));
+			return new Response(JSON.stringify({ items: [...items, { ...items.find((v) => v.type === "seckill"), id: "70", begin_at, title: "", shop_id: "0", currency: "" }], next_cursor: null }));
 		});
 		document.querySelector(".slots button").focus();
 		window.slots = document.querySelectorAll(".slots button").length;

@@ -30,21 +30,22 @@ if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return tex
 h-CN":(navigator.languages??[]).find(l=>l.startsWith("en"))??"en-GB",formatters=new Map;function formatter(type,options){
 let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.set(key,new Intl[type](locale(),
 options)),formatters.get(key)}function money(amount3,currency2){let places=digits(currency2),unit=10**places,decimals={minimumFractionDigits:amount3%
-unit===0?0:places,maximumFractionDigits:places},words2=formatter("NumberFormat",{style:"currency",currency:currency2,currencyDisplay:currency2===
-"CNY"?"narrowSymbol":"symbol",...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,"JP¥"):
-words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).format(
-share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,
-day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).
-format(new Date(time3)),stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time3));
-function hour(time3,now2){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,
-day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
-let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===
-0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.
-test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffse\
-t"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
-timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),
-days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;
-let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
+unit===0?0:places,maximumFractionDigits:places},currencyDisplay=currency2==="CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.
+test(currency2)?currency2:"XXX",words2=formatter("NumberFormat",{style:"currency",currency:code,currencyDisplay,...decimals}).
+format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,"JP¥"):words2}var number=n=>formatter("NumberFor\
+mat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).format(share),dayAndTime={month:"short",day:"\
+numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
+DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3)),stamp=time3=>formatter("DateTimeF\
+ormat",{year:"numeric",...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3);return formatter(
+"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("Da\
+teTimeFormat",timeOfDay).format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===
+0?t("time.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
+s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.
+replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
+0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}\
+:${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>
+0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
 "error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -485,16 +486,16 @@ changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("s
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
-starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");let inMoney=n=>{try{return money(n,currency2())}catch{
-return""}};function update(){let id2=form2.value("image_id");attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,
-id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value("shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.
-value("title")||"…"][0]),text(title,form2.value("title")||t("preview.untitled")),text(sub,form2.value("sub_title"));let[
-pay,value]=["pay_value","actual_value"].map(field2=>form2.parsed(field2)??0);text(price,pay>0?inMoney(pay):"–"),text(worth,
-value>0?inMoney(value):"");let share=value>pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()===
-"zh"?number((100-share)/10):share})),show(off2,share>0&&share<100),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):
-"");let begin=Date.parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}
-for(let event of["input","change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h(
-"div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
+starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function update(){let id2=form2.value("image_id");
+attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value(
+"shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||
+t("preview.untitled")),text(sub,form2.value("sub_title"));let[pay,value]=["pay_value","actual_value"].map(field2=>form2.
+parsed(field2)??0);text(price,pay>0?money(pay,currency2()):"–"),text(worth,value>0?money(value,currency2()):"");let share=value>
+pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()==="zh"?number((100-share)/10):share})),
+show(off2,share>0&&share<100),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");let begin=Date.parse(form2.
+value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(let event of["input","\
+change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h("div",
+{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
 let out=errorBox(),status=statusLine(),state=chip(""),list4=factList(),entry={};async function changed(body2,sentence){status.
 clear(),await change3(body2),status.show(sentence)}let pause=button({name:"pause",label:"",out},()=>entry.paused?changed(
 {paused:!1},t("room.resumed")):changed({paused:!0},t("room.stopped"))),rate=form({name:"rate",label:t("room.setRate"),kind:"\

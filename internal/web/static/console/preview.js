@@ -21,14 +21,6 @@ export function preview(form, shops, { currency, stock }) {
   attr(element, "data-preview", true);
   attr(element, "aria-live", "off");
 
-  const inMoney = (n) => {
-    try {
-      return money(n, currency());
-    } catch {
-      return ""; // the code is being typed
-    }
-  };
-
   function update() {
     const id = form.value("image_id");
     attr(image, "src", id ? `${BASE}/images/${id}` : null);
@@ -40,8 +32,8 @@ export function preview(form, shops, { currency, stock }) {
     text(title, form.value("title") || t("preview.untitled"));
     text(sub, form.value("sub_title"));
     const [pay, value] = ["pay_value", "actual_value"].map((field) => form.parsed(field) ?? 0);
-    text(price, pay > 0 ? inMoney(pay) : "–");
-    text(worth, value > 0 ? inMoney(value) : "");
+    text(price, pay > 0 ? money(pay, currency()) : "–");
+    text(worth, value > 0 ? money(value, currency()) : "");
     const share = value > pay && pay > 0 ? Math.round(100 - (100 * pay) / value) : 0;
     text(off, t("preview.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
     show(off, share > 0 && share < 100);

@@ -76,7 +76,8 @@ export function money(amount, currency) {
   const unit = 10 ** places;
   const decimals = { minimumFractionDigits: amount % unit === 0 ? 0 : places, maximumFractionDigits: places };
   const currencyDisplay = currency === "CNY" ? "narrowSymbol" : "symbol";
-  const words = formatter("NumberFormat", { style: "currency", currency, currencyDisplay, ...decimals }).format(amount / unit);
+  const code = /^[A-Z]{3}$/i.test(currency) ? currency : "XXX"; // another program may store anything
+  const words = formatter("NumberFormat", { style: "currency", currency: code, currencyDisplay, ...decimals }).format(amount / unit);
   return currency === "JPY" ? words.replace(/(JP)?¥/, "JP¥") : words;
 }
 

@@ -170,7 +170,7 @@ export function card(id, alone = false) {
       attr(el, "lang", languageOf(words));
       show(el, words);
     }
-    const [initial] = at || v.title;
+    const [initial = "·"] = at || v.title;
     text(cover.firstChild, initial);
     attr(cover, "data-tint", initial.codePointAt(0) % TINTS);
     text(price, money(v.pay_value, v.currency));

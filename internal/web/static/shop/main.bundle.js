@@ -30,21 +30,22 @@ if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return tex
 "zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith("en"))??"en-GB",formatters=new Map;function formatter(type,options){
 let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.set(key,new Intl[type](locale(),
 options)),formatters.get(key)}function money(amount,currency){let places3=digits(currency),unit=10**places3,decimals={minimumFractionDigits:amount%
-unit===0?0:places3,maximumFractionDigits:places3},words=formatter("NumberFormat",{style:"currency",currency,currencyDisplay:currency===
-"CNY"?"narrowSymbol":"symbol",...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,"JP¥"):
-words}var number=n2=>formatter("NumberFormat").format(n2),percent=share=>formatter("NumberFormat",{style:"percent"}).format(
-share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,
-day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).
-format(new Date(time)),stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){
-let at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(
-at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(
-seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(
-minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";
-function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(
-at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset}\
-)`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(
-all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(
-Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
+unit===0?0:places3,maximumFractionDigits:places3},currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.
+test(currency)?currency:"XXX",words=formatter("NumberFormat",{style:"currency",currency:code,currencyDisplay,...decimals}).
+format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,"JP¥"):words}var number=n2=>formatter("NumberFormat").
+format(n2),percent=share=>formatter("NumberFormat",{style:"percent"}).format(share),dayAndTime={month:"short",day:"numer\
+ic",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
+DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeForm\
+at",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time);return formatter(
+"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("Dat\
+eTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
+0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
+s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.
+replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
+0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}\
+:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>
+0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
 l":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -660,29 +661,29 @@ v2,state2);text(word,from),show(word,from),said!==null&&said!==from&&announce(fr
 leave3,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
 document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown3.
 v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown3={v:v2,at};for(let[el,words]of[[name2,v2.
-title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial]=at||v2.title;
-text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,v2.currency));
-let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(insteadOf,saves);
-let share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()==="zh"?number(
-(100-share)/10):share})),show(off,share>0&&share<100)}function showImage(visible){show(image,visible),attr(cover,"data-e\
-mpty",!visible)}function showStock(v2,state2,a2){let units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,1),claimed=units-
-v2.stock,share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="ended"),show(stockBar,
-state2!=="upcoming"),attr(stockBar,"max",units),attr(stockBar,"value",claimed);let words={claimed:percent(share),left:number(
-v2.stock),n:number(v2.stock)},name3=a2.reserved?"reserved":alone?"claimedLeft":"claimed";text(stockText,t(`store.${state2===
-"upcoming"?"units":name3}`,words))}function showTime(v2,state2,now2,other){let until=other?.at??Date.parse(state2==="upc\
-oming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??state2;if(timed===kind&&!onScreen.has(element))
-return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"time.ended":`time.${state2==="u\
-pcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,now2):left(until-now2,!!other))}function showAction(a2){
-let focused=document.activeElement===button||document.activeElement===link;text(label,a2.label),attr(button,"aria-disabl\
-ed",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,"data-do",a2.ready&&"ready"),text(another,a2.another??
-""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.limit),show(button,!a2.href),show(link,a2.href),a2.href&&
-(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?"quiet":"primary"} buy`),text(link,a2.label)),focused&&a2.
-href&&document.activeElement!==link&&link.focus(),focused&&!a2.href&&document.activeElement!==button&&button.focus(),text(
-ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.dataset.kind!==a2.kind||!sign.firstChild)&&
-sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-kind",a2.kind),attr(act2,"data-result",!!a2.
-kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&!alone?"":a2.note]])text(el,words??""),show(
-el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(part,a2.part),show(result,a2.kind||note.textContent)}
-return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
+title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial="·"]=at||
+v2.title;text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,
+v2.currency));let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(
+insteadOf,saves);let share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()===
+"zh"?number((100-share)/10):share})),show(off,share>0&&share<100)}function showImage(visible){show(image,visible),attr(cover,
+"data-empty",!visible)}function showStock(v2,state2,a2){let units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,
+1),claimed=units-v2.stock,share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="\
+ended"),show(stockBar,state2!=="upcoming"),attr(stockBar,"max",units),attr(stockBar,"value",claimed);let words={claimed:percent(
+share),left:number(v2.stock),n:number(v2.stock)},name3=a2.reserved?"reserved":alone?"claimedLeft":"claimed";text(stockText,
+t(`store.${state2==="upcoming"?"units":name3}`,words))}function showTime(v2,state2,now2,other){let until=other?.at??Date.
+parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??state2;if(timed===kind&&
+!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"time.end\
+ed":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,now2):left(until-now2,
+!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===link;text(label,
+a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,"data-do",a2.
+ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.limit),show(
+button,!a2.href),show(link,a2.href),a2.href&&(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?"quiet":"pri\
+mary"} buy`),text(link,a2.label)),focused&&a2.href&&document.activeElement!==link&&link.focus(),focused&&!a2.href&&document.
+activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.
+dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-\
+kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&
+!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(
+part,a2.part),show(result,a2.kind||note.textContent)}return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(
