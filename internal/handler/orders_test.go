@@ -375,6 +375,7 @@ func keyedRequests(e *queueEnv) []keyed {
 		return ""
 	}
 	replay, discard := letter(1), letter(2)
+	withPasses := e.passSale(1)
 	return []keyed{
 		{"place", http.StatusAccepted, func(k string) answer { return other.key(k).post(v.orders(), nil) }},
 		{"cancel", http.StatusOK, func(k string) answer { return buyer.key(k).post(orderPath(order)+"/cancel", nil) }},
@@ -389,6 +390,9 @@ func keyedRequests(e *queueEnv) []keyed {
 		}},
 		{"stock", http.StatusOK, func(k string) answer {
 			return admin.key(k).post(v.adminPath()+"/stock", map[string]any{"delta": -1, "reason": "lost"})
+		}},
+		{"room", http.StatusOK, func(k string) answer {
+			return admin.key(k).post(withPasses.adminPath()+"/room", map[string]any{"revoke": true})
 		}},
 		{"replay", http.StatusAccepted, func(k string) answer { return admin.key(k).post(replay+"/replay", nil) }},
 		{"discard", http.StatusNoContent, func(k string) answer { return admin.key(k).post(discard+"/discard", nil) }},
@@ -518,6 +522,8 @@ func TestUnstorableAnswerIsNotSent(t *testing.T) {
 				assert.Equal(t, vouchers+1, e.count("vouchers"))
 			case "shop":
 				assert.Equal(t, shops+1, e.count("shops"))
+			case "room":
+				assert.Equal(t, 1, e.count("seckill_vouchers WHERE entry_epoch = 1"))
 			case "replay", "discard":
 				assert.Len(t, decode[listView[deadLetterView]](e.admin().get(deadLettersPath)).Items, letters-1)
 			}
