@@ -323,7 +323,7 @@ func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
 func TestInFlightDuplicatesShareRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs atomic.Int64
-		orders := newOrders(t, saleOf(1), OrdersConfig{Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+		orders := newOrders(t, saleOf(1), OrdersConfig{MaxInFlight: 100, Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
 			runs.Add(1)
 			time.Sleep(time.Second)
 			return domain.Order{ID: 5}, nil

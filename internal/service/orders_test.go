@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -37,10 +38,11 @@ func (f laneFunc) Place(ctx context.Context, p domain.Purchase) (domain.Order, b
 	return o, false, err
 }
 
-// newOrders returns the orders of a sale, by default at testNow, with a store that has no buyers.
+// newOrders returns the orders of a sale, by default at testNow, with a store that has no buyers, and with one purchase in
+// flight at most: after one that keeps its place, the next is overloaded.
 func newOrders(t *testing.T, sale func() (domain.Voucher, error), cfg OrdersConfig) *Orders {
 	cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return sale() }})
-	cfg.Unpaid, cfg.PayTimeout, cfg.MaxInFlight = noLimits{}, time.Minute, 100
+	cfg.Unpaid, cfg.PayTimeout, cfg.MaxInFlight = noLimits{}, time.Minute, cmp.Or(cfg.MaxInFlight, 1)
 	if cfg.Store == nil {
 		cfg.Store = &store{users: func() ([]int64, error) { return nil, nil }}
 	}
