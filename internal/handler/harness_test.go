@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -667,7 +668,7 @@ func (c client) take(path string, part func([]byte)) {
 	c.env.handler.ServeHTTP(taker{httptest.NewRecorder(), part}, req)
 }
 
-// check validates one exchange against the document. TestDocumentListsReturnedCodes has the requests without a token.
+// check validates one exchange against the document. TestDocumentListsReturnedCodes has the requests that lack a token.
 func (c client) check(req *http.Request, a answer) {
 	t := a.t
 	t.Helper()
@@ -688,8 +689,13 @@ func (c client) check(req *http.Request, a answer) {
 	in := &openapi3filter.RequestValidationInput{
 		Request: req, PathParams: params, Route: route,
 		Options: &openapi3filter.Options{
-			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true, MultiError: true,
-			RejectWhenRequestBodyNotSpecified: true, SkipSettingDefaults: true,
+			IncludeResponseStatus: true, MultiError: true, RejectWhenRequestBodyNotSpecified: true, SkipSettingDefaults: true,
+			AuthenticationFunc: func(_ context.Context, in *openapi3filter.AuthenticationInput) error {
+				if a.status < http.StatusBadRequest && in.SecuritySchemeName == "bearerAuth" && req.Header.Get("Authorization") == "" {
+					return errors.New("the document requires a token, and the server does not")
+				}
+				return nil
+			},
 		},
 	}
 	if !c.invalid {
