@@ -244,6 +244,7 @@ func TestInvalidBodies(t *testing.T) {
 		"/api/v1/admin/vouchers": "POST", "/api/v1/admin/vouchers/1": "PATCH",
 	} {
 		admin.refused(method, path, invalidBodies)
+		admin.refusedRequest(method, path, `{"":1}`, "")
 	}
 
 	// Unusual, and valid: a body of exactly the maximum size, and \u002b for "+", which .NET writes.
