@@ -184,8 +184,6 @@ func TestConsole(t *testing.T) {
 	})
 }
 
-// consoleTest is the environment of a console test: a server with its admin's token, and the phone of another admin
-// without a session.
 // accessControl checks who sees the content of the console: an admin does, also after a reload. A user without the role, one
 // who has lost it and one who has logged out do not. The page says the loss of the role in other words than a missing demo.
 func accessControl(t *testing.T, c *scene) {
