@@ -50,10 +50,10 @@ func requireFails(t testing.TB, err error, wants ...any) {
 		switch want := want.(type) {
 		case not:
 			require.NotErrorIs(t, err, want.error)
-		case error:
-			require.ErrorIs(t, err, want)
 		case string:
 			require.ErrorContains(t, err, want)
+		default:
+			require.ErrorIs(t, err, want.(error))
 		}
 	}
 }
