@@ -38,8 +38,9 @@ func databaseTime(t *testing.T, s *Store) time.Time {
 
 func room(t *testing.T, s *Store, after uint32) domain.Room {
 	t.Helper()
-	rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
+	rooms, at, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: after}, 3: {}})
 	require.NoError(t, err)
+	require.WithinDuration(t, databaseTime(t, s), at, time.Minute)
 	return env.Only(t, rooms, "voucher 3 has no room")
 }
 
