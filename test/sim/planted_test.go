@@ -69,6 +69,7 @@ func TestLifeFindsFaults(t *testing.T) {
 				})
 			})
 			require.True(t, failed && d.failure != "", "not found in %d runs", runs)
+			require.NotRegexp(t, "SQL logic error|"+brokenMutant, d.failure, "the schema or the script has changed; update the fault")
 			t.Logf("found in run %d, after %d steps: %s", runs, d.counts["step"], firstWords(d.failure))
 		})
 	}
@@ -122,6 +123,8 @@ func (p plantedFault) in(lane string) plantedFault {
 // mutant is a script of the gate in which a text is replaced.
 type mutant struct{ script, what, with string }
 
+const brokenMutant = "a planted script fails"
+
 // inGate plants a fault in a script of the gate.
 func inGate(script, what, with string) plantedFault {
 	return plantedFault{lane: "queue", mutant: mutant{script, what, with}}
@@ -174,6 +177,9 @@ func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.Proce
 	}
 
 	err := next(ctx, cmd)
+	if args[0] == "eval" && redis.HasErrorPrefix(err, "Error compiling script") { // or running it, in miniredis
+		panic(fmt.Sprintf("%s: %v", brokenMutant, err))
+	}
 	reply, script := cmd.(*redis.Cmd)
 	if err == nil && script && w.planted.script != nil {
 		w.planted.script(w, name, args[3:], reply)
