@@ -112,6 +112,7 @@ func TestMutantsAreCaught(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.fault, func(t *testing.T) {
 			m.plant(t)
+			require.NoError(t, (*m.script).Load(t.Context(), rdb).Err(), "the mutant is no script")
 			for run := 1; ; run++ {
 				require.NoError(t, rdb.FlushDB(t.Context()).Err())
 				if env.Finds(t, func(t testing.TB) { m.find(t, rdb) }) {
