@@ -37,7 +37,9 @@ func takeImage(tx *gorm.DB, id string) (imageRow, error) {
 	if !picture.IsID(id) {
 		return row, gorm.ErrRecordNotFound
 	}
-	return row, tx.Where("id = ?", id).Take(&row).Error
+
+	err := tx.Where("id = ?", id).Take(&row).Error
+	return row, err
 }
 
 func requireImage(tx *gorm.DB, id string) error {
