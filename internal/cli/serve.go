@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"os/signal"
 	"syscall"
 
@@ -13,7 +12,7 @@ type serveCmd struct{}
 // Run runs the server until the context ends.
 func (serveCmd) Run(e *app.Env) error {
 	// Otherwise the first line after the end of the log's reader would end the server.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	signal.Ignore(syscall.SIGPIPE)
 
 	return app.Serve(e)
 }
