@@ -320,6 +320,8 @@ func publishInBrowser(t *testing.T, c *scene) {
 	v.reads(".summary", "unsaved changes")
 	v.send("stock", "delta", "2", "reason", "more")
 	v.reads("form[data-form=stock]", "Stock updated: 6 left.")
+	v.pressAgain(`[data-do="stock"]`) // would hide that, and ask for the fields that are empty again
+	v.reads("form[data-form=stock]", "Stock updated: 6 left.")
 	v.reads(".summary", "Ready to publish")
 	v.fill("change", "sub_title", "With bread")
 	v.click(`[data-do="publish"]`)

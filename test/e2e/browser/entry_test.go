@@ -351,7 +351,7 @@ func roomRefusals(t *testing.T, p *scene) {
 func (b *tab) pressAgain(selector string) {
 	b.t.Helper()
 	b.until(`document.querySelector(%q)`, selector)
-	b.run(`document.querySelector(%q).dispatchEvent(new MouseEvent("click", { bubbles: true, detail: 2 }))`, selector)
+	b.run(`document.querySelector(%q).dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, detail: 2 }))`, selector)
 }
 
 // roomInConsole publishes a sale with a waiting room, acts on it while a buyer waits, and opens it to all in the end.

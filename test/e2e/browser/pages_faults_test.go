@@ -294,6 +294,7 @@ func codeBeforeReload(t *testing.T, p *scene) {
 	v.until("!" + codeShown)
 	v.click(`dialog[open] button[type=submit]`)
 	v.until(codeShown)
+	v.pressAgain("dialog[open] button[type=submit]") // would log in
 	code := evaluate[string](v.tab, `document.querySelector("dialog[open] input[name=code]").value`)
 	p.LoginToken(t, phone) // another client has a newer code sent
 

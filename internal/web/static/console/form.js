@@ -3,7 +3,7 @@
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { digits } from "../lib/currency.js";
 import { has, number, t, zone } from "../lib/i18n.js";
-import { singleFlight } from "../lib/intent.js";
+import { once, singleFlight } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { errorBox } from "./parts.js";
 import { picture } from "./picture.js";
@@ -199,7 +199,7 @@ export function forget() {
 export function form({ name, fields, label, kind = "primary", check, work, changes = false, children = [], status = null, groups = null }) {
   const all = new Map(fields.map((def) => [def.name, field(def)]));
   const out = errorBox();
-  const send = h("button", { type: "submit", class: kind, "data-do": name }, label);
+  const send = h("button", { type: "submit", class: kind, "data-do": name, onclick: once }, label);
   const element = h("form", { class: "form", "data-form": name, novalidate: true },
     ...(groups ?? [{}]).map(group), ...children, status?.element, out.element,
     h("div", { class: "actions" }, send));

@@ -113,10 +113,11 @@ open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=asyn
 mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(path,mine);let close=()=>{all2[path]===
 mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
 throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
-open=path=>openAt(path)?.body,post.same=same,post}function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{
-if(event?.preventDefault(),!(working||event?.detail>1||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.
-clear(),attr(button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)
-throw problem;errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+open=path=>openAt(path)?.body,post.same=same,post}var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button2,errorBox2,work){
+let working=!1;return async event=>{if(event?.preventDefault(),!(working||event?.detail>1||button2.getAttribute("aria-di\
+sabled")==="true")){working=!0,errorBox2.clear(),attr(button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){
+if(!problem.code)throw problem;errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,
+"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a=>a.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t("\
 login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-r\
@@ -128,13 +129,13 @@ code=h("input",{id:ids3.code,type:"text",name:"code",autocomplete:"one-time-code
 note} ${ids3.error}`}),totp=h("input",{id:ids3.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"nume\
 ric","aria-describedby":`${ids3.totpNote} ${ids3.error}`}),note=h("p",{id:ids3.note,class:"note"}),error=h("p",{id:ids3.
 error,class:"error",role:"alert"}),resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-d\
-isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary"}),second2=h("div",{class:"field"},
-h("label",{for:ids3.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids3.totp},t("\
-login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form2=h("form",
-{onsubmit:next,novalidate:!0},h("h2",{id:ids3.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login.\
-ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,
-class:"note"},t("login.format")),demo),second2,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"qu\
-iet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},
+isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary",onclick:once}),second2=h("div",{
+class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids3.
+totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form2=h(
+"form",{onsubmit:next,novalidate:!0},h("h2",{id:ids3.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?
+"login.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.
+format,class:"note"},t("login.format")),demo),second2,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"\
+quiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},
 form2),sentTo="",loginID,needsTOTP=!1,done=!1,working=!1,ticking=0,sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render3(){
 show(second2,sent()),show(third,sent()&&needsTOTP),text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
 d")),attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code==="totp_required"){needsTOTP&&text(error,
@@ -399,22 +400,22 @@ value!==initial,markSaved(){initial=asRead},reset(value){let scratch=input.clone
 value;input.value===initial&&initial!==normalized&&(input.value=normalized),initial=normalized},read(){return asRead=input.
 value,parse()}}}var forms=new Map;function forget(){forms=new Map}function form({name,fields:fields3,label,kind="primary",
 check,work,changes:changes4=!1,children=[],status=null,groups:groups2=null}){let all2=new Map(fields3.map(def=>[def.name,
-field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name},label),element=h("form",{class:"\
-form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,h("div",{class:"\
-actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.name||f.def.group===
-g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.title),own):h("fiel\
-dset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())f.def.shown&&
-show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,f]of all2)f.
-showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){let values={},
-complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)continue;complete[field2]=
-value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))throw err;errors[field2]=
-err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener("submit",singleFlight(
-send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){let errors=Object.
-fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("form.refused")]));
-if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,value:field2=>all2.
-get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof InvalidInput))
-throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){for(let[
-field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
+field(def)])),out=errorBox(),send2=h("button",{type:"submit",class:kind,"data-do":name,onclick:once},label),element=h("f\
+orm",{class:"form","data-form":name,novalidate:!0},...(groups2??[{}]).map(group),...children,status?.element,out.element,
+h("div",{class:"actions"},send2));function group(g){let own=h("div",{class:"fields"},...[...all2.values()].filter(f=>!g.
+name||f.def.group===g.name).map(f=>f.element));return g.name?g.folded?h("details",{"data-group":g.name},h("summary",{},g.
+title),own):h("fieldset",{"data-group":g.name},h("legend",{},g.title),own):own}function showFields(){for(let f of all2.values())
+f.def.shown&&show(f.element,f.def.shown(api.value)),f.refresh()}function showErrors(errors){let first=null;for(let[field2,
+f]of all2)f.showError(errors[field2]??""),errors[field2]&&(first??=f);return first?.focus(),first!==null}function read(){
+let values={},complete={},errors={};for(let[field2,f]of all2)if(!f.element.hidden)try{let value=f.read();if(value===void 0)
+continue;complete[field2]=value,(!changes4||f.changed())&&(values[field2]=value)}catch(err){if(!(err instanceof InvalidInput))
+throw err;errors[field2]=err.message}return showErrors({...check?.(complete,api),...errors})?null:values}element.addEventListener(
+"submit",singleFlight(send2,out,async()=>{status?.clear();let values=read();if(values!==null)try{await work(values,api)}catch(problem){
+let errors=Object.fromEntries((problem.errors??[]).map(e=>[e.field,has(`invalid.${e.field}`)?t(`invalid.${e.field}`):t("\
+form.refused")]));if(!showErrors(errors))throw problem;out.show(problem,field2=>all2.has(field2))}}));let api={element,out,
+value:field2=>all2.get(field2)?.input.value,parsed(field2){try{return all2.get(field2)?.parse()}catch(err){if(!(err instanceof
+InvalidInput))throw err}},edited:()=>[...all2].filter(([,f])=>f.changed()).map(([field2,f])=>[field2,f.input.value]),write(entries2){
+for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value=value);showFields()},clear(){for(let f of all2.
 values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
 field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,
 focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.

@@ -67,6 +67,12 @@ export function intents({ lasting = false } = {}) {
   return post;
 }
 
+// once is the click listener of a button that submits a form. The second press of a double click would submit what the first
+// one has left.
+export const once = (event) => {
+  if (event.detail > 1) event.preventDefault();
+};
+
 // singleFlight returns an event listener that ignores events while its last call of work() is still running; the button
 // shows that state. The second press of a double click could otherwise undo the first one. Problems are shown by `errorBox`,
 // which has clear() and show(problem).

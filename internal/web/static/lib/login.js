@@ -5,6 +5,7 @@ import { now } from "./clock.js";
 import { attr, focusPage, h, newID, show, text } from "./dom.js";
 import { explain } from "./explain.js";
 import { duration, hour, t } from "./i18n.js";
+import { once } from "./intent.js";
 import { session } from "./session.js";
 
 const VALID = 120_000; // ms; how long a code is valid
@@ -50,7 +51,7 @@ function openDialog(again) {
     const note = h("p", { id: ids.note, class: "note" });
     const error = h("p", { id: ids.error, class: "error", role: "alert" });
     const resend = h("button", { type: "button", class: "link", onclick: () => resend.hasAttribute("aria-disabled") || send() }, t("login.resend"));
-    const submit = h("button", { type: "submit", class: "primary" });
+    const submit = h("button", { type: "submit", class: "primary", onclick: once });
     const second = h("div", { class: "field" },
       h("label", { for: ids.code }, t("login.code")), code, note, resend);
     const third = h("div", { class: "field" },

@@ -106,10 +106,10 @@ null:await response.json()}catch(err){throw new Problem({code:"network",detail:S
 await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
 await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(sessionStorage.getItem(STORED))??
-{}}catch{return{}}}function singleFlight(button,errorBox,work){let working=!1;return async event=>{if(event?.preventDefault(),!(working||event?.
-detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.clear(),attr(button,"aria-disabled","true"),
-attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)throw problem2;errorBox.show(problem2)}finally{
-working=!1,attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+{}}catch{return{}}}var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
+if(event?.preventDefault(),!(working||event?.detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.
+clear(),attr(button,"aria-disabled","true"),attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)
+throw problem2;errorBox.show(problem2)}finally{working=!1,attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a2=>a2.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t(
 "login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-\
@@ -121,13 +121,13 @@ code=h("input",{id:ids2.code,type:"text",name:"code",autocomplete:"one-time-code
 note} ${ids2.error}`}),totp=h("input",{id:ids2.totp,type:"text",name:"totp",autocomplete:"one-time-code",inputmode:"nume\
 ric","aria-describedby":`${ids2.totpNote} ${ids2.error}`}),note=h("p",{id:ids2.note,class:"note"}),error2=h("p",{id:ids2.
 error,class:"error",role:"alert"}),resend=h("button",{type:"button",class:"link",onclick:()=>resend.hasAttribute("aria-d\
-isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary"}),second2=h("div",{class:"field"},
-h("label",{for:ids2.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids2.totp},t("\
-login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form=h("form",
-{onsubmit:next2,novalidate:!0},h("h2",{id:ids2.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?"login\
-.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,
-class:"note"},t("login.format")),demo),second2,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"q\
-uiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},
+isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary",onclick:once}),second2=h("div",{
+class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids2.
+totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form=h(
+"form",{onsubmit:next2,novalidate:!0},h("h2",{id:ids2.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?
+"login.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.
+format,class:"note"},t("login.format")),demo),second2,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"\
+quiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},
 form),sentTo="",loginID,needsTOTP=!1,done2=!1,working=!1,ticking=0,sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render2(){
 show(second2,sent()),show(third,sent()&&needsTOTP),text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
 d")),attr(submit,"aria-disabled",working)}function fail2(problem2){if(problem2.code==="totp_required"){needsTOTP&&text(error2,
