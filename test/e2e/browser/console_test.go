@@ -366,8 +366,12 @@ func reconcileInBrowser(t *testing.T, c *scene) {
 	p.Buy(t, s.Tokens(t, 1)[0], sale)
 	v := c.visit(p.URL, "en")
 	v.before(interceptFetch)
-	v.before(`window.answer = (a) => a.endsWith("/reconcile") && count("/reconcile") === 1 && problem(503, "unavailable")`)
+	v.before(`window.answer = (a) => a.endsWith("/reconcile") && count("/reconcile") === 1 &&
+		new Promise((done) => (window.late = done)).then(() => problem(503, "unavailable"))`)
 	v.enter("/console/reconcile", c.phone)
+	v.until("window.late")
+	v.until(`document.querySelector('[data-do="refresh"]').dataset.busy !== undefined`) // so its answer cannot replace a newer one
+	v.run("late()")
 	v.reads(".summary", "No differences") // without a press
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="apply"]').checkVisibility()`))
 

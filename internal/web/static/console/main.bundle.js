@@ -1599,25 +1599,25 @@ undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.el
 one"))),outside(o)??"")}return root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"\
 link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
 reading(out,async()=>(await load2(),!0)).then(read=>read||about.replaceChildren()),()=>{unmounted=!0}}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
-loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>render3(
-await getMine("/admin/reconcile"),!1)),repair=button({name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{
-await confirm(t("reconcile.sure"),t("reconcile.apply"))&&render3(await post("/admin/reconcile",{}),!0)});function render3(answer,applied){
-let found=answer.reports.flatMap(r=>r.findings),repaired=found.filter(f=>f.repaired).length,left2=found.length-repaired;
-text(summary,[applied?t("reconcile.repaired",{n:number(repaired)}):"",left2===0?t("reconcile.clean",{n:number(answer.reports.
-length)}):t("reconcile.found",{n:number(left2)}),answer.left_out>0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].
-filter(Boolean).join(" ")),show(repair,session.may("administer")&&found.some(f=>f.repairable&&!f.repaired)),reports.replaceChildren(
-...answer.reports.filter(r=>r.findings.length>0).map(report))}function report(r){let rows=table(t("reconcile.findings",{
-id:r.voucher_id}),[{label:t("reconcile.kind"),cell:f=>h("code",{},f.kind)},{label:t("reconcile.what"),cell:f=>{let[detail2,
-lang]=findingOf(f);return h("span",{lang},detail2)}},{label:t("reconcile.count"),number:!0,cell:f=>number(f.count)},{label:t(
-"reconcile.orders"),cell:f=>orders(f)},{label:t("reconcile.state"),cell:f=>state(f)}]);rows.set(r.findings);let sale=section(
-"",h("p",{class:"note"},t("reconcile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);return sale.
-querySelector("h2").replaceChildren(saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("\
-a",{href:`/console/orders/${o.order_id}`},o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(
-f.orders.length-LISTED2)}):[]);function state(f){let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(
-t(`reconcile.is.${word}`),f.repaired?"good":"bad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),
-h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t(
-"reconcile.meaning"))),reading(out,()=>getMine("/admin/reconcile")).then(answer=>answer?render3(answer,!1):text(summary,
-"")),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
+loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>{
+let answer=await reading(out,()=>getMine("/admin/reconcile"));answer?render3(answer,!1):text(summary,"")}),repair=button(
+{name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{await confirm(t("reconcile.sure"),t("reconcile.ap\
+ply"))&&render3(await post("/admin/reconcile",{}),!0)});function render3(answer,applied){let found=answer.reports.flatMap(
+r=>r.findings),repaired=found.filter(f=>f.repaired).length,left2=found.length-repaired;text(summary,[applied?t("reconcil\
+e.repaired",{n:number(repaired)}):"",left2===0?t("reconcile.clean",{n:number(answer.reports.length)}):t("reconcile.found",
+{n:number(left2)}),answer.left_out>0?t("reconcile.leftOut",{n:number(answer.left_out)}):""].filter(Boolean).join(" ")),show(
+repair,session.may("administer")&&found.some(f=>f.repairable&&!f.repaired)),reports.replaceChildren(...answer.reports.filter(
+r=>r.findings.length>0).map(report))}function report(r){let rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t(
+"reconcile.kind"),cell:f=>h("code",{},f.kind)},{label:t("reconcile.what"),cell:f=>{let[detail2,lang]=findingOf(f);return h(
+"span",{lang},detail2)}},{label:t("reconcile.count"),number:!0,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(
+f)},{label:t("reconcile.state"),cell:f=>state(f)}]);rows.set(r.findings);let sale=section("",h("p",{class:"note"},t("rec\
+oncile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);return sale.querySelector("h2").
+replaceChildren(saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/o\
+rders/${o.order_id}`},o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):
+[]);function state(f){let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),
+f.repaired?"good":"bad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.le\
+ad"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.
+click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
 amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
 "button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop")),element=h("div",{class:"\
 camera"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().

@@ -18,7 +18,11 @@ export function mount(root) {
   const out = errorBox();
   const summary = h("p", { class: "summary", role: "status" }, t("loading"));
   const reports = h("div", { class: "reports" });
-  const refresh = button({ name: "refresh", label: t("reconcile.refresh"), out }, async () => render(await getMine("/admin/reconcile"), false));
+  const refresh = button({ name: "refresh", label: t("reconcile.refresh"), out }, async () => {
+    const answer = await reading(out, () => getMine("/admin/reconcile"));
+    if (answer) render(answer, false);
+    else text(summary, "");
+  });
   const repair = button({ name: "apply", kind: "primary", label: t("reconcile.apply"), out }, async () => {
     if (await confirm(t("reconcile.sure"), t("reconcile.apply"))) render(await post("/admin/reconcile", {}), true);
   });
@@ -63,6 +67,6 @@ export function mount(root) {
   show(repair, false);
   root.replaceChildren(head(t("reconcile.title"), h("p", {}, t("reconcile.lead"))),
     h("div", { class: "bar" }, refresh, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
-  reading(out, () => getMine("/admin/reconcile")).then((answer) => (answer ? render(answer, false) : text(summary, "")));
+  refresh.click();
   return () => {};
 }
