@@ -39,7 +39,8 @@ func (p *patientWriter) Write(line []byte) (int, error) {
 
 	var text []byte
 	if p.lost > 0 {
-		text = fmt.Appendf(text, "level=WARN msg=\"the log stood still\" lost_lines=%d\n", p.lost)
+		now := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
+		text = fmt.Appendf(text, "time=%s level=WARN msg=\"the log stood still\" lost_lines=%d\n", now, p.lost)
 		p.lost = 0
 	}
 	// The caller uses its buffer again.
