@@ -374,7 +374,7 @@ func TestLogThatStandsStill(t *testing.T) {
 	})
 }
 
-// A server whose log nobody reads any more goes on.
+// A server outlives the program that reads its log.
 func TestServeWithoutReaderOfLog(t *testing.T) {
 	t.Parallel()
 	reader, log, err := os.Pipe()

@@ -498,7 +498,7 @@ func TestHandoffReplyLost(t *testing.T) {
 }
 
 // When an owner gets the lock, by an acquire or by a handoff, its other waiters are woken, wherever they are in the
-// queue, and acquire it too. Waiters without an owner or with another one are not, and nobody is if the owner had the
+// queue, and acquire it too. No waiter without an owner or with another one is woken, and none at all if the owner had the
 // lock already.
 func TestOtherWaitersOfOwnerAreWoken(t *testing.T) {
 	for _, handedOver := range []bool{false, true} {

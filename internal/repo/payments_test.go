@@ -539,8 +539,8 @@ func TestConcurrentBeginPayment(t *testing.T) {
 	})
 }
 
-// Admins who change one sale at once lose no update: each change works on the result of the one before, of other fields too,
-// and the audit log has an unbroken chain of old and new values.
+// Concurrent changes of one sale lose no update: each works on the result of the one before, of other fields too, and the
+// audit log has an unbroken chain of old and new values.
 func TestConcurrentChangesOfOneVoucher(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		const admins = 4

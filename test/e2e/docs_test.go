@@ -609,7 +609,7 @@ type backedUpShop struct {
 	tokens []string
 	orders []string // of the first buyers
 	ids    []string // of the user and the sale that no backup has
-	idle   string   // refresh token of a session that nobody uses until the restore
+	idle   string   // refresh token of a session without a request until the restore
 	used   string   // refresh token of a session that was refreshed after the backup
 }
 
@@ -708,7 +708,7 @@ func number(t *testing.T, id string) int64 {
 	return env.Must(strconv.ParseInt(id, 10, 64))(t)
 }
 
-// TestReadmeDeployment runs the commands of the section on deployment of both READMEs. It ends with an admin who publishes.
+// TestReadmeDeployment runs the commands of the section on deployment of both READMEs. It ends with a publication by an admin.
 func TestReadmeDeployment(t *testing.T) {
 	env.FullParallel(t)
 

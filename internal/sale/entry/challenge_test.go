@@ -194,7 +194,7 @@ func TestDerivationsAreBounded(t *testing.T) {
 	})
 }
 
-// TestChallengeOutlivesItsFirstRequest: a user who closes a page while it waits for a challenge gets it on another one.
+// TestChallengeOutlivesItsFirstRequest: if several requests wait for one challenge, the end of the first ends no other one.
 func TestChallengeOutlivesItsFirstRequest(t *testing.T) {
 	env.NoRace(t, "it computes")
 	synctest.Test(t, func(t *testing.T) {

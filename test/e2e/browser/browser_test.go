@@ -147,7 +147,7 @@ func (s *scene) shopping(sale string) *visitor {
 	return v
 }
 
-// newUser returns a visitor who has logged in without the dialog.
+// newUser returns a visitor with a session that was begun outside the page.
 func (s *scene) newUser() *visitor {
 	s.t.Helper()
 	v := s.visit(s.URL, "en")

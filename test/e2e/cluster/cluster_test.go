@@ -483,7 +483,7 @@ func led(s *rig.Stack, db *env.Database, proxy string) string {
 	return "SECKILL_MYSQL_DSN=" + strings.Replace(s.Setting("SECKILL_MYSQL_DSN"), db.Addr, proxy, 1)
 }
 
-// seller is a user who cannot write to a read-only server, as root can.
+// seller is a database user without the right of root to write to a read-only server.
 const seller = "seller"
 
 // replication is what differs between the kinds of servers in semi-synchronous replication.
