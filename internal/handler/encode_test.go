@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,174 +29,51 @@ import (
 	"seckill/test/env"
 )
 
-// setCompressible replaces the limit of this process for a test, which is not parallel.
-func setCompressible(t *testing.T, limit *rate.Limiter) {
-	t.Helper()
-	saved := compressible
-	compressible = limit
-	t.Cleanup(func() { compressible = saved })
-}
-
-func pagesOf() *voucherHandler {
-	return newVoucherHandler(&api{cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))}})
-}
-
-// rules returns a text of Chinese characters without structure.
-func rules(characters int) string {
-	var b strings.Builder
-	for range characters {
-		b.WriteRune('一' + rune(rand.IntN(500)))
-	}
-	return b.String()
-}
-
-func someSales(n int, now time.Time) []domain.Voucher {
-	all := make([]domain.Voucher, n)
-	for i := range all {
-		all[i] = domain.Voucher{
-			ID: int64(n - i), ShopID: 1, Title: fmt.Sprint("voucher ", i), Rules: rules(500),
-			PayValue: 100, ActualValue: 200, Currency: domain.DefaultCurrency, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
-			CreatedAt: now.Add(-time.Hour), UpdatedAt: now.Add(-time.Hour),
-			Sale: &domain.Sale{InitialStock: 100, Stock: 50, BeginAt: now.Add(-time.Hour), EndAt: now.Add(time.Hour), LimitPerUser: 1},
-		}
-	}
-	return all
-}
-
-// read returns the vouchers as a new read of the database returns them.
-func read(all []domain.Voucher) []*domain.Voucher {
-	found := make([]*domain.Voucher, len(all))
-	for i, v := range all {
-		sale := *v.Sale
-		v.Sale = &sale
-		found[i] = &v
-	}
-	return found
-}
-
-// TestVariantsShareCompression: pages of all limits, from three positions, cost as many compressions as the vouchers have
-// neighbours, another read of the same vouchers costs none, and a changed voucher its own and that of its neighbour.
-func TestVariantsShareCompression(t *testing.T) {
-	env.NoRace(t, "compresses 300 lists")
-	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
-	const sales = 110
-	now := time.Date(2026, 11, 11, 12, 0, 0, int(123*time.Millisecond), time.UTC)
-	h, all := pagesOf(), someSales(sales, now)
-
-	made := map[*piece]int{}
-	compress := func(now time.Time) (compressions int) {
-		vouchers := read(all)
-		for _, skip := range []int{0, 7, 20} {
-			for limit := 1; limit <= domain.MaxPageSize; limit++ {
-				page := vouchers[skip:min(skip+limit, sales)]
-				snap := h.page(pageRequest{Page: domain.Page{Limit: limit}, cursors: h.cursors}, page, now)
-				snap.appendGzip(nil, now)
-				for _, p := range snap.parts {
-					if p.piece != nil {
-						compressions += len(p.piece.deflated) - made[p.piece]
-						made[p.piece] = len(p.piece.deflated)
-					}
-				}
-			}
-		}
-		return compressions
-	}
-
-	assert.LessOrEqual(t, compress(now), sales+3, "a voucher follows another one, or begins a page")
-	assert.Zero(t, compress(now.Add(time.Second)), "the vouchers are as they were")
-	all[sales/2].Sale.Stock--
-	changed := compress(now.Add(2 * time.Second))
-	assert.LessOrEqual(t, changed, 2, "the voucher and the next one")
-	assert.Positive(t, changed)
-}
-
-// TestGzipIsThePlainAnswer compares the joined gzip bodies with the plain ones, for random vouchers, pages and times, while
-// some or all pieces may be compressed.
-func TestGzipIsThePlainAnswer(t *testing.T) {
+// TestCompressedSnapshot: a compressed answer is the plain one of the moment that it names, serves the next 20 ms, and for ever if
+// it names none. What exceeds the limit of this process is not compressed.
+func TestCompressedSnapshot(t *testing.T) {
 	saved := compressible
 	t.Cleanup(func() { compressible = saved })
-	h := pagesOf()
-	rapid.Check(t, func(t *rapid.T) {
-		moment := rapid.Custom(func(t *rapid.T) time.Time {
-			return time.UnixMilli(rapid.Int64Range(1e12, 4e12).Draw(t, "ms")).UTC()
-		})
-		text := rapid.OneOf(rapid.String(), rapid.StringN(0, 1024, -1), rapid.SampledFrom([]string{"一", `"},`, "\x00", "server_time"}))
-		sale := rapid.Custom(func(t *rapid.T) *domain.Voucher {
-			v := &domain.Voucher{
-				ID: rapid.Int64Range(1, 20).Draw(t, "id"), Title: text.Draw(t, "title"), Currency: domain.DefaultCurrency,
-				Rules:     strings.Repeat(text.Draw(t, "rules"), rapid.IntRange(0, 40).Draw(t, "repeated")),
-				CreatedAt: moment.Draw(t, "created"), UpdatedAt: moment.Draw(t, "updated"),
-			}
-			if rapid.Bool().Draw(t, "sale") {
-				v.Sale = &domain.Sale{Stock: rapid.Int64Range(0, 1e9).Draw(t, "stock"), BeginAt: v.CreatedAt, EndAt: v.UpdatedAt}
-			}
-			return v
-		})
-		vouchers := rapid.SliceOfNDistinct(sale, 0, 12, func(v *domain.Voucher) int64 { return v.ID }).Draw(t, "vouchers")
-		compressible = rate.NewLimiter(0, rapid.SampledFrom([]int{0, 2000, 20_000, 1 << 30}).Draw(t, "compressible"))
-		for range 3 {
-			now := moment.Draw(t, "now")
-			from := rapid.IntRange(0, len(vouchers)).Draw(t, "from")
-			to := rapid.IntRange(from, len(vouchers)).Draw(t, "to")
-			page := pageRequest{Page: domain.Page{Limit: to - from}, cursors: h.cursors}
-			checkGzip(t, h.page(page, vouchers[from:to], now), now)
-		}
-		body := []byte(strings.Repeat(text.Draw(t, "body"), rapid.IntRange(0, 10_000).Draw(t, "repeated")))
-		checkGzip(t, newSnapshot(part{piece: newPiece(body)}), moment.Draw(t, "now"))
-	})
+
+	text := []byte(strings.Repeat("大关美食 ", 500))
+	timed := newSnapshot(part{"{", text}, part{lead: "between"}, part{json: text})
+	timeless := newSnapshot(part{json: text})
+	compressible = rate.NewLimiter(0, 2*timed.size+timeless.size)
+	now := time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
+	check := func(snap *snapshot, at, want time.Time) {
+		body, length := snap.compress(at)
+		require.Equal(t, []string{strconv.Itoa(len(body))}, length)
+		plain := env.Must(io.ReadAll(env.Must(gzip.NewReader(bytes.NewReader(body)))(t)))(t)
+		require.Equal(t, string(snap.appendTo(nil, want)), string(plain))
+	}
+
+	check(timed, now, now)
+	check(timed, now.Add(compressedTTL), now)
+	check(timed, now.Add(time.Second), now.Add(time.Second))
+	check(timeless, now, now)
+	for _, at := range []time.Time{now, now.Add(2 * time.Second)} { // a clock may be set back
+		answer := httptest.NewRecorder()
+		c, _ := gin.CreateTestContext(answer)
+		c.Request = httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		c.Request.Header.Set("Accept-Encoding", "gzip")
+		timed.write(c, at)
+		require.Empty(t, answer.Header().Get("Content-Encoding"))
+		require.Equal(t, string(timed.appendTo(nil, at)), answer.Body.String())
+		check(timeless, at, now)
+	}
 }
 
-// checkGzip fails if the compressed answer is not the plain one, or is not exactly one gzip file.
-func checkGzip(t require.TestingT, snap *snapshot, now time.Time) []byte {
-	body := snap.appendGzip(nil, now)
-	in := bytes.NewReader(body)
-	r, err := gzip.NewReader(in)
-	require.NoError(t, err)
-	r.Multistream(false)
-	plain, err := io.ReadAll(r)
-	require.NoError(t, err)
-	require.Equal(t, string(snap.appendTo(nil, now)), string(plain))
-	require.Zero(t, in.Len(), "bytes after the end")
-	return body
-}
-
-// TestCompressionIsBounded: beyond the limit pieces are sent uncompressed, and compressed for a later request.
-func TestCompressionIsBounded(t *testing.T) {
-	now := time.Date(2026, 11, 11, 12, 0, 0, int(123*time.Millisecond), time.UTC)
-	h, all := pagesOf(), read(someSales(50, now))
-	page := pageRequest{Page: domain.Page{Limit: 50}, cursors: h.cursors}
-	snap := h.page(page, all, now)
-	plain := len(snap.appendTo(nil, now))
-
-	setCompressible(t, rate.NewLimiter(0, 20_000))
-	some := len(checkGzip(t, snap, now))
-	assert.Less(t, some, plain)
-	assert.Greater(t, some, plain*3/4)
-	assert.Len(t, checkGzip(t, snap, now), some, "what was compressed stays so, and no more is")
-
-	setCompressible(t, rate.NewLimiter(0, 1<<20))
-	later := len(checkGzip(t, snap, now))
-	assert.Less(t, later, plain*2/3)
-	setCompressible(t, rate.NewLimiter(0, 0))
-	assert.Len(t, checkGzip(t, snap, now), later)
-}
-
-// The lists of hm-dianping are encoded for each read of the vouchers, and compressed for each change of one.
+// The lists of hm-dianping are encoded for each read of the vouchers, and stay compressed until one changes.
 func TestUnchangedListStaysCompressed(t *testing.T) {
-	setCompressible(t, rate.NewLimiter(rate.Inf, 0))
 	lists := newSnapshots[int64, *int]()
-	encoded := func(text string) *piece {
+	encoded := func(text string) *snapshot {
 		snap := env.Must(encodeSnapshot(map[string]string{"rules": text}))(t)
-		snap = lists.put(1, cachedSnapshot[*int]{snap: snap, source: new(int), until: domain.MaxTime})
-		checkGzip(t, snap, time.Now())
-		return snap.parts[0].piece
+		return lists.put(1, cachedSnapshot[*int]{snap: snap, source: new(int), until: domain.MaxTime})
 	}
 
-	text := rules(500)
-	first := encoded(text)
-	assert.Same(t, first, encoded(text))
-	assert.Len(t, first.deflated, 1)
-	assert.NotSame(t, first, encoded(text+"!"))
+	first := encoded("some")
+	assert.Same(t, first, encoded("some"))
+	assert.NotSame(t, first, encoded("others"))
 }
 
 // TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.

@@ -49,7 +49,7 @@ func encodeSnapshot(v any) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
-	return newSnapshot(part{piece: newPiece(body)}), nil
+	return newSnapshot(part{json: body}), nil
 }
 
 // shopFields are domain.ShopFields with the id of a request.

@@ -19,14 +19,14 @@ import (
 type voucherHandler struct {
 	*api
 
-	shown snapshots[shownKey, shownSource]
+	shown snapshots[int64, *domain.Voucher]
 	lists *voucherLists
 }
 
 func newVoucherHandler(a *api) *voucherHandler {
 	return &voucherHandler{
 		api:   a,
-		shown: newSnapshots[shownKey, shownSource](),
+		shown: newSnapshots[int64, *domain.Voucher](),
 		lists: newVoucherLists(a),
 	}
 }
@@ -137,43 +137,17 @@ func (h *voucherHandler) show(c *gin.Context, id int64) error {
 
 func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
 	now := domain.Moment(h.Now())
-	h.snapshot(v, listed{}, now).write(c, now)
+	h.snapshot(v, now).write(c, now)
 	return nil
 }
 
-// listed is a voucher in a list; the zero value stands for none.
-type listed struct {
-	id    int64
-	piece *piece
-}
-
-// shownKey are the ids of a voucher and of the one before it in a list, or 0.
-type shownKey struct{ id, before int64 }
-
-// shownSource is what a snapshot of a voucher was made from.
-type shownSource struct {
-	voucher *domain.Voucher
-	before  *piece
-}
-
-// snapshot returns the snapshot of a voucher. Its first part is for answers in which the voucher follows before.
-func (h *voucherHandler) snapshot(v *domain.Voucher, before listed, now time.Time) *snapshot {
-	key := shownKey{v.ID, before.id}
-	source := shownSource{v, before.piece}
-	snap := h.shown.get(key, source, now)
-	if snap != nil {
+func (h *voucherHandler) snapshot(v *domain.Voucher, now time.Time) *snapshot {
+	if snap := h.shown.get(v.ID, v, now); snap != nil {
 		return snap
 	}
 
-	var item *piece
-	if before.piece == nil {
-		item = newPiece(encodeVoucher(v, now))
-	} else {
-		item = h.snapshot(v, listed{}, now).parts[0].piece.following(before.piece)
-	}
-
-	snap = newSnapshot(part{piece: item}, part{lead: voucherEnd})
-	return h.shown.put(key, cachedSnapshot[shownSource]{snap, source, now, v.Until(now)})
+	snap := newSnapshot(part{json: encodeVoucher(v, now)}, part{lead: voucherEnd})
+	return h.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{snap, v, now, v.Until(now)})
 }
 
 // voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
@@ -287,17 +261,15 @@ func (l *voucherLists) write(
 func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
 	parts := make([]part, 0, len(vouchers)+1)
 	lead := `{"items":[`
-	var last listed
 	for _, v := range vouchers {
-		last = listed{v.ID, h.snapshot(v, last, now).parts[0].piece}
-		parts = append(parts, part{lead, last.piece})
+		parts = append(parts, part{lead, h.snapshot(v, now).parts[0].json})
 		lead = voucherEnd + ","
 	}
 
 	end := strings.TrimSuffix(lead, ",") + `],"next_cursor":`
 	var next *string
 	if n := len(vouchers); n > 0 {
-		next = p.next(n, strconv.FormatInt(last.id, 10))
+		next = p.next(n, strconv.FormatInt(vouchers[n-1].ID, 10))
 	}
 
 	if next == nil {

@@ -237,7 +237,7 @@ func TestVouchersAreRevalidated(t *testing.T) {
 	require.Contains(t, string(ended.body), `"state":"ended"`)
 }
 
-// TestVouchersAreCompressed: large answers are compressed for clients that accept gzip. TestGzipIsThePlainAnswer has the contents.
+// TestVouchersAreCompressed: large answers are compressed for clients that accept gzip. TestCompressedSnapshot has the contents.
 func TestVouchersAreCompressed(t *testing.T) {
 	e := start(t)
 	var v voucherView
