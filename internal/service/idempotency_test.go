@@ -372,43 +372,33 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	require.ErrorIs(t, err, domain.ErrSaleEnded)
 }
 
-// A purchase with a key that reaches neither the lane nor the list of buyers is decided by its key and the orders in
-// the store: that of a recent buyer, and one of a sold-out sale without a list.
+// A purchase with a key of a sold-out sale without a list is decided by its key and the orders in the store.
 func TestKeyedPurchaseIsAnsweredFromStore(t *testing.T) {
 	for name, tc := range map[string]struct {
-		found            domain.Placed
-		lookupErr        error
-		active           int
-		activeErr        error
-		recent, soldOut  error // nil: an order
-		recentID, soldID int64
+		found     domain.Placed
+		lookupErr error
+		active    int
+		activeErr error
+		id        int64
+		want      error // nil: an order
 	}{
-		"placed before":          {found: earlier, recentID: 5, soldID: 5},
-		"mismatch":               {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, recent: domain.ErrIdempotencyMismatch, soldOut: domain.ErrIdempotencyMismatch},
-		"new, at limit":          {found: domain.Placed{Err: domain.ErrNotFound}, active: 1, recent: &domain.DuplicateOrderError{OrderID: 99}, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
-		"new, allowed":           {found: domain.Placed{Err: domain.ErrNotFound}, recentID: 9, soldOut: domain.ErrSoldOut},
-		"no key lookup":          {lookupErr: domain.ErrUnavailable, active: 1, recentID: 9, soldOut: &domain.DuplicateOrderError{OrderID: 99}},
-		"no order count":         {found: domain.Placed{Err: domain.ErrNotFound}, activeErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
-		"no key lookup, allowed": {lookupErr: domain.ErrUnavailable, recentID: 9, soldOut: domain.ErrUnavailable},
+		"placed before":          {found: earlier, id: 5},
+		"mismatch":               {found: domain.Placed{Err: domain.ErrIdempotencyMismatch}, want: domain.ErrIdempotencyMismatch},
+		"new, at limit":          {found: domain.Placed{Err: domain.ErrNotFound}, active: 1, want: &domain.DuplicateOrderError{OrderID: 99}},
+		"new, allowed":           {found: domain.Placed{Err: domain.ErrNotFound}, want: domain.ErrSoldOut},
+		"no key lookup":          {lookupErr: domain.ErrUnavailable, active: 1, want: &domain.DuplicateOrderError{OrderID: 99}},
+		"no order count":         {found: domain.Placed{Err: domain.ErrNotFound}, activeErr: domain.ErrUnavailable, want: domain.ErrUnavailable},
+		"no key lookup, allowed": {lookupErr: domain.ErrUnavailable, want: domain.ErrUnavailable},
 	} {
-		t.Run(name, func(t *testing.T) {
-			st := &orderKeyStore{found: tc.found, err: tc.lookupErr, store: store{
-				users:  func() ([]int64, error) { return nil, ErrTooMany },
-				active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
-			}}
-			check := func(orders *Orders, wantID int64, want error) {
-				o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
-				require.Equal(t, want, err)
-				require.Equal(t, wantID, o.ID)
-				require.Equal(t, wantID == 5, replayed)
-				require.Empty(t, orders.lookups)
-			}
-			nine := laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) { return domain.Order{ID: 9}, nil })
-			recent := newOrders(t, saleOf(100), OrdersConfig{Store: st, Lane: nine})
-			recent.recent.add(7, 1)
-			check(recent, tc.recentID, tc.recent)
-			check(newOrders(t, saleOf(0), OrdersConfig{Store: st}), tc.soldID, tc.soldOut)
-		})
+		orders := newOrders(t, saleOf(0), OrdersConfig{Store: &orderKeyStore{found: tc.found, err: tc.lookupErr, store: store{
+			users:  func() ([]int64, error) { return nil, ErrTooMany },
+			active: func() (int, int64, error) { return tc.active, 99, tc.activeErr },
+		}}})
+		o, replayed, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
+		require.Equal(t, tc.want, err, name)
+		require.Equal(t, tc.id, o.ID, name)
+		require.Equal(t, tc.id == 5, replayed, name)
+		require.Empty(t, orders.lookups, name)
 	}
 }
 

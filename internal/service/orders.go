@@ -101,8 +101,6 @@ type Orders struct {
 	// Running purchases with a key.
 	keyed   singleflight.Group
 	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
-	// Nil in lane queue, where Redis refuses repeated purchases as cheaply.
-	recent *recentBuyers
 	// A semaphore: one element per lookup of a user's earlier orders.
 	lookups chan struct{}
 }
@@ -138,10 +136,6 @@ func NewOrders(cfg OrdersConfig) *Orders {
 		cfg:      cfg,
 		inFlight: make(chan struct{}, cfg.MaxInFlight),
 		lookups:  make(chan struct{}, maxLookups),
-	}
-
-	if cfg.Queue == nil {
-		o.recent = newRecentBuyers()
 	}
 
 	fail := func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }
@@ -227,8 +221,7 @@ func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) (domain.Or
 	return result.order, replayed, err
 }
 
-// decide answers a purchase: from the snapshot and the user's recent orders if they suffice, otherwise through the
-// lane.
+// decide answers a purchase: from the snapshot and the orders of the user if they suffice, otherwise through the lane.
 func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
 	v, err := s.cfg.Sales.Get(ctx, p.VoucherID)
 	if err != nil {
@@ -265,13 +258,6 @@ func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, 
 		}
 		if err != nil {
 			return domain.Order{}, false, err
-		}
-	}
-
-	if s.recent.has(p.UserID, p.VoucherID) {
-		o, replayed, err := s.answerRecent(ctx, p, v)
-		if err != nil || replayed {
-			return o, replayed, err
 		}
 	}
 
@@ -312,7 +298,6 @@ func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Vouche
 	switch {
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
-		s.recent.add(p.UserID, p.VoucherID)
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
@@ -429,30 +414,6 @@ func (s *Orders) answerUnsure(
 	}
 
 	return domain.Order{}, false, err
-}
-
-// answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
-// without the lane. It returns no order and no error if the lane has to decide: the user may buy again, too many
-// lookups are running, or one of them failed.
-func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	if !s.startLookup(0) {
-		return domain.Order{}, false, nil
-	}
-	defer s.endLookup()
-
-	o, err := s.findByKey(ctx, p)
-	switch {
-	case err == nil || errors.Is(err, domain.ErrIdempotencyMismatch):
-		return o, err == nil, err
-	case !errors.Is(err, domain.ErrNotFound):
-		return domain.Order{}, false, nil
-	}
-
-	if err = s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
-		return domain.Order{}, false, err
-	}
-
-	return domain.Order{}, false, nil
 }
 
 // replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with

@@ -81,32 +81,6 @@ func TestPurchaseEndsInTime(t *testing.T) {
 	})
 }
 
-// A repeated purchase within seconds is refused without the lane, by the orders in the store. It reaches the lane if
-// the user may buy again, or after some seconds.
-func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		placed, active := 0, 0
-		orders := newOrders(t, saleOf(100), OrdersConfig{
-			Store: &store{active: func() (int, int64, error) { return active, 9, nil }},
-			Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
-				placed++
-				active = 1
-				return domain.Order{ID: 9}, nil
-			}),
-		})
-		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
-		require.NoError(t, place())
-		require.Equal(t, &domain.DuplicateOrderError{OrderID: 9}, place())
-		require.Equal(t, 1, placed)
-		active = 0 // cancelled, possibly by another process
-		require.NoError(t, place())
-		require.Equal(t, 2, placed)
-		time.Sleep(2*recentFor + time.Second)
-		require.NoError(t, place())
-		require.Equal(t, 3, placed)
-	})
-}
-
 type noLimits struct{}
 
 func (noLimits) MayOrder(*domain.Purchase, *domain.Voucher) error { return nil }
