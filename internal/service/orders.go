@@ -343,7 +343,9 @@ var errUndecided = errors.New("the lane decides")
 
 // answerSoldOut answers a purchase for which the snapshot shows no stock: with the order of an earlier request with the
 // same key, *DuplicateOrderError if the user has as many orders as allowed, or ErrSoldOut. It reads the store only if
-// the user may have an active order.
+// the user may have an active order. The orders of a user outside the list are counted unless too many such counts are
+// running; the key is always searched. If the store cannot be read, the answer is its error, because the reply to an
+// earlier request may be lost for the same reason.
 //
 // In lane queue the gate decides in that case: it has the orders of all buyers, and only it knows whether Redis may have
 // lost one. It may also have a unit that returned after the snapshot, whose former buyer the snapshot does not show.
@@ -363,39 +365,16 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 	case s.cfg.Queue != nil:
 		p.SoldOut = true
 		return s.place(ctx, p, v)
-	case known == isBuyer:
-		return s.answerListed(ctx, p, v)
 	}
 
-	mayCount := known == mayBeBuyer || s.cfg.Sales.staleLookups.Allow()
-	return s.answerUnsure(ctx, p, v, mayCount)
-}
-
-func limited(sale *domain.Sale) bool {
-	return sale.Entry.Mode != domain.EntryOpen || sale.MaxUnpaid() > 0
-}
-
-func (s *Orders) answerListed(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	o, replayed, err := s.replayOr(ctx, p, domain.ErrSoldOut)
-	if !errors.Is(err, domain.ErrSoldOut) {
-		return o, replayed, err
-	}
-
-	if err := s.checkLimit(ctx, p, v); err != nil {
-		return domain.Order{}, false, err
-	}
-	return domain.Order{}, false, domain.ErrSoldOut
-}
-
-// answerUnsure is answerSoldOut for a user with a possible but unknown order. If mayCount is false or too many lookups
-// are running, the user's orders are not counted: the answer is ErrSoldOut, after a search for the key. If a lookup
-// fails, the answer is its error, because the reply to an earlier request may be lost for the same reason.
-func (s *Orders) answerUnsure(
-	ctx context.Context, p *domain.Purchase, v *domain.Voucher, mayCount bool,
-) (domain.Order, bool, error) {
-	mayCount = mayCount && s.startLookup(0)
-	if mayCount {
-		defer s.endLookup()
+	counts := known == isBuyer
+	if known == mayBeBuyer || known == wasNoBuyer && s.cfg.Sales.staleLookups.Allow() {
+		select {
+		case s.lookups <- struct{}{}:
+			defer func() { <-s.lookups }()
+			counts = true
+		default:
+		}
 	}
 
 	o, err := s.findByKey(ctx, p)
@@ -407,7 +386,7 @@ func (s *Orders) answerUnsure(
 		err = domain.ErrSoldOut
 	}
 
-	if mayCount {
+	if counts {
 		if atLimit := s.checkLimit(ctx, p, v); atLimit != nil {
 			err = atLimit
 		}
@@ -416,17 +395,13 @@ func (s *Orders) answerUnsure(
 	return domain.Order{}, false, err
 }
 
-// replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with
-// the refusal. Error, besides those of findByKey: ErrOverloaded (too many lookups are running).
-func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (domain.Order, bool, error) {
-	if p.Key == nil {
-		return domain.Order{}, false, refusal
-	}
-	if !s.startLookup(firstBuyersWait) {
-		return domain.Order{}, false, domain.ErrOverloaded
-	}
-	defer s.endLookup()
+func limited(sale *domain.Sale) bool {
+	return sale.Entry.Mode != domain.EntryOpen || sale.MaxUnpaid() > 0
+}
 
+// replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with
+// the refusal. Errors besides the refusal: those of findByKey.
+func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error) (domain.Order, bool, error) {
 	o, err := s.findByKey(ctx, p)
 	if errors.Is(err, domain.ErrNotFound) {
 		err = refusal
@@ -434,30 +409,6 @@ func (s *Orders) replayOr(ctx context.Context, p *domain.Purchase, refusal error
 
 	return o, err == nil, err
 }
-
-func (s *Orders) startLookup(wait time.Duration) bool {
-	select {
-	case s.lookups <- struct{}{}:
-		return true
-	default:
-	}
-
-	if wait == 0 {
-		return false
-	}
-
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-
-	select {
-	case s.lookups <- struct{}{}:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-func (s *Orders) endLookup() { <-s.lookups }
 
 // findByKey returns the order that an earlier request with the same key placed, as that request was answered. It
 // searches the tickets before the store, so that an order which is committed in between is not missed. Errors:
