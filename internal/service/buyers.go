@@ -22,12 +22,11 @@ const (
 	// The pause between two reads of the list is at least buyersPause, and buyersReadShare times the duration of the
 	// last read. Even if units return all the time, the reads of a sale with 1,000,000 orders use 2 % of one CPU.
 	buyersPause, buyersReadShare = time.Second, 50
-	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have returned:
-	// the message about it may be lost, and the unit sold again before the next read of the voucher.
+	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have moved: another
+	// program may have stored an order.
 	buyersMaxAge = 10 * time.Second
-	// soldAgainDelay is the time within which every process notices that a returned unit is sold again. A list that is
-	// read later contains its buyer.
-	soldAgainDelay = time.Second
+	// unseen is the age of a sale from which a unit may have returned and been sold unnoticed.
+	unseen = time.Second
 	// maxNewBuyers bounds the purchases that are added to a list between two reads. With more, the list is dropped.
 	maxNewBuyers = 10_000
 	// maxLookups bounds the concurrent lookups of buyers' earlier orders, apart from searches by key, which share queries.
@@ -58,11 +57,11 @@ var ErrTooMany = errors.New("too many")
 // refused with sold_out, without a query. For a user on the list, the order is read and the answer is
 // duplicate_order.
 //
-// The list is current while reads of the sale show the same last move of a unit as the read before the list. Otherwise
-// it is kept, and purchases of this process are added to it, but a user outside it may be a buyer of another process
-// until the next read of the list. In lane queue the gate decides about them (answerSoldOut). Otherwise a repeated
-// request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
-// otherwise refused as sold out.
+// The list is current while reads of the sale show the same last move of a unit as the read before the list; a sale that
+// is only marked as sold out shows none. Otherwise it is kept, and purchases of this process are added to it, but a user
+// outside it may be a buyer of another process until the next read of the list. In lane queue the gate decides about them
+// (answerSoldOut). Otherwise a repeated request is found by its key; a user without a key is found by one of
+// staleLookupsPerSecond queries, and is otherwise refused as sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //
@@ -79,8 +78,6 @@ type buyerList struct {
 	covers time.Time
 	// Buyers of this process after that, and when they bought.
 	since map[int64]time.Time
-	// When a returned unit was last seen.
-	returned time.Time
 	// Closed when the running read ends; nil if none runs.
 	reading chan struct{}
 	// When the next read may begin.
@@ -134,15 +131,13 @@ func (l *buyerList) find(
 ) (standing, <-chan struct{}) {
 	l.mu.Lock()
 	now := time.Now()
-	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(snap.Value))
+	current := l.loaded && l.covers.Equal(changedAt(snap.Value)) && now.Sub(snap.Began) <= unseen
 	due := !current || now.Sub(l.began) >= buyersMaxAge
 	if l.reading == nil && due && !now.Before(l.next) {
 		l.reading = make(chan struct{})
 		go l.read(context.WithoutCancel(ctx), read, now)
 	}
 
-	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
-	current = current && now.Sub(snap.Began) <= soldAgainDelay
 	users := l.users
 	loaded := l.loaded
 	reading := l.reading
@@ -214,16 +209,6 @@ func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) 
 	l.reading = nil
 }
 
-// unitReturned marks the list as outdated, because a returned unit may be sold to a user outside it. Without a list or
-// a running read it does nothing.
-func (l *buyerList) unitReturned() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.loaded || l.reading != nil {
-		l.returned = time.Now()
-	}
-}
-
 func (s *Sales) addBuyer(voucherID, userID int64) {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {
@@ -242,7 +227,6 @@ func (s *Sales) addBuyer(voucherID, userID int64) {
 		l.users = nil
 		l.loaded = false
 		l.since = nil
-		l.returned = time.Now()
 	default:
 		if l.since == nil {
 			l.since = map[int64]time.Time{}

@@ -44,7 +44,10 @@ func newOrders(t *testing.T, sale func() (domain.Voucher, error), cfg OrdersConf
 	cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return sale() }})
 	cfg.Unpaid, cfg.PayTimeout, cfg.MaxInFlight = noLimits{}, time.Minute, cmp.Or(cfg.MaxInFlight, 1)
 	if cfg.Store == nil {
-		cfg.Store = &store{users: func() ([]int64, error) { return nil, nil }}
+		cfg.Store = &store{
+			users:  func() ([]int64, error) { return nil, nil },
+			active: func() (int, int64, error) { return 0, 0, nil },
+		}
 	}
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return testNow }

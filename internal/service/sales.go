@@ -101,7 +101,7 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		}
 
 		e := &sale{}
-		e.voucher.Read = func(ctx context.Context) (*domain.Voucher, error) { return s.reread(ctx, e, id) }
+		e.voucher.Read = func(ctx context.Context) (*domain.Voucher, error) { return s.reread(ctx, id) }
 		e.voucher.Fresh = saleFresh
 		e.voucher.Stale = saleStale
 		e.voucher.Timeout = saleLoadTimeout
@@ -194,19 +194,14 @@ func (s *Sales) Stock(ctx context.Context, id int64) (int64, error) {
 	return v.Sale.Stock, nil
 }
 
-func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher, error) {
+func (s *Sales) reread(ctx context.Context, id int64) (*domain.Voucher, error) {
 	v, err := s.read(ctx, id)
-	switch {
-	case errors.Is(err, domain.ErrNotFound):
+	if errors.Is(err, domain.ErrNotFound) {
 		s.cache.Delete(id)
 		return nil, nil
-	case err != nil:
-		return nil, err
-	case v.Sale == nil || v.Sale.Stock > 0:
-		e.buyers.unitReturned()
 	}
 
-	return v, nil
+	return v, err
 }
 
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
@@ -239,13 +234,9 @@ func (s *Sales) Change(id int64) {
 // Forget invalidates the snapshot of a voucher in this process: the next caller waits for a new read. The snapshot is
 // kept for the case that the database cannot be read.
 func (s *Sales) Forget(id int64) {
-	e, ok := s.cache.Get(id)
-	if !ok {
-		return
+	if e, ok := s.cache.Get(id); ok {
+		e.voucher.Outdate()
 	}
-
-	e.buyers.unitReturned()
-	e.voucher.Outdate()
 }
 
 // Close stops the background goroutines of the cache.

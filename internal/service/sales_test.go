@@ -42,7 +42,9 @@ func (l *loader) NewestVouchers(context.Context, int) ([]domain.Voucher, error) 
 func openSale(stock int64) domain.Voucher {
 	return domain.Voucher{
 		ID: 1, PayValue: 100, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
-		Sale: &domain.Sale{InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1},
+		Sale: &domain.Sale{
+			InitialStock: stock, Stock: stock, BeginAt: testNow.Add(-time.Hour), EndAt: testNow.Add(time.Hour), LimitPerUser: 1, ChangedAt: testNow,
+		},
 	}
 }
 
@@ -240,12 +242,16 @@ func TestSoldOutWithoutList(t *testing.T) {
 }
 
 // testBuyers runs a test in a synctest bubble with a sold-out sale of 1,000 buyers. reads counts the reads of the list
-// of buyers, which take 1 s, and queries those for the orders of one user.
-func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, queries *atomic.Int64)) {
+// of buyers, which take 1 s, and queries those for the orders of one user. move returns a unit, which is sold again.
+func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, move func(), reads, queries *atomic.Int64)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		var reads, queries atomic.Int64
-		test(t, newOrders(t, saleOf(0), OrdersConfig{Store: &store{
+		var moves, reads, queries atomic.Int64
+		orders := newOrders(t, func() (domain.Voucher, error) {
+			v := openSale(0)
+			v.Sale.ChangedAt = testNow.Add(time.Duration(moves.Load()))
+			return v, nil
+		}, OrdersConfig{Store: &store{
 			users: func() ([]int64, error) {
 				reads.Add(1)
 				time.Sleep(time.Second)
@@ -256,7 +262,8 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 				return users, nil
 			},
 			active: func() (int, int64, error) { queries.Add(1); return 1, 99, nil },
-		}}), &reads, &queries)
+		}})
+		test(t, orders, func() { moves.Add(1); orders.cfg.Sales.Forget(1) }, &reads, &queries)
 	})
 }
 
@@ -264,13 +271,13 @@ func testBuyers(t *testing.T, test func(t *testing.T, orders *Orders, reads, que
 // purchases do not wait for them.
 func TestReturnedUnitsCauseFewReadsOfBuyers(t *testing.T) {
 	t.Parallel()
-	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
+	testBuyers(t, func(t *testing.T, orders *Orders, move func(), reads, queries *atomic.Int64) {
 		_, err := orders.Place(t.Context(), 5, 1, 0)
 		require.Error(t, err)
 		time.Sleep(2 * time.Second)
 		start := time.Now()
 		for range 600 {
-			orders.cfg.Sales.Forget(1)
+			move()
 			_, err := orders.Place(t.Context(), 7, 1, 0)
 			require.ErrorAs(t, err, new(*domain.DuplicateOrderError), "a user on the list")
 			for range 20 {
@@ -291,7 +298,7 @@ func TestReturnedUnitsCauseFewReadsOfBuyers(t *testing.T) {
 // the list are refused without a query.
 func TestBuyersAreKeptUpToDate(t *testing.T) {
 	t.Parallel()
-	testBuyers(t, func(t *testing.T, orders *Orders, reads, queries *atomic.Int64) {
+	testBuyers(t, func(t *testing.T, orders *Orders, move func(), reads, queries *atomic.Int64) {
 		sales := orders.cfg.Sales
 		known := func(user int64) standing {
 			env.Must(sales.Get(t.Context(), 1))(t)
@@ -302,7 +309,7 @@ func TestBuyersAreKeptUpToDate(t *testing.T) {
 		require.Equal(t, noBuyer, known(5000))
 		require.Equal(t, isBuyer, known(999))
 
-		sales.Forget(1)
+		move()
 		sales.addBuyer(1, 5000)
 		require.Equal(t, isBuyer, known(5000), "a purchase of this process is on the list at once")
 		require.Equal(t, wasNoBuyer, known(6000), "another process may have sold the returned unit to this user")
