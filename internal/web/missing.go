@@ -15,7 +15,7 @@ func (s *site) missingPage() http.Handler {
 
 		if r.Method != http.MethodHead {
 			// The client is gone.
-			_, _ = w.Write(page.plain())
+			_, _ = w.Write(page.plain)
 		}
 	})
 }

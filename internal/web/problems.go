@@ -3,7 +3,6 @@ package web
 import (
 	"bytes"
 	"html/template"
-	"io/fs"
 	"net/http"
 	"strings"
 
@@ -40,8 +39,8 @@ type problemView struct {
 
 // problemPages returns the handlers of the API's documentation, of the list of problems and of the page of each problem, by
 // router pattern.
-func (s *site) problemPages(root fs.FS, problems []Problem) (map[string]http.Handler, error) {
-	t, err := template.New("").Funcs(template.FuncMap{"code": codeIn}).ParseFS(root, "docs.html", "problems.html")
+func (s *site) problemPages(problems []Problem) (map[string]http.Handler, error) {
+	t, err := template.New("").Funcs(template.FuncMap{"code": codeIn}).ParseFS(s.root, "docs.html", "problems.html")
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io"
 	"io/fs"
 	"mime"
 	"net/http"
@@ -51,7 +50,7 @@ const maxPlain = 1 << 20
 
 type file struct {
 	kind  string
-	plain func() []byte
+	plain []byte
 	// Compressed at the first call; nil if that is not shorter.
 	zipped func() []byte
 	// ETag, without quotes.
@@ -62,7 +61,9 @@ type file struct {
 }
 
 type site struct {
-	cfg     Config
+	cfg Config
+	// The folder static.
+	root    fs.FS
 	version string
 	// By router pattern.
 	pages map[string]*file
@@ -97,12 +98,7 @@ func Routes(cfg Config) (map[string]http.Handler, http.Handler, error) {
 		return nil, nil, err
 	}
 
-	root, err := fs.Sub(embedded, "static")
-	if err != nil {
-		return nil, nil, err
-	}
-
-	routes, err := s.problemPages(root, cfg.Problems)
+	routes, err := s.problemPages(cfg.Problems)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,18 +133,23 @@ func newSite(cfg Config) (*site, error) {
 
 	s := &site{
 		cfg:    cfg,
+		root:   root,
 		pages:  map[string]*file{},
 		assets: map[string]*file{},
 	}
 
 	all := sha256.New()
-	buffer := make([]byte, 32<<10)
 	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || path.Ext(name) == ".html" {
 			return err
 		}
 
-		f, err := assetFile(root, name, buffer)
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+
+		f, err := newFile(name, text, defaultPolicy)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func newSite(cfg Config) (*site, error) {
 	}
 
 	for _, p := range pages {
-		render, err := s.renderer(root, p)
+		render, err := s.renderer(p)
 		if err != nil {
 			return nil, err
 		}
@@ -191,8 +192,8 @@ func newSite(cfg Config) (*site, error) {
 
 type renderer func(*preview) (*file, error)
 
-func (s *site) renderer(root fs.FS, p page) (renderer, error) {
-	t, err := template.ParseFS(root, appFrame)
+func (s *site) renderer(p page) (renderer, error) {
+	t, err := template.ParseFS(s.root, appFrame)
 	if err != nil {
 		return nil, err
 	}
@@ -246,37 +247,12 @@ var kinds = map[string]string{
 	"": "text/plain; charset=utf-8",
 }
 
-// assetFile returns an embedded file, whose content is copied at its first request. buffer is used for its hash.
-func assetFile(root fs.FS, name string, buffer []byte) (*file, error) {
-	in, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-
-	sum := sha256.New()
-	if _, err := io.CopyBuffer(sum, in, buffer); err != nil {
-		return nil, err
-	}
-
-	read := sync.OnceValue(func() []byte {
-		// It was read above.
-		text, _ := fs.ReadFile(root, name)
-		return text
-	})
-
-	return fileOf(name, read, sum.Sum(nil), defaultPolicy)
-}
-
 func newFile(name string, text []byte, policy string) (*file, error) {
 	sum := sha256.Sum256(text)
-	return fileOf(name, func() []byte { return text }, sum[:], policy)
-}
-
-func fileOf(name string, text func() []byte, sum []byte, policy string) (*file, error) {
 	f := &file{
 		kind:   kinds[path.Ext(name)],
 		plain:  text,
+		zipped: sync.OnceValue(func() []byte { return compress(text) }),
 		tag:    hex.EncodeToString(sum[:8]),
 		policy: policy,
 	}
@@ -284,24 +260,18 @@ func fileOf(name string, text func() []byte, sum []byte, policy string) (*file, 
 		return nil, fmt.Errorf("web: %s: no media type for this extension", name)
 	}
 
-	f.zipped = sync.OnceValue(func() []byte { return compress(text()) })
 	return f, nil
 }
 
 func compress(text []byte) []byte {
 	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
+	// Cannot fail in memory, and the level exists.
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	_, _ = z.Write(text)
+	_ = z.Close()
+	if b.Len() >= len(text) {
 		return nil
 	}
-
-	if _, err := z.Write(text); err != nil {
-		return nil
-	}
-	if z.Close() != nil || b.Len() >= len(text) {
-		return nil
-	}
-
 	return b.Bytes()
 }
 
@@ -331,7 +301,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	f.head(h)
 	h.Set("Cache-Control", cache)
 	h.Add("Vary", "Accept-Encoding")
-	body := f.plain()
+	body := f.plain
 	tag := f.tag
 
 	if len(body) > maxPlain || acceptsGzip(r.Header.Get("Accept-Encoding")) {

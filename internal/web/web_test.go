@@ -273,8 +273,8 @@ func TestFirstVisitSize(t *testing.T) {
 func TestProofIsLoadedOnDemand(t *testing.T) {
 	s := env.Must(newSite(Config{}))(t)
 	assert.NotContains(t, body(t, get(t, "/")), "/proof/")
-	assert.NotContains(t, string(s.assets["shop/main.bundle.js"].plain()), "deriveBits")
-	named := regexp.MustCompile(`new URL\(\s*"([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain()))
+	assert.NotContains(t, string(s.assets["shop/main.bundle.js"].plain), "deriveBits")
+	named := regexp.MustCompile(`new URL\(\s*"([^"]+)"`).FindStringSubmatch(string(s.assets["shop/main.bundle.js"].plain))
 	require.NotNil(t, named)
 	worker := get(t, "/assets/"+s.version+"/"+path.Join("shop", named[1]), "Accept-Encoding", "gzip") // as the bundle finds it
 	assert.Less(t, worker.ContentLength, int64(1<<10))
@@ -293,7 +293,7 @@ func TestPagesLoadOneScript(t *testing.T) {
 			}
 		}
 		require.Equal(t, []string{"/assets/" + s.version + "/" + main}, scripts)
-		code := string(s.assets[main].plain())
+		code := string(s.assets[main].plain)
 		assert.NotRegexp(t, `\bimport\b[^.]`, code)
 		assert.Equal(t, pattern == "/console", strings.Contains(code, "uPlot"), pattern)
 	}
