@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -40,6 +41,8 @@ func TestUnknownRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(r, " ")
 		admin.do(method, path, nil).problem(http.StatusMethodNotAllowed, "method_not_allowed")
 	}
+	families := env.Must(e.Metrics.(prometheus.Gatherer).Gather())(t)
+	assert.NotContains(t, fmt.Sprint(families), "BREW", "a label that a client made")
 }
 
 func TestRequestID(t *testing.T) {
