@@ -116,20 +116,6 @@ func TestRefusedStatementIsRepeated(t *testing.T) {
 	})
 }
 
-// The name of the violated index is found although the value contains quotes.
-func TestDuplicateNamesItsIndex(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		insertUser := func() error {
-			return s.db.Writer(t.Context()).Exec("INSERT INTO users (phone, nick_name, icon, role, created_at, updated_at) VALUES (?, 'n', '', '', ?, ?)",
-				"it's '13800000001'", now, now).Error
-		}
-		require.NoError(t, insertUser())
-		require.True(t, s.db.Duplicate(insertUser(), sqldb.UKPhone))
-		require.False(t, s.db.Duplicate(insertUser(), sqldb.UKProviderRef))
-		require.False(t, s.db.Duplicate(nil, sqldb.UKPhone))
-	})
-}
-
 // OpenMySQL overrides settings of the DSN: affected rows are those that changed, and in the character set no multi-byte
 // character hides a quote (in GBK it would end a string early). sqldb.TestSessionVariables has those of the server.
 func TestOpenMySQLOverridesSettings(t *testing.T) {

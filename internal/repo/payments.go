@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
@@ -100,7 +101,7 @@ func (s *Store) SettlePayment(
 			return domain.Settled{}, err
 		}
 
-		payment, begun, err := s.paymentOfNotice(tx, &order, provider, n, at)
+		payment, begun, err := paymentOfNotice(tx, &order, provider, n, at)
 		if err != nil {
 			return domain.Settled{}, err
 		}
@@ -121,7 +122,7 @@ func (s *Store) SettlePayment(
 // paymentOfNotice finds the payment of a notice, or stores one of a success that was not begun here; then the second
 // result is false.
 // A notice about money that arrived, and may have gone back, sets the amount and the currency to what was paid.
-func (s *Store) paymentOfNotice(
+func paymentOfNotice(
 	tx *gorm.DB, order *orderRow, provider string, n domain.PaymentNotice, at time.Time,
 ) (*paymentRow, bool, error) {
 	received := domain.Payment{
@@ -155,10 +156,9 @@ func (s *Store) paymentOfNotice(
 
 	// Another result that was not begun here is not stored: a later success of its reference would seem to be begun here.
 	if errors.Is(err, gorm.ErrRecordNotFound) && n.Result == domain.PaymentSucceeded {
-		row = paymentRow{Payment: received}
-		err = tx.Create(&row).Error
-		// Stored meanwhile by a notice for another order.
-		if s.db.Duplicate(err, sqldb.UKProviderRef) {
+		// A notice for another order may store it meanwhile.
+		err = tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&paymentRow{Payment: received}).Error
+		if err == nil {
 			row, err = find()
 		}
 	}

@@ -52,7 +52,7 @@ func (s *Store) Enroll(
 	ctx context.Context, newcomer domain.User, seal func(userID int64) []byte, now, keepUntil time.Time,
 ) (domain.User, error) {
 	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.User, error) {
-		u, err := s.findOrCreateUser(tx, &newcomer)
+		u, err := findOrCreateUser(tx, &newcomer)
 		if err == nil {
 			err = requireShops(tx, newcomer.ShopIDs)
 		}

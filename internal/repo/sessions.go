@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
@@ -65,7 +66,7 @@ func (s *Store) OpenSession(
 			return err
 		}
 
-		if u, err = s.findOrCreateUser(tx, &newcomer); err != nil {
+		if u, err = findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
 
@@ -112,7 +113,7 @@ func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
 	return revokeAll(tx, ids, latest.CreatedAt, latest.CreatedAt.Add(auth.SeedTTL))
 }
 
-func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
+func findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 	var u userRow
 	err := tx.Where("phone = ?", newcomer.Phone).Take(&u).Error
 	// Locked, so that no erasure of the user runs between this and the new session.
@@ -127,12 +128,14 @@ func (s *Store) findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, e
 		return u, err
 	}
 
-	u = userRow{User: *newcomer, UpdatedAt: newcomer.CreatedAt}
-	// SeedUsers, or a login with another request, may have created it.
-	if err = tx.Create(&u).Error; s.db.Duplicate(err, sqldb.UKPhone) {
-		err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
+	// SeedUsers, or a login with another request, may create it meanwhile.
+	created := userRow{User: *newcomer, UpdatedAt: newcomer.CreatedAt}
+	if err := tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&created).Error; err != nil {
+		return u, err
 	}
 
+	u = userRow{}
+	err = tx.Clauses(sqldb.ForUpdate).Where("phone = ?", newcomer.Phone).Take(&u).Error
 	return u, err
 }
 

@@ -69,8 +69,6 @@ func (s Syntax) ForceIndex(index string) string { return strings.ReplaceAll(s.fo
 
 type fault struct {
 	kind faultKind
-	// For faultDuplicate: the index that collided.
-	index string
 	// For faultUnavailable: the server did not answer, or closed the connection.
 	lost bool
 }
@@ -79,7 +77,6 @@ type faultKind int
 
 const (
 	faultOther       faultKind = iota
-	faultDuplicate             // a unique index refused the row
 	faultRetry                 // nothing was changed, and a retry at once can succeed (deadlock)
 	faultRefused               // nothing was changed, and this server accepts no transaction; another one may
 	faultUnavailable           // the database is unavailable or full

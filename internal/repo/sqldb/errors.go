@@ -13,12 +13,10 @@ import (
 	"seckill/internal/domain"
 )
 
-// Names of unique indexes, which Duplicate compares and ForceIndex forces.
+// Names of unique indexes that ForceIndex forces.
 const (
 	PrimaryKey        = "PRIMARY"
 	UKUserVoucherSlot = "uk_user_voucher_slot"
-	UKPhone           = "uk_phone"
-	UKProviderRef     = "uk_provider_ref"
 )
 
 // Translate maps a driver error to an error of package domain. Errors of package domain pass unchanged. So do unknown
@@ -46,10 +44,4 @@ func unreachable(err error) bool {
 	return errors.As(err, &netErr) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// Duplicate reports whether the named unique index refused the row.
-func (a Access) Duplicate(err error, index string) bool {
-	f := a.dialect.translate(err)
-	return f.kind == faultDuplicate && f.index == index
 }

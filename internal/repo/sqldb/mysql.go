@@ -236,8 +236,6 @@ var sessionVariables = []struct{ name, value string }{
 	{"time_zone", "'+00:00'"},
 	// A longer wait would exceed the 5 s of a buyer.
 	{"innodb_lock_wait_timeout", "2"},
-	// dupIndex parses the messages.
-	{"lc_messages", "'en_US'"},
 }
 
 // sessionSettings returns the statements that run on each new connection. SET SESSION TRANSACTION is the only spelling
@@ -363,7 +361,6 @@ func (e *connectError) Unwrap() error { return e.err }
 // Error numbers with a meaning of their own here (MySQL 8.4 Server Error Message Reference).
 const (
 	erUnknownCommand  = 1047 // of Galera: the node has no majority, or is not in sync yet
-	erDupEntry        = 1062
 	erUnknownVariable = 1193
 	erLockWaitTimeout = 1205
 	erLockDeadlock    = 1213 // of Galera also: another node changed the row first, reported by any statement or COMMIT
@@ -410,8 +407,6 @@ func mysqlFault(err error) fault {
 	}
 
 	switch {
-	case e.Number == erDupEntry:
-		return fault{kind: faultDuplicate, index: dupIndex(e.Message)}
 	case e.Number == erLockDeadlock, e.Number == erGroupRollback:
 		return fault{kind: faultRetry}
 	case e.Number == erUnknownCommand:
@@ -422,13 +417,4 @@ func mysqlFault(err error) fault {
 	}
 
 	return fault{}
-}
-
-// dupIndex extracts the index from "Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'" (MariaDB
-// omits the table). The server reports it nowhere else. The entry itself may contain quotes, so the name is read from
-// the end.
-func dupIndex(message string) string {
-	message = strings.TrimSuffix(message, "'")
-	name := message[strings.LastIndexByte(message, '\'')+1:]
-	return name[strings.LastIndexByte(name, '.')+1:]
 }

@@ -17,17 +17,6 @@ import (
 	"seckill/internal/kit/batch"
 )
 
-func TestDupIndex(t *testing.T) {
-	for message, want := range map[string]string{
-		"Duplicate entry '1-2-1' for key 'voucher_orders.uk_user_voucher_slot'": "uk_user_voucher_slot", // MySQL 8
-		"Duplicate entry '1-2-1' for key 'uk_user_voucher_slot'":                "uk_user_voucher_slot", // MariaDB
-		"Duplicate entry 'a' for key 'b' for key 'PRIMARY'":                     "PRIMARY",
-		"": "",
-	} {
-		require.Equal(t, want, dupIndex(message))
-	}
-}
-
 func TestTranslate(t *testing.T) {
 	a := Access{&DB{dialect: dialect{translate: mysqlFault}}}
 	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }

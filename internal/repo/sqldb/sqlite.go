@@ -125,31 +125,14 @@ func sqliteFault(err error) fault {
 		return fault{}
 	}
 
-	code := e.Code()
-	switch {
-	case code == sqlite3.SQLITE_CONSTRAINT_UNIQUE:
-		return fault{kind: faultDuplicate, index: sqliteIndex(e.Error())}
-	case code&0xff == sqlite3.SQLITE_BUSY, code&0xff == sqlite3.SQLITE_LOCKED,
-		code&0xff == sqlite3.SQLITE_INTERRUPT, code&0xff == sqlite3.SQLITE_IOERR, code&0xff == sqlite3.SQLITE_FULL,
-		code&0xff == sqlite3.SQLITE_CANTOPEN, code&0xff == sqlite3.SQLITE_READONLY:
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+		sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY:
 		// If it is busy or locked, busy_timeout is over: no time is left.
 		return fault{kind: faultUnavailable}
 	}
 
 	return fault{}
-}
-
-// sqliteIndexes maps columns to the unique indexes that Duplicate compares, because SQLite reports the columns.
-var sqliteIndexes = map[string]string{
-	"users.phone":           UKPhone,
-	"payments.provider_ref": UKProviderRef,
-}
-
-// sqliteIndex finds the index of "constraint failed: UNIQUE constraint failed: users.phone (2067)".
-func sqliteIndex(message string) string {
-	_, columns, _ := strings.Cut(message, "UNIQUE constraint failed: ")
-	columns, _, _ = strings.Cut(columns, " (")
-	return sqliteIndexes[columns]
 }
 
 func lockFile(ctx context.Context, path string) (func() error, error) {
