@@ -78,9 +78,9 @@ type tracedGate struct {
 func (g tracedGate) Reserve(
 	ctx context.Context, voucherID int64, w domain.Window, as []domain.Admission,
 ) ([]error, error) {
-	b := g.tracer.begin(ctx, "admission", len(as), func(i int) *domain.Trace { return as[i].Trace })
+	end := g.tracer.begin(ctx, "admission", len(as), func(i int) *domain.Trace { return as[i].Trace })
 	errs, err := g.Gate.Reserve(ctx, voucherID, w, as)
-	b.end(err != nil && !errors.Is(err, domain.ErrGateCold))
+	end(err != nil && !errors.Is(err, domain.ErrGateCold))
 	return errs, err
 }
 
@@ -99,33 +99,17 @@ type tracedOrders struct {
 
 // PlaceOrders implements lane.OrderPlacer.
 func (s tracedOrders) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
-	b := s.tracer.begin(ctx, "transaction", len(orders), func(i int) *domain.Trace { return orders[i].Trace })
+	end := s.tracer.begin(ctx, "transaction", len(orders), func(i int) *domain.Trace { return orders[i].Trace })
 	placed := s.OrderPlacer.PlaceOrders(ctx, orders)
-	b.end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
+	end(len(placed) > 0 && errors.Is(placed[0].Err, domain.ErrUnavailable))
 	return placed
 }
 
-// work is done once for several purchases, of which some are sampled. Its span has one parent, the first of them, and
-// links to the others. Each of the others gets a span of the same name and time in its own trace, which links back.
-type work struct {
-	tracer *Tracer
-	name   string
-	begun  time.Time
-	// Empty if no purchase is sampled; then the work has no span.
-	parents []context.Context
-	span    trace.Span
-}
-
-// begin ends the waits of the sampled purchases and begins the span of their work. size is the number of all purchases;
-// traceOf returns the trace of one, nil unless it is sampled.
-func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(i int) *domain.Trace) work {
-	w := work{
-		tracer: t,
-		name:   name,
-		begun:  time.Now(),
-	}
-
-	var links []trace.Link
+// begin ends the waits of the sampled purchases, and begins a span in the trace of each for the work that is done once for all.
+// size is the number of all purchases; traceOf returns the trace of one, nil unless it is sampled.
+func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(i int) *domain.Trace) (end func(failed bool)) {
+	begun := trace.WithTimestamp(time.Now())
+	var spans []trace.Span
 	for i := range size {
 		of := traceOf(i)
 		if of == nil {
@@ -134,36 +118,19 @@ func (t *Tracer) begin(ctx context.Context, name string, size int, traceOf func(
 
 		parent := decode(ctx, of.Parent)
 		_, wait := t.Start(parent, "batch wait", trace.WithTimestamp(of.Since))
-		wait.End(trace.WithTimestamp(w.begun))
-		if len(w.parents) > 0 {
-			links = append(links, trace.LinkFromContext(parent))
+		wait.End(begun)
+
+		_, span := t.Start(parent, name, begun, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
+		spans = append(spans, span)
+	}
+
+	return func(failed bool) {
+		ended := trace.WithTimestamp(time.Now())
+		for _, span := range spans {
+			if failed {
+				span.SetStatus(codes.Error, "unavailable")
+			}
+			span.End(ended)
 		}
-		w.parents = append(w.parents, parent)
-	}
-
-	if len(w.parents) > 0 {
-		_, w.span = t.Start(w.parents[0], name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
-			trace.WithLinks(links...), trace.WithAttributes(attribute.Int("seckill.batch.size", size)))
-	}
-
-	return w
-}
-
-func (w work) end(failed bool) {
-	if len(w.parents) == 0 {
-		return
-	}
-
-	ended := trace.WithTimestamp(time.Now())
-	if failed {
-		w.span.SetStatus(codes.Error, "unavailable")
-	}
-
-	w.span.End(ended)
-
-	for _, parent := range w.parents[1:] {
-		_, copied := w.tracer.Start(parent, w.name, trace.WithSpanKind(trace.SpanKindClient), trace.WithTimestamp(w.begun),
-			trace.WithLinks(trace.Link{SpanContext: w.span.SpanContext()}))
-		copied.End(ended)
 	}
 }
