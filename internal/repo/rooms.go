@@ -63,21 +63,12 @@ func (roomEventRow) TableName() string { return "room_log" }
 // JoinRoom implements entry.RoomStore. The row of the room is locked, so numbers have no gaps and the size of the lobby
 // is exact.
 func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain.PlaceRequest) ([]uint32, error) {
-	return run(ctx, s.db.Write, func(tx *gorm.DB) ([]uint32, error) {
-		room, err := lockRoom(tx, voucherID)
-		if err != nil {
-			return nil, err
-		}
-
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return nil, err
-		}
-
+	numbers := make([]uint32, len(requests))
+	err := s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
 		var found []placeRow
 		users := column(requests, func(r *domain.PlaceRequest) int64 { return r.UserID })
 		if err := placesOf(tx, voucherID, users).Find(&found).Error; err != nil {
-			return nil, err
+			return err
 		}
 
 		places := byKey(found, (*placeRow).user)
@@ -91,10 +82,9 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 
 		bought, err := boughtSince(tx, voucherID, lost)
 		if err != nil {
-			return nil, err
+			return err
 		}
 
-		numbers := make([]uint32, len(requests))
 		joined := room.Joined
 		var added []placeRow
 		var behind []uint32
@@ -124,12 +114,12 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 		}
 
 		if len(added) == 0 {
-			return numbers, nil
+			return nil
 		}
 
 		err = tx.Clauses(clause.OnConflict{DoUpdates: clause.AssignmentColumns([]string{"number", "joined_at", "behind"})}).Create(&added).Error
 		if err != nil {
-			return nil, err
+			return err
 		}
 
 		if len(behind) > 0 {
@@ -140,16 +130,35 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 				Numbers:   behind,
 			}
 			if err := appendEvent(tx, e); err != nil {
-				return nil, err
+				return err
 			}
 		}
 
-		return numbers, tx.Model(&room).Update("joined", joined).Error
+		return tx.Model(room).Update("joined", joined).Error
 	})
+
+	return numbers, err
 }
 
 func placesOf(tx *gorm.DB, voucherID int64, users []int64) *gorm.DB {
 	return tx.Model(&placeRow{}).Where("voucher_id = ? AND user_id IN ?", voucherID, users)
+}
+
+// changeRoom runs fn in a transaction that has locked the row of a room, with the time of the database since then.
+func (s *Store) changeRoom(ctx context.Context, voucherID int64, fn func(tx *gorm.DB, room *roomRow, now time.Time) error) error {
+	return s.db.Write(ctx, func(tx *gorm.DB) error {
+		room, err := lockRoom(tx, voucherID)
+		if err != nil {
+			return err
+		}
+
+		now, err := s.db.Now(tx)
+		if err != nil {
+			return err
+		}
+
+		return fn(tx, &room, now)
+	})
 }
 
 func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
@@ -167,24 +176,18 @@ func lockRoom(tx *gorm.DB, voucherID int64) (roomRow, error) {
 // StartRoom implements entry.RoomStore. It reads the begin of the sale itself, under the lock of the room: an admin may
 // just have postponed it.
 func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		room, err := lockRoom(tx, voucherID)
-		if err != nil || room.StartedAt != nil {
-			return err
-		}
-
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
+		if room.StartedAt != nil {
+			return nil
 		}
 
 		var begun int64
-		err = tx.Table("seckill_vouchers").Where("voucher_id = ? AND begin_at <= ?", voucherID, now).Count(&begun).Error
+		err := tx.Table("seckill_vouchers").Where("voucher_id = ? AND begin_at <= ?", voucherID, now).Count(&begun).Error
 		if err != nil || begun == 0 {
 			return err
 		}
 
-		return tx.Model(&room).Updates(map[string]any{
+		return tx.Model(room).Updates(map[string]any{
 			"seed":         seed[:],
 			"size":         room.Joined,
 			"started_at":   now,
@@ -195,11 +198,7 @@ func (s *Store) StartRoom(ctx context.Context, voucherID int64, seed [32]byte) e
 
 // LeaveRoom implements entry.RoomStore.
 func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.RoomPlace) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		if _, err := lockRoom(tx, voucherID); err != nil {
-			return err
-		}
-
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, _ *roomRow, now time.Time) error {
 		type key struct {
 			user   int64
 			number uint32
@@ -258,11 +257,6 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			return nil
 		}
 
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-
 		return appendEvent(tx, domain.RoomEvent{
 			VoucherID: voucherID,
 			Kind:      domain.RoomLeft,
@@ -310,28 +304,12 @@ func appendEvent(tx *gorm.DB, e domain.RoomEvent) error {
 
 // Admit implements entry.RoomStore.
 func (s *Store) Admit(ctx context.Context, e domain.RoomEvent) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		if _, err := lockRoom(tx, e.VoucherID); err != nil {
-			return err
-		}
-
-		return appendEvent(tx, e)
-	})
+	return s.changeRoom(ctx, e.VoucherID, func(tx *gorm.DB, _ *roomRow, _ time.Time) error { return appendEvent(tx, e) })
 }
 
 // Heartbeat implements entry.RoomStore. The row of the room is locked, so that of several servers one ends an outage.
 func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
-	return s.db.Write(ctx, func(tx *gorm.DB) error {
-		room, err := lockRoom(tx, voucherID)
-		if err != nil {
-			return err
-		}
-
-		now, err := s.db.Now(tx)
-		if err != nil {
-			return err
-		}
-
+	return s.changeRoom(ctx, voucherID, func(tx *gorm.DB, room *roomRow, now time.Time) error {
 		last := room.HeartbeatAt
 		if last != nil && now.Sub(*last) > domain.RoomOutage {
 			e := domain.RoomEvent{
@@ -345,7 +323,7 @@ func (s *Store) Heartbeat(ctx context.Context, voucherID int64) error {
 			}
 		}
 
-		return tx.Model(&room).Update("heartbeat_at", now).Error
+		return tx.Model(room).Update("heartbeat_at", now).Error
 	})
 }
 
