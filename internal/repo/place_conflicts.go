@@ -22,13 +22,6 @@ func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
 		return err
 	}
 
-	for _, f := range b.followers {
-		if !slices.Contains(inserted, f.leader) && !slices.Contains(missing, f.row) {
-			// Its result assumed that the leader is stored.
-			missing = append(missing, f.row)
-		}
-	}
-
 	elsewhere, err := b.store.keysElsewhere(tx, slices.Concat(inserted, missing))
 	if err != nil {
 		return err
