@@ -22,7 +22,7 @@ func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at 
 			if _, err := lockLease(tx, c); err != nil {
 				return err
 			}
-			return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
+			return whereKey(tx.Model(&keyRow{}), c).Updates(map[string]any{"resource_id": id, "resource_at": at}).Error
 		})
 	})
 }
@@ -31,7 +31,7 @@ func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at 
 // Error: errLeaseLost.
 func lockLease(tx *gorm.DB, c *domain.Claim) (keyRow, error) {
 	var row keyRow
-	err := whereKeys(tx.Clauses(sqldb.ForUpdate), keyOf(c)).Select("claim", "done", "resource_id").Take(&row).Error
+	err := whereKey(tx.Clauses(sqldb.ForUpdate), c).Select("claim", "done", "resource_id").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) || err == nil && row.Claim != c.Token {
 		return row, errLeaseLost
 	}
@@ -75,11 +75,11 @@ func (s *Store) writeOnce(
 			return err
 		}
 
-		return whereKeys(tx.Model(&keyRow{}), keyOf(c)).Updates(map[string]any{"done": true, "resource_id": id}).Error
+		return whereKey(tx.Model(&keyRow{}), c).Updates(map[string]any{"done": true, "resource_id": id}).Error
 	})
 
 	err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
-		return whereKeys(tx, keyOf(c)).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
+		return whereKey(tx, c).Where("claim = ? AND done = ?", c.Token, true).Select("claim").Take(&keyRow{}).Error
 	})
 	if err == nil && done != nil {
 		return again(*done)

@@ -2,25 +2,21 @@ package repo
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"gorm.io/gorm"
 
 	"seckill/internal/domain"
-	"seckill/internal/repo/sqldb"
 )
 
 // keyRow is a row of idempotency_keys with the columns that are read.
 type keyRow struct {
-	UserID      int64
-	IdemKey     []byte
+	UserID      int64  `gorm:"primaryKey"`
+	IdemKey     []byte `gorm:"primaryKey"`
 	Fingerprint []byte
 	Claim       int64
 	Runs        int
@@ -43,20 +39,14 @@ type keyID struct {
 
 func (r *keyRow) keyID() keyID { return keyID{r.UserID, string(r.IdemKey)} }
 
-func keyOf(c *domain.Claim) keyID { return keyID{c.UserID, c.Key} }
-
-func whereKeys(db *gorm.DB, keys ...keyID) *gorm.DB {
-	args := make([]any, 0, 2*len(keys))
-	for _, k := range keys {
-		args = append(args, k.UserID, []byte(k.Key))
-	}
-	return db.Where("user_id = ? AND idem_key = ?"+strings.Repeat(" OR user_id = ? AND idem_key = ?", len(keys)-1), args...)
+func whereKey(db *gorm.DB, of *domain.Claim) *gorm.DB {
+	return db.Where("user_id = ? AND idem_key = ?", of.UserID, []byte(of.Key))
 }
 
-func (s *Store) readKeyRow(db *gorm.DB, key keyID) (*keyRow, error) {
+func (s *Store) readKeyRow(db *gorm.DB, of *domain.Claim) (*keyRow, error) {
 	k := s.db.Syntax()
 	var row keyRow
-	err := whereKeys(db, key).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
+	err := whereKey(db, of).Select("user_id, idem_key, fingerprint, claim, runs, resource_id, resource_at, done, status, location, " +
 		"content_type, body, locked_until > " + k.Now + " AS locked, expires_at <= " + k.Now + " AS expired").Take(&row).Error
 	if errors.Is(err, gorm.ErrRecordNotFound) {
 		return nil, nil
@@ -101,7 +91,7 @@ func (s *Store) claimKey(ctx context.Context, c *domain.Claim) (domain.KeyState,
 		}
 	}
 
-	row, err := s.readKeyRow(s.db.Writer(ctx), keyOf(c))
+	row, err := s.readKeyRow(s.db.Writer(ctx), c)
 	switch {
 	case err != nil:
 		return none, err
@@ -165,7 +155,7 @@ func (r *keyRow) leaseState(c *domain.Claim) domain.KeyState {
 func (s *Store) takeOver(ctx context.Context, c *domain.Claim, seen *keyRow) (*keyRow, error) {
 	k := s.db.Syntax()
 	return run(ctx, s.db.RunTx, func(tx *gorm.DB) (*keyRow, error) {
-		unchanged := whereKeys(tx.Model(&keyRow{}), keyOf(c)).Where("claim = ?", seen.Claim)
+		unchanged := whereKey(tx.Model(&keyRow{}), c).Where("claim = ?", seen.Claim)
 		var err error
 
 		if seen.Expired {
@@ -186,31 +176,13 @@ func (s *Store) takeOver(ctx context.Context, c *domain.Claim, seen *keyRow) (*k
 			return nil, err
 		}
 
-		return s.readKeyRow(tx, keyOf(c))
+		return s.readKeyRow(tx, c)
 	})
 }
 
-// PurgeKeys implements service.KeyStore. It reads the rows before the transaction, without locks.
+// PurgeKeys implements service.KeyStore.
 func (s *Store) PurgeKeys(ctx context.Context) (int, error) {
-	expired := "expires_at <= " + s.db.Syntax().Now
-	rows, err := list[keyRow](s, s.db.Reader(ctx).Select("user_id", "idem_key").Where(expired).Order("expires_at").Limit(sqldb.PurgeBatch))
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-
-	keys := column(rows, (*keyRow).keyID)
-
-	// One order, so that several processes may wait for each other but do not deadlock.
-	slices.SortFunc(keys, func(a, b keyID) int {
-		return cmp.Or(cmp.Compare(a.UserID, b.UserID), strings.Compare(a.Key, b.Key))
-	})
-
-	err = s.db.Write(ctx, func(tx *gorm.DB) error {
-		// Check the time again: a key may have been used anew since it was read.
-		return tx.Where(whereKeys(tx.Session(&gorm.Session{NewDB: true}), keys...)).Where(expired).Delete(&keyRow{}).Error
-	})
-
-	return len(rows), err
+	return purge[keyRow](ctx, s, "user_id, idem_key", "expires_at <= "+s.db.Syntax().Now)
 }
 
 // KeepAnswer implements service.KeyStore.
@@ -230,7 +202,7 @@ func (s *Store) keepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer
 	}
 
 	k := s.db.Syntax()
-	kept := whereKeys(s.db.Writer(ctx).Model(&keyRow{}), keyOf(c)).Where("claim = ? AND status = 0", c.Token).Updates(map[string]any{
+	kept := whereKey(s.db.Writer(ctx).Model(&keyRow{}), c).Where("claim = ? AND status = 0", c.Token).Updates(map[string]any{
 		"status":       a.Status,
 		"location":     a.Location,
 		"content_type": a.ContentType,
@@ -243,7 +215,7 @@ func (s *Store) keepAnswer(ctx context.Context, c *domain.Claim, a domain.Answer
 	}
 
 	// An earlier call, whose reply was lost, may have stored it. A key that was never claimed need not be released.
-	row, err := s.readKeyRow(s.db.Writer(ctx), keyOf(c))
+	row, err := s.readKeyRow(s.db.Writer(ctx), c)
 	switch {
 	case err != nil:
 		return err

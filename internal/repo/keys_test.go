@@ -146,7 +146,7 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 					return st.Err
 				}
 				mu.Lock()
-				held[keyOf(c)]++
+				held[keyID{c.UserID, c.Key}]++
 				mu.Unlock()
 			}
 			return nil

@@ -117,6 +117,6 @@ func (s *Store) refuseKeyOfOrder(ctx context.Context, c *domain.Claim, state dom
 		return state, err
 	}
 
-	err = whereKeys(s.db.Writer(ctx), keyOf(c)).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
+	err = whereKey(s.db.Writer(ctx), c).Where("claim = ?", c.Token).Delete(&keyRow{}).Error
 	return domain.KeyState{Err: domain.ErrIdempotencyMismatch}, err
 }

@@ -262,32 +262,29 @@ func (s *Store) RevocationsAfter(ctx context.Context, seq int64, now time.Time) 
 
 // PurgeSessions implements auth.RevocationStore.
 func (s *Store) PurgeSessions(ctx context.Context, now time.Time) (int, error) {
-	requests, err := purge[string](ctx, s, &loginRequestRow{}, "login_id", "created_at < ?", now.Add(-keepLoginRequests))
+	requests, err := purge[loginRequestRow](ctx, s, "login_id", "created_at < ?", now.Add(-keepLoginRequests))
 	if err != nil {
 		return requests, err
 	}
 
-	revocations, err := purge[int64](ctx, s, &auth.Revocation{}, "seq", "keep_until < ?", now)
+	revocations, err := purge[auth.Revocation](ctx, s, "seq", "keep_until < ?", now)
 	if err != nil {
 		return requests + revocations, err
 	}
 
-	sessions, err := purge[string](ctx, s, &sessionRow{}, "id", "expires_at < ?", now)
+	sessions, err := purge[sessionRow](ctx, s, "id", "expires_at < ?", now)
 	return requests + revocations + sessions, err
 }
 
-// purge deletes a batch of the rows of a model that are over, and returns how many it found. It reads their keys before,
-// without locks, and checks the condition again: a row may have been extended since.
-func purge[K any](ctx context.Context, s *Store, model any, key, over string, at time.Time) (int, error) {
-	var keys []K
-	err := s.db.Reader(ctx).Model(model).Where(over, at).Limit(sqldb.PurgeBatch).Pluck(key, &keys).Error
-	if err != nil || len(keys) == 0 {
-		return 0, s.db.Translate(err)
+// purge deletes a batch of the rows that are over, and returns how many it found. It reads their keys before, without locks,
+// and checks the condition again: a row may have been extended, or a key used anew, since.
+func purge[R any](ctx context.Context, s *Store, key, over string, args ...any) (int, error) {
+	rows, err := list[R](s, s.db.Reader(ctx).Select(key).Where(over, args...).Limit(sqldb.PurgeBatch))
+	if err != nil || len(rows) == 0 {
+		return 0, err
 	}
 
-	return len(keys), s.db.Write(ctx, func(tx *gorm.DB) error {
-		return tx.Where(key+" IN ?", keys).Where(over, at).Delete(model).Error
-	})
+	return len(rows), s.db.Write(ctx, func(tx *gorm.DB) error { return tx.Where(over, args...).Delete(&rows).Error })
 }
 
 // keepLoginRequests is how long requests for login codes are kept. It is longer than the codes are valid, to look into
