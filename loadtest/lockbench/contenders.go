@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
-	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -36,9 +32,7 @@ type contender struct {
 // A field is all contenders, with a client for each library.
 type field struct {
 	contenders []contender
-	// Sent by all of them.
-	requests *atomic.Int64
-	closers  []func()
+	closers    []func()
 }
 
 func (f *field) close() {
@@ -50,16 +44,10 @@ func (f *field) close() {
 // newField connects all contenders to a Redis. Each library has a client of its own, configured as its documentation
 // advises. The caller must close the field even after an error.
 func newField(addr string) (*field, error) {
-	f := &field{requests: &atomic.Int64{}}
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		return counted{c, f.requests}, err
-	}
-
+	f := &field{}
 	goRedis := func() *redis.Client {
 		rdb := redis.NewClient(&redis.Options{
 			Addr:                  addr,
-			Dialer:                dial,
 			ContextTimeoutEnabled: true,
 			MaxRetries:            -1,
 			PoolSize:              2 * workers,
@@ -93,9 +81,7 @@ func newField(addr string) (*field, error) {
 	}
 
 	waiter, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: []string{addr}, DialCtxFn: func(ctx context.Context, dst string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			return dial(ctx, "tcp", dst)
-		}},
+		ClientOption:   rueidis.ClientOption{InitAddress: []string{addr}},
 		KeyMajority:    1,
 		NoLoopTracking: true,
 		KeyValidity:    lease,
@@ -147,21 +133,4 @@ func viaRedislock(rdb *redis.Client) func(context.Context, string) (func() error
 		l, err := client.Obtain(ctx, name, lease, &redislock.Options{RetryStrategy: redislock.LinearBackoff(poll)})
 		return func() error { return l.Release(context.WithoutCancel(ctx)) }, err
 	}
-}
-
-// counted counts the requests sent through a connection. A request begins with an asterisk at the start of a line.
-// A write holds whole requests or a part of a long one. Such a part never ends between a line break and an asterisk, so
-// every request is counted once.
-type counted struct {
-	net.Conn
-	requests *atomic.Int64
-}
-
-func (c counted) Write(b []byte) (int, error) {
-	n := bytes.Count(b, []byte("\r\n*"))
-	if len(b) > 0 && b[0] == '*' {
-		n++
-	}
-	c.requests.Add(int64(n))
-	return c.Conn.Write(b)
 }

@@ -1,8 +1,7 @@
 // Command lockbench compares the locks of internal/lock with other libraries on a Redis of its own, and prints two Markdown
 // tables. It is a separate module, so that the product does not depend on the other libraries.
 //
-//	cd loadtest/lockbench && go run .          # some three minutes
-//	cd loadtest/lockbench && go run . -systems # one Redis, RedLock of three and ZooKeeper of three instead
+//	cd loadtest/lockbench && go run . # some three minutes
 //
 // loadtest/bench runs it too, and reads the results from the file named by -json.
 package main
@@ -26,18 +25,10 @@ import (
 func main() {
 	rounds := flag.Int("rounds", 5, "number of rounds; every lock is measured in each")
 	length := flag.Duration("length", 2*time.Second, "length of a run")
-	systems := flag.Bool("systems", false, "compare one Redis, a RedLock of three and a ZooKeeper of three instead")
 	numbers := flag.String("json", "", "also write the results as JSON to this file")
 	flag.Parse()
 
-	var err error
-	if *systems {
-		err = compareSystems(os.Stdout, *length)
-	} else {
-		err = compare(os.Stdout, *rounds, *length, *numbers)
-	}
-
-	if err != nil {
+	if err := compare(os.Stdout, *rounds, *length, *numbers); err != nil {
 		fmt.Fprintln(os.Stderr, "lockbench:", err)
 		os.Exit(1)
 	}
@@ -66,7 +57,7 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 	contended := table{}
 	for round := range rounds {
 		for _, c := range f.contenders {
-			r, err := run(f, c, info, round, false, length)
+			r, err := run(c, info, round, false, length)
 			if err != nil {
 				return err
 			}
@@ -76,7 +67,7 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 				continue
 			}
 
-			if r, err = run(f, c, info, round, true, length); err != nil {
+			if r, err = run(c, info, round, true, length); err != nil {
 				return err
 			}
 
@@ -102,21 +93,21 @@ func compare(out io.Writer, rounds int, length time.Duration, numbers string) (e
 
 func printUncontended(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "Uncontended: %d goroutines with a name each.\n\n", workers)
-	fmt.Fprintln(out, "| lock | cycles/s | / raw | requests per cycle | server commands per cycle | CPU µs per cycle | p50 | p99 |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| lock | cycles/s | / raw | CPU µs per cycle | p50 | p99 |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|")
 
 	base := median(results[f.contenders[0].name]).Cycles
 	for _, c := range f.contenders {
 		r := median(results[c.name])
-		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %.0f | %s | %s |\n",
-			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, r.CPU, millis(r.P50), millis(r.P99))
+		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.0f | %s | %s |\n",
+			c.name, r.Cycles, r.Cycles/base, r.CPU, millis(r.P50), millis(r.P99))
 	}
 }
 
 func printContended(out io.Writer, f *field, results table) {
 	fmt.Fprintf(out, "\nContended: %d goroutines, one name, held for %v; polling libraries poll every %v.\n\n", workers, hold, poll)
-	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | requests per cycle | server commands per cycle | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
-	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+	fmt.Fprintln(out, "| lock | cycles/s | / Mutex | CPU µs per cycle | wait p50 | wait p99 | most / fewest cycles |")
+	fmt.Fprintln(out, "|---|---:|---:|---:|---:|---:|---:|")
 
 	base := median(results[f.contenders[1].name]).Cycles
 	for _, c := range f.contenders {
@@ -125,8 +116,8 @@ func printContended(out io.Writer, f *field, results table) {
 		}
 
 		r := median(results[c.name])
-		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.2f | %.1f | %.0f | %s | %s | %.2f |\n",
-			c.name, r.Cycles, r.Cycles/base, r.Requests, r.Commands, r.CPU, millis(r.P50), millis(r.P99), r.Unfair)
+		fmt.Fprintf(out, "| %s | %.0f | %.2f | %.0f | %s | %s | %.2f |\n",
+			c.name, r.Cycles, r.Cycles/base, r.CPU, millis(r.P50), millis(r.P99), r.Unfair)
 	}
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -23,10 +21,6 @@ const (
 type result struct {
 	// Per second.
 	Cycles float64 `json:"cycles"`
-	// Per cycle, over the network.
-	Requests float64 `json:"requests"`
-	// Per cycle, executed by the server, including those of scripts.
-	Commands float64 `json:"commands"`
 	// Per cycle, of this process and Redis, in microseconds.
 	CPU float64 `json:"cpu"`
 	// The p50 of the wait, ns.
@@ -36,7 +30,7 @@ type result struct {
 	Unfair float64 `json:"unfair"`
 }
 
-func run(f *field, c contender, info *redis.Client, round int, contended bool, length time.Duration) (result, error) {
+func run(c contender, info *redis.Client, round int, contended bool, length time.Duration) (result, error) {
 	name := func(worker int) string {
 		if contended {
 			return fmt.Sprintf("%s:%d", c.name, round)
@@ -52,8 +46,7 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 		return result{}, err
 	}
 
-	requests := f.requests.Load()
-	commands, cpu, err := spent(info)
+	cpu, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
@@ -99,7 +92,7 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 		return result{}, fmt.Errorf("%s: %w", c.name, *err)
 	}
 
-	commandsAfter, cpuAfter, err := spent(info)
+	cpuAfter, err := spent(info)
 	if err != nil {
 		return result{}, err
 	}
@@ -112,62 +105,45 @@ func run(f *field, c contender, info *redis.Client, round int, contended bool, l
 	all := slices.Sorted(slices.Values(slices.Concat(waits...)))
 
 	return result{
-		Cycles:   float64(total) / took.Seconds(),
-		Requests: float64(f.requests.Load()-requests) / float64(max(total, 1)),
-		Commands: float64(commandsAfter-commands) / float64(max(total, 1)),
-		CPU:      float64((cpuAfter - cpu).Microseconds()) / float64(max(total, 1)),
-		P50:      all[len(all)/2],
-		P99:      all[len(all)*99/100],
-		Unfair:   float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
+		Cycles: float64(total) / took.Seconds(),
+		CPU:    float64((cpuAfter - cpu).Microseconds()) / float64(max(total, 1)),
+		P50:    all[len(all)/2],
+		P99:    all[len(all)*99/100],
+		Unfair: float64(slices.Max(cycles)) / float64(max(slices.Min(cycles), 1)),
 	}, nil
 }
 
-// spent returns the number of commands that the server has executed, except INFO, and the CPU time used by it and this process.
-func spent(rdb *redis.Client) (int64, time.Duration, error) {
-	info, err := rdb.InfoMap(context.Background(), "cpu", "commandstats").Result()
+// spent returns the CPU time used by the server and this process.
+func spent(rdb *redis.Client) (time.Duration, error) {
+	info, err := rdb.InfoMap(context.Background(), "cpu").Result()
 	if err != nil {
-		return 0, 0, err
-	}
-
-	var commands int64
-	for name, stats := range info["Commandstats"] {
-		text, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
-		calls, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return 0, 0, err
-		}
-
-		if name != "cmdstat_info" {
-			commands += calls
-		}
+		return 0, err
 	}
 
 	var self syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 
 	cpu := time.Duration(self.Utime.Nano() + self.Stime.Nano())
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
 		used, err := time.ParseDuration(info["CPU"][name] + "s")
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		cpu += used
 	}
 
-	return commands, cpu, nil
+	return cpu, nil
 }
 
 func median(rounds []result) result {
 	return result{
-		Cycles:   mid(rounds, func(r result) float64 { return r.Cycles }),
-		Requests: mid(rounds, func(r result) float64 { return r.Requests }),
-		Commands: mid(rounds, func(r result) float64 { return r.Commands }),
-		CPU:      mid(rounds, func(r result) float64 { return r.CPU }),
-		P50:      mid(rounds, func(r result) time.Duration { return r.P50 }),
-		P99:      mid(rounds, func(r result) time.Duration { return r.P99 }),
-		Unfair:   mid(rounds, func(r result) float64 { return r.Unfair }),
+		Cycles: mid(rounds, func(r result) float64 { return r.Cycles }),
+		CPU:    mid(rounds, func(r result) float64 { return r.CPU }),
+		P50:    mid(rounds, func(r result) time.Duration { return r.P50 }),
+		P99:    mid(rounds, func(r result) time.Duration { return r.P99 }),
+		Unfair: mid(rounds, func(r result) float64 { return r.Unfair }),
 	}
 }
 
