@@ -191,14 +191,14 @@ func (s *stack) serveEmbedded(ctx context.Context) (*process, string, error) {
 }
 
 func (s *stack) start(ctx context.Context, settings []string) (*process, error) {
-	ops, _, err := servers.ReserveAddr(ctx)
+	ops, release, err := servers.ReserveAddr(ctx)
 	if err != nil {
 		return nil, err
 	}
 
 	settings = slices.Concat(settings, []string{"SECKILL_OPS_ADDR=" + ops})
 	p, err := s.startProcess(ctx, s.binary, settings, func(addr string) []string { return []string{"serve", "--addr", addr} })
-	if err != nil {
+	if err := errors.Join(err, release()); err != nil {
 		return nil, err
 	}
 

@@ -97,14 +97,12 @@ func (k Kind) DSN(tb testing.TB) string {
 func (k Kind) shared(tb testing.TB) *Database {
 	tb.Helper()
 	k.mustBeUsed(tb)
-	server := &sharedMariaDB
+	start := sharedMariaDB
 	if k == MySQL {
-		server = &sharedMySQL
+		start = sharedMySQL
 	}
 
-	d, err := server.get(func(ctx context.Context) (*Database, error) {
-		return k.run(ctx, "--max-connections=2000") // a server of one test can have 50
-	})
+	d, err := start()
 	k.need(tb, err)
 	return d
 }
@@ -127,6 +125,10 @@ func (k Kind) mustBeUsed(tb testing.TB) {
 	if kind := only(tb); kind != "" && kind != k {
 		tb.Skipf("uses %s, and %s=%s", k, EnvDatabase, kind)
 	}
+}
+
+func (k Kind) runShared(ctx context.Context) (*Database, error) {
+	return k.run(ctx, "--max-connections=2000") // a server of one test can have 50
 }
 
 func (k Kind) run(ctx context.Context, args ...string) (*Database, error) {

@@ -73,12 +73,48 @@ func Main(m *testing.M, checks ...func() error) {
 	os.Exit(code)
 }
 
+// The servers that all tests of this process share.
 var (
-	sharedRedis     lazy[*Redis]
-	sharedMariaDB   lazy[*Database]
-	sharedMySQL     lazy[*Database]
-	sharedZooKeeper lazy[*ZooKeeper]
+	sharedRedis     = shared(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
+	sharedMariaDB   = shared(MariaDB.runShared)
+	sharedMySQL     = shared(MySQL.runShared)
+	sharedZooKeeper = shared(runZooKeeper)
 )
+
+// running are the shared servers that were started.
+var running struct {
+	sync.Mutex
+	servers []interface{ Stop() error }
+}
+
+// shared returns a function that starts a server when it is first called. It remembers a failed start, because a retry would
+// cost each test the same timeout.
+func shared[S interface{ Stop() error }](run func(context.Context) (S, error)) func() (S, error) {
+	return sync.OnceValues(func() (S, error) {
+		// The context of the first test would cancel the start for all others when that test ends.
+		s, err := run(context.Background())
+		if err != nil {
+			return s, err
+		}
+
+		running.Lock()
+		defer running.Unlock()
+		running.servers = append(running.servers, s)
+		return s, nil
+	})
+}
+
+func stopShared() error {
+	running.Lock()
+	defer running.Unlock()
+
+	var errs []error
+	for _, s := range running.servers {
+		errs = append(errs, s.Stop())
+	}
+
+	return errors.Join(errs...)
+}
 
 func stopAtCleanup(tb testing.TB, s interface{ Stop() error }) {
 	tb.Cleanup(func() {
@@ -107,40 +143,4 @@ func inTime(tb testing.TB, f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), servers.StartTimeout)
 	defer cancel()
 	need(tb, f(ctx))
-}
-
-// lazy starts a server on first use. It remembers a failed start, because a retry would cost each test the same
-// timeout.
-type lazy[S interface{ Stop() error }] struct {
-	mu      sync.Mutex
-	tried   bool
-	running S
-	err     error
-}
-
-func (l *lazy[S]) get(run func(context.Context) (S, error)) (S, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.tried {
-		// The context of the first test would cancel the start for all others when that test ends.
-		l.running, l.err = run(context.Background())
-		l.tried = true
-	}
-
-	return l.running, l.err
-}
-
-func (l *lazy[S]) stop() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.tried || l.err != nil {
-		return nil
-	}
-
-	l.tried = false
-	return l.running.Stop()
-}
-
-func stopShared() error {
-	return errors.Join(sharedRedis.stop(), sharedMariaDB.stop(), sharedMySQL.stop(), sharedZooKeeper.stop())
 }

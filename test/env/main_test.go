@@ -44,20 +44,6 @@ func TestFinds(t *testing.T) {
 	assert.False(t, Finds(t, func(testing.TB) {}))
 }
 
-func TestLazyStartsOnce(t *testing.T) {
-	tries := 0
-	var l lazy[*Database]
-	for range 2 {
-		_, err := l.get(func(context.Context) (*Database, error) {
-			tries++
-			return nil, exec.ErrNotFound
-		})
-		require.ErrorIs(t, err, exec.ErrNotFound)
-	}
-	assert.Equal(t, 1, tries)
-	require.NoError(t, l.stop())
-}
-
 func TestDatabasesAreSeparateAndDropped(t *testing.T) {
 	OneKind(t).shared(t) // or the test is skipped
 	var dsns [2]string
@@ -110,16 +96,6 @@ func TestEachRedisStartsEmptyAndExpiresKeys(t *testing.T) {
 			require.NoError(t, rdb.Get(t.Context(), "stays").Err())
 		})
 	}
-}
-
-func TestDatabaseNumbersAreReused(t *testing.T) {
-	r := StartRedis(t)
-	first := r.database(t)
-	require.NoError(t, first.Set(t.Context(), "k", "v", 0).Err())
-	r.handedOut.Store(redisDatabases - 1)
-	again := r.database(t)
-	assert.Equal(t, first.Options().DB, again.Options().DB)
-	assert.ErrorIs(t, again.Get(t.Context(), "k").Err(), redis.Nil)
 }
 
 func TestLeaksAreFound(t *testing.T) {

@@ -14,21 +14,20 @@ import (
 	"seckill/test/env/servers"
 )
 
-// redisDatabases is the number of Redis databases, after which numbers are reused. An empty one takes a few hundred
+// redisDatabases is the number of Redis databases, more than the tests of a process need. An empty one takes a few hundred
 // bytes.
 const redisDatabases = 10_000
 
-// Redis is a redis-server process of a test.
-type Redis struct {
-	*servers.Redis
+// usedDatabases counts those of the shared Redis that tests have had.
+var usedDatabases atomic.Int64
 
-	handedOut atomic.Int64 // number of calls of database
-}
+// Redis is a redis-server process of a test.
+type Redis struct{ *servers.Redis }
 
 func ofTest(nodes []*servers.Redis) []*Redis {
 	all := make([]*Redis, len(nodes))
 	for i, n := range nodes {
-		all[i] = &Redis{Redis: n}
+		all[i] = &Redis{n}
 	}
 
 	return all
@@ -39,7 +38,7 @@ func ofTest(nodes []*servers.Redis) []*Redis {
 func SharedRedis(tb testing.TB) *Redis {
 	tb.Helper()
 	server(tb)
-	r, err := sharedRedis.get(func(ctx context.Context) (*Redis, error) { return runRedis(ctx) })
+	r, err := sharedRedis()
 	need(tb, err)
 	return r
 }
@@ -56,7 +55,7 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 
 func runRedis(ctx context.Context, args ...string) (*Redis, error) {
 	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
-	return &Redis{Redis: r}, err
+	return &Redis{r}, err
 }
 
 // Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
@@ -75,19 +74,6 @@ func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Clie
 func NewClient(tb testing.TB, opts *redis.Options) *redis.Client {
 	rdb := redis.NewClient(opts)
 	tb.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-// database returns a client for an empty database number. No other test uses it while fewer than redisDatabases are in
-// use.
-func (r *Redis) database(tb testing.TB) *redis.Client {
-	tb.Helper()
-	n := 1 + int(r.handedOut.Add(1)-1)%(redisDatabases-1) // clients without a number use 0
-	rdb := r.Client(tb, func(o *redis.Options) { o.DB = n })
-	if err := rdb.FlushDB(tb.Context()).Err(); err != nil {
-		tb.Fatalf("empty database %d: %v", n, err)
-	}
-
 	return rdb
 }
 
@@ -130,7 +116,8 @@ func EachRedis(t *testing.T, fn func(t *testing.T, rdb *redis.Client)) {
 		fn(t, NewClient(t, servers.RedisOptions(StartMiniredis(t).Addr())))
 	})
 	t.Run("redis", func(t *testing.T) {
-		fn(t, SharedRedis(t).database(t))
+		n := int(usedDatabases.Add(1)) // clients without a number use 0
+		fn(t, SharedRedis(t).Client(t, func(o *redis.Options) { o.DB = n }))
 	})
 }
 

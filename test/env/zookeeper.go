@@ -14,7 +14,7 @@ type ZooKeeper struct{ *servers.ZooKeeper }
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
 	Full(tb)
-	z, err := sharedZooKeeper.get(runZooKeeper)
+	z, err := sharedZooKeeper()
 	need(tb, err)
 	return z
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -199,9 +198,6 @@ type port struct {
 // errReserved is returned if another server has reserved the port.
 var errReserved = errors.New("port is reserved")
 
-// held keeps the ports of ReserveAddr reachable. The garbage collector would close their lock files.
-var held sync.Map // *port to struct{}
-
 func reservePort(ctx context.Context) (*port, error) {
 	var last error
 	for range 100 {
@@ -250,14 +246,13 @@ func (p *port) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa
 
 func (p *port) release() error { return p.lock.Close() }
 
-// ReserveAddr returns an address of 127.0.0.1 on which no process listens. No test server gets its port until release
-// is called or the process ends, so that a server can be stopped and started again on it.
+// ReserveAddr returns an address of 127.0.0.1 on which no process listens. No test server gets its port until release, which
+// must stay reachable, is called or the process ends, so that a server can be stopped and started again on it.
 func ReserveAddr(ctx context.Context) (addr string, release func() error, err error) {
 	p, err := reservePort(ctx)
 	if err != nil {
 		return "", nil, err
 	}
 
-	held.Store(p, struct{}{})
-	return p.addr(), func() error { held.Delete(p); return p.release() }, nil
+	return p.addr(), p.release, nil
 }

@@ -49,19 +49,21 @@ func (s *Process) run(ctx context.Context, prepare func(dir string) error) error
 	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 
-	dir, err := newFolder()
-	if err != nil {
+	var err error
+	if s.dir, err = newFolder(); err != nil {
 		return err
 	}
 
-	s.dir = dir
-
 	if prepare != nil {
-		err = prepare(dir.path)
+		err = prepare(s.dir.path)
 	}
 
 	if err == nil {
-		err = s.startOnFreePort(ctx)
+		s.port, err = reservePort(ctx)
+	}
+
+	if err == nil {
+		err = s.restart(ctx)
 	}
 
 	if err != nil {
@@ -71,41 +73,21 @@ func (s *Process) run(ctx context.Context, prepare func(dir string) error) error
 	return nil
 }
 
-func (s *Process) startOnFreePort(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	for {
-		port, err := reservePort(ctx)
-		if err != nil {
-			return err
-		}
-
-		s.port = port
-		err = s.start(ctx)
-
-		// A process that does not use these locks may have taken the port after reservePort.
-		if errors.Is(err, errPortTaken) && ctx.Err() == nil {
-			if err := port.release(); err != nil {
-				return err
-			}
-			continue
-		}
-		return err
-	}
-}
-
 // Restart kills the process if it runs, starts it on the same port with the same data, and waits until it answers, at
 // most StartTimeout.
 func (s *Process) Restart() error {
 	ctx, cancel := context.WithTimeout(context.Background(), StartTimeout)
 	defer cancel()
+	return s.restart(ctx)
+}
+
+func (s *Process) restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.kill()
 	for {
 		err := s.start(ctx)
-		// The clients have the address, so the port cannot change.
+		// A program that another test is just starting may have a copy of the port's last listener.
 		if errors.Is(err, errPortTaken) && sleep(ctx, 50*time.Millisecond) {
 			continue
 		}
