@@ -12,9 +12,6 @@ import (
 // cannot be cancelled before it is committed.
 // Errors: ErrNotFound (even if another buyer has the order), ErrInvalidState, ErrUnavailable.
 func (s *Orders) Cancel(ctx context.Context, claim *domain.Claim, by domain.Actor, id int64) (domain.Order, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-
 	o, err := s.cfg.Store.MoveOrder(ctx, domain.OrderMove{
 		Move:    domain.MoveCancel,
 		OrderID: id,
@@ -152,16 +149,6 @@ func (s *Orders) withRedeemCode(o domain.Order) domain.Order {
 		o.RedeemCode = s.cfg.Codes.Of(o.ID)
 	}
 	return o
-}
-
-// detached returns a context for work that must not be interrupted by the end of ctx. It ends after placeTimeout, or at
-// the deadline of ctx if that is earlier.
-func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline := time.Now().Add(placeTimeout)
-	if end, ok := ctx.Deadline(); ok {
-		deadline = domain.Earlier(deadline, end)
-	}
-	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // Get returns an order of the user. Errors: ErrNotFound (even if another user has the order), ErrUnavailable. If the

@@ -11,7 +11,7 @@ import (
 	"seckill/internal/kit/batch"
 )
 
-// placeTimeout bounds one purchase or one cancellation. Buyers have an answer within 5 s even if a dependency hangs.
+// placeTimeout bounds one purchase. Buyers have an answer within 5 s even if a dependency hangs.
 // The remaining 2 s are for the release of a lock whose server does not answer.
 const placeTimeout = 3 * time.Second
 

@@ -32,7 +32,7 @@ func (r UnitReleaser) moved(orderID int64) {
 // not stop it. It takes at most about 1 s and reports no error: the reconciler corrects a gate that was not reached,
 // and snapshots expire within a second without an invalidation message.
 func (r UnitReleaser) Release(ctx context.Context, orders ...domain.Order) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnTimeout)
+	ctx, cancel := afterCommit(ctx)
 	defer cancel()
 
 	byVoucher := map[int64][]domain.Holder{}
