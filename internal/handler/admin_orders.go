@@ -13,10 +13,7 @@ import (
 	"seckill/internal/service"
 )
 
-// adminOrderHandler serves the orders of all users to admins. Its answers omit the redeem code, which proves ownership
-// of the order, and mask phone numbers, except that of phone.
-type adminOrderHandler struct{ *api }
-
+// adminOrderOut is the JSON form of an order for staff. It omits the redeem code, which proves ownership of the order.
 type adminOrderOut struct {
 	orderOut
 
@@ -36,10 +33,10 @@ func newAdminOrderOut(o *service.FoundOrder, caller domain.Role) adminOrderOut {
 	return out
 }
 
-func (h *adminOrderHandler) list(c *gin.Context) error { return h.find(c, c.Query("phone")) }
+func (a *api) listAllOrders(c *gin.Context) error { return a.findOrders(c, c.Query("phone")) }
 
 // search is list with the phone number in the body, because URLs end up in the logs of proxies.
-func (h *adminOrderHandler) search(c *gin.Context) error {
+func (a *api) searchOrders(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`
 	}
@@ -50,12 +47,12 @@ func (h *adminOrderHandler) search(c *gin.Context) error {
 		return domain.Invalid("phone", "is required")
 	}
 
-	return h.find(c, in.Phone)
+	return a.findOrders(c, in.Phone)
 }
 
-func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
+func (a *api) findOrders(c *gin.Context, phone string) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := service.SearchFilter{
 		ID:        q.id("id"),
 		VoucherID: q.id("voucher_id"),
@@ -73,13 +70,13 @@ func (h *adminOrderHandler) find(c *gin.Context, phone string) error {
 		return q.err
 	}
 
-	orders, err := h.Search.Find(c.Request.Context(), f)
+	orders, err := a.Search.Find(c.Request.Context(), f)
 	out := func(o *service.FoundOrder) adminOrderOut { return newAdminOrderOut(o, caller(c).Role) }
 	return writeOK(c, newList(page, orders, out, foundID), err)
 }
 
 // order returns the order of the path. Orders that are not stored yet are found by the user_id of the query.
-func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
+func (a *api) foundOrder(c *gin.Context) (service.FoundOrder, error) {
 	id, err := pathID(c)
 	if err != nil {
 		return service.FoundOrder{}, err
@@ -91,18 +88,18 @@ func (h *adminOrderHandler) order(c *gin.Context) (service.FoundOrder, error) {
 		return service.FoundOrder{}, q.err
 	}
 
-	return h.Search.One(c.Request.Context(), user, id)
+	return a.Search.One(c.Request.Context(), user, id)
 }
 
-func (h *adminOrderHandler) phone(c *gin.Context) error {
-	o, err := h.order(c)
+func (a *api) showPhone(c *gin.Context) error {
+	o, err := a.foundOrder(c)
 	return writeOK(c, struct {
 		Phone string `json:"phone"`
 	}{o.Phone}, err)
 }
 
-func (h *adminOrderHandler) show(c *gin.Context) error {
-	o, err := h.order(c)
+func (a *api) showFoundOrder(c *gin.Context) error {
+	o, err := a.foundOrder(c)
 	if err != nil {
 		return err
 	}
@@ -114,7 +111,7 @@ func (h *adminOrderHandler) show(c *gin.Context) error {
 	}{newAdminOrderOut(&o, caller(c).Role), []adminPaymentOut{}}
 
 	if o.Status.Stored() {
-		payments, err := h.Payments.List(c.Request.Context(), o.UserID, o.ID)
+		payments, err := a.Payments.List(c.Request.Context(), o.UserID, o.ID)
 		if err != nil {
 			return err
 		}
@@ -142,7 +139,7 @@ type redeemerOut struct {
 	Phone string `json:"phone"`
 }
 
-func (h *adminOrderHandler) previewCode(c *gin.Context) error {
+func (a *api) previewCode(c *gin.Context) error {
 	var in struct {
 		Code string `json:"code"`
 	}
@@ -151,12 +148,12 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	}
 
 	ctx := c.Request.Context()
-	o, err := h.Search.ByCode(ctx, caller(c).UserID, in.Code)
+	o, err := a.Search.ByCode(ctx, caller(c).UserID, in.Code)
 	if err != nil {
 		return err
 	}
 
-	present, err := h.Vouchers.Get(ctx, o.VoucherID)
+	present, err := a.Vouchers.Get(ctx, o.VoucherID)
 	if err != nil {
 		return err
 	}
@@ -171,9 +168,9 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 		v.Validity = bought.Validity
 	}
 
-	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: h.voucher(&v)}
+	out := redemptionOut{Order: newAdminOrderOut(&o, caller(c).Role), Voucher: a.voucher(&v)}
 	if o.Status == domain.OrderRedeemed {
-		if out.RedeemedBy, err = h.redeemer(ctx, o.ID); err != nil {
+		if out.RedeemedBy, err = a.redeemer(ctx, o.ID); err != nil {
 			return err
 		}
 	}
@@ -181,8 +178,8 @@ func (h *adminOrderHandler) previewCode(c *gin.Context) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
-	log, err := h.Store.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
+func (a *api) redeemer(ctx context.Context, orderID int64) (*redeemerOut, error) {
+	log, err := a.Store.AuditLog(ctx, domain.AuditFilter{OrderID: orderID, Page: domain.Page{Limit: domain.MaxPageSize}})
 	if err != nil {
 		return nil, err
 	}
@@ -193,11 +190,11 @@ func (h *adminOrderHandler) redeemer(ctx context.Context, orderID int64) (*redee
 	}
 
 	id := log[i].Actor.ID
-	phone, err := h.Search.PhoneOf(ctx, id)
+	phone, err := a.Search.PhoneOf(ctx, id)
 	return &redeemerOut{UserID: domain.ID(id), Phone: domain.MaskPhone(phone)}, err
 }
 
-func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) returnOutside(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Ref    string `json:"provider_ref"`
 		Reason string `json:"reason"`
@@ -206,7 +203,7 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 		return err
 	}
 
-	p, err := h.Payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
+	p, err := a.Payments.ReturnOutside(c.Request.Context(), domain.OutsideReturn{
 		OrderID: id,
 		Ref:     domain.Pasted(in.Ref),
 		Reason:  in.Reason,
@@ -216,13 +213,13 @@ func (h *adminOrderHandler) returnOutside(c *gin.Context, claim *domain.Claim, i
 	return writeOK(c, newAdminPaymentOut(&p), err)
 }
 
-func (h *adminOrderHandler) refundable(c *gin.Context, id int64) error {
-	v, err := h.Vouchers.Get(c.Request.Context(), id)
+func (a *api) showRefundable(c *gin.Context, id int64) error {
+	v, err := a.Vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
 
-	n, amount, err := h.Search.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
+	n, amount, err := a.Search.Store.CountOrders(c.Request.Context(), id, domain.OrderPaid)
 	return writeOK(c, struct {
 		Orders   int64  `json:"orders"`
 		Amount   int64  `json:"amount"`
@@ -239,7 +236,7 @@ const (
 
 // refundAll begins the refunds of the paid orders of a sale that is not open, for refundAllTime. The client repeats the
 // request until no orders are left, and can show its progress.
-func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64) error {
+func (a *api) refundAll(c *gin.Context, _ *domain.Claim, id int64) error {
 	ctx := c.Request.Context()
 
 	out := struct {
@@ -248,17 +245,17 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64)
 	}{More: true}
 
 	for until := time.Now().Add(refundAllTime); out.More && time.Now().Before(until); {
-		v, err := h.Vouchers.Get(ctx, id)
+		v, err := a.Vouchers.Get(ctx, id)
 		if err != nil {
 			return err
 		}
 
 		// The returned units would be sold again.
-		if v.CheckOpen(h.Now()) == nil {
+		if v.CheckOpen(a.Now()) == nil {
 			return domain.ErrInvalidState
 		}
 
-		paid, err := h.Search.Find(ctx, service.SearchFilter{
+		paid, err := a.Search.Find(ctx, service.SearchFilter{
 			VoucherID: id,
 			Status:    domain.OrderPaid,
 			Page:      domain.Page{Limit: refundAllStep},
@@ -268,7 +265,7 @@ func (h *adminOrderHandler) refundAll(c *gin.Context, _ *domain.Claim, id int64)
 		}
 
 		for i := 0; i < len(paid) && time.Now().Before(until); i++ {
-			_, err := h.Payments.Refund(ctx, nil, adminOf(c), paid[i].ID)
+			_, err := a.Payments.Refund(ctx, nil, adminOf(c), paid[i].ID)
 			switch {
 			case err == nil:
 				out.Begun++

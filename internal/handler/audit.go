@@ -10,8 +10,6 @@ import (
 	"seckill/internal/service"
 )
 
-type auditHandler struct{ *api }
-
 // actorPhone is the masked number of the user of an entry; empty if the user does not exist any more.
 type actorPhone struct {
 	Phone string `json:"actor_phone,omitempty"`
@@ -31,12 +29,12 @@ func parseActor(word string) (domain.ActorKind, bool) {
 	return "", false
 }
 
-func (h *auditHandler) list(c *gin.Context) error {
+func (a *api) auditLog(c *gin.Context) error {
 	switch c.Query("kind") {
 	case "", "change":
-		return h.changes(c)
+		return a.listChanges(c)
 	case "request":
-		return h.requests(c)
+		return a.listRequests(c)
 	}
 	return domain.Invalid("kind", "must be change or request")
 }
@@ -45,9 +43,9 @@ func changeID(e *domain.AuditEntry) int64 { return e.ID }
 
 func requestRowID(r *domain.AdminRequest) int64 { return r.ID }
 
-func (h *auditHandler) changes(c *gin.Context) error {
+func (a *api) listChanges(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.AuditFilter{
 		VoucherID: q.id("voucher_id"),
 		OrderID:   q.id("order_id"),
@@ -60,12 +58,12 @@ func (h *auditHandler) changes(c *gin.Context) error {
 		return q.err
 	}
 
-	entries, err := h.Store.AuditLog(c.Request.Context(), f)
+	entries, err := a.Store.AuditLog(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), h.Search, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
+	phones, err := phonesOf(c.Request.Context(), a.Search, entries, func(e *domain.AuditEntry) int64 { return e.Actor.ID })
 	out := func(e *domain.AuditEntry) changeOut { return changeOut{*e, phones[e.Actor.ID]} }
 	return writeOK(c, newList(page, entries, out, changeID), err)
 }
@@ -122,9 +120,9 @@ func newRequestOut(r *domain.AdminRequest) requestOut {
 	return out
 }
 
-func (h *auditHandler) requests(c *gin.Context) error {
+func (a *api) listRequests(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.RequestFilter{
 		UserID: q.id("actor_id"),
 		Target: c.Query("target"),
@@ -134,12 +132,12 @@ func (h *auditHandler) requests(c *gin.Context) error {
 		return q.err
 	}
 
-	requests, err := h.Store.AdminRequests(c.Request.Context(), f)
+	requests, err := a.Store.AdminRequests(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
 
-	phones, err := phonesOf(c.Request.Context(), h.Search, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
+	phones, err := phonesOf(c.Request.Context(), a.Search, requests, func(r *domain.AdminRequest) int64 { return r.UserID })
 	out := func(r *domain.AdminRequest) requestOut {
 		o := newRequestOut(r)
 		o.actorPhone = phones[r.UserID]

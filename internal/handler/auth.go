@@ -13,8 +13,6 @@ import (
 	"seckill/internal/domain"
 )
 
-type authHandler struct{ *api }
-
 // identityKey is the context key under which require stores the caller's identity.
 const identityKey = "identity"
 
@@ -55,7 +53,7 @@ func identityOf(c *gin.Context) (auth.Identity, bool) {
 	return id.(auth.Identity), true
 }
 
-func (h *authHandler) sendCode(c *gin.Context) error {
+func (a *api) sendCode(c *gin.Context) error {
 	var in struct {
 		Phone string `json:"phone"`
 	}
@@ -63,13 +61,13 @@ func (h *authHandler) sendCode(c *gin.Context) error {
 		return err
 	}
 
-	sent, err := h.send(c, in.Phone)
+	sent, err := a.send(c, in.Phone)
 	if err != nil {
 		return err
 	}
 
 	if wantsCookie(c) {
-		h.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
+		a.setCookie(c, loginCookie, sent.LoginID, sent.ExpiresIn)
 	}
 
 	return writeJSON(c, http.StatusOK, codeOut{sent.LoginID, int(sent.ExpiresIn.Seconds()), int(sent.ResendAfter.Seconds())})
@@ -124,7 +122,7 @@ type loginOut struct {
 	User         userOut `json:"user"`
 }
 
-func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
+func (a *api) writeLogin(c *gin.Context, l auth.Login) error {
 	out := loginOut{
 		AccessToken:  l.AccessToken,
 		TokenType:    "Bearer",
@@ -134,19 +132,19 @@ func (h *authHandler) writeLogin(c *gin.Context, l auth.Login) error {
 	}
 
 	if l.Proof != "" {
-		h.setCookie(c, knownCookie, l.Proof, knownCookieAge)
+		a.setCookie(c, knownCookie, l.Proof, knownCookieAge)
 	}
 
 	if wantsCookie(c) {
-		h.deviceID(c)
-		h.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
+		a.deviceID(c)
+		a.setCookie(c, refreshCookie, l.RefreshToken, refreshCookieAge)
 		out.RefreshToken = ""
 	}
 
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func (h *authHandler) login(c *gin.Context) error {
+func (a *api) login(c *gin.Context) error {
 	var in struct {
 		Phone   string `json:"phone"`
 		Code    string `json:"code"`
@@ -163,30 +161,30 @@ func (h *authHandler) login(c *gin.Context) error {
 	c.Set(loginPhoneKey, in.Phone)
 	device := ""
 	if wantsCookie(c) {
-		device = h.deviceID(c)
+		device = a.deviceID(c)
 	}
 
-	l, err := h.Auth.Login(c.Request.Context(), auth.Credentials{
+	l, err := a.Auth.Login(c.Request.Context(), auth.Credentials{
 		Phone:   in.Phone,
 		Code:    in.Code,
 		TOTP:    in.TOTP,
-		LoginID: cmp.Or(in.LoginID, h.cookie(c, loginCookie)),
+		LoginID: cmp.Or(in.LoginID, a.cookie(c, loginCookie)),
 		Device:  device,
-		From:    h.asker(c),
+		From:    a.asker(c),
 	})
 
-	h.staff.login(c, l.User, err)
+	a.staff.login(c, l.User, err)
 	if err != nil {
 		return err
 	}
 
-	h.errors.security.record(c, eventLogin)
-	return h.writeLogin(c, l)
+	a.errors.security.record(c, eventLogin)
+	return a.writeLogin(c, l)
 }
 
-func (h *authHandler) refresh(c *gin.Context) error {
+func (a *api) refresh(c *gin.Context) error {
 	if wantsCookie(c) {
-		return h.refreshCookie(c)
+		return a.refreshCookie(c)
 	}
 
 	var in struct {
@@ -199,33 +197,33 @@ func (h *authHandler) refresh(c *gin.Context) error {
 		return domain.Invalid("refresh_token", "is required")
 	}
 
-	l, err := h.exchange(c, in.RefreshToken, "", 0)
+	l, err := a.exchange(c, in.RefreshToken, "", 0)
 	if err != nil {
 		return err
 	}
 
-	return h.writeLogin(c, l)
+	return a.writeLogin(c, l)
 }
 
 // exchange calls Auth.Refresh within the rate limit of the token's session. A token without a readable session counts
 // against the client's address.
-func (h *authHandler) exchange(c *gin.Context, token, device string, grace time.Duration) (auth.Login, error) {
-	key, err := h.Auth.RefreshedSession(token)
+func (a *api) exchange(c *gin.Context, token, device string, grace time.Duration) (auth.Login, error) {
+	key, err := a.Auth.RefreshedSession(token)
 	if err != nil {
 		key = byAddress(c)
 	}
-	if err := take(c, h.limits.refreshes, key, 1); err != nil {
+	if err := take(c, a.limits.refreshes, key, 1); err != nil {
 		return auth.Login{}, err
 	}
-	return h.Auth.Refresh(c.Request.Context(), token, device, h.cookie(c, knownCookie), grace)
+	return a.Auth.Refresh(c.Request.Context(), token, device, a.cookie(c, knownCookie), grace)
 }
 
-func (h *authHandler) logout(c *gin.Context) error { return h.endSessions(c, h.Auth.Logout) }
+func (a *api) logout(c *gin.Context) error { return a.endSessions(c, a.Auth.Logout) }
 
-func (h *authHandler) logoutAll(c *gin.Context) error { return h.endSessions(c, h.Auth.LogoutAll) }
+func (a *api) logoutAll(c *gin.Context) error { return a.endSessions(c, a.Auth.LogoutAll) }
 
-func (h *authHandler) endSessions(c *gin.Context, end func(context.Context, auth.Identity) error) error {
-	return h.writeLoggedOut(c, end(c.Request.Context(), caller(c)))
+func (a *api) endSessions(c *gin.Context, end func(context.Context, auth.Identity) error) error {
+	return a.writeLoggedOut(c, end(c.Request.Context(), caller(c)))
 }
 
 func (a *api) writeLoggedOut(c *gin.Context, err error) error {
@@ -235,18 +233,18 @@ func (a *api) writeLoggedOut(c *gin.Context, err error) error {
 	return writeNoContent(c, err)
 }
 
-func (h *authHandler) me(c *gin.Context) error {
-	u, err := h.Auth.Me(c.Request.Context(), caller(c))
+func (a *api) me(c *gin.Context) error {
+	u, err := a.Auth.Me(c.Request.Context(), caller(c))
 	return writeOK(c, newUserOut(u), err)
 }
 
 // erase removes the person from the caller's account. Unpaid orders are cancelled first; paid ones stay valid by their
 // redeem codes. An account with a role is refused, because its role could come back with the next login of its phone.
-func (h *authHandler) erase(c *gin.Context) error {
+func (a *api) erase(c *gin.Context) error {
 	ctx := c.Request.Context()
 	id := caller(c)
 
-	staff, err := h.Auth.HasRole(ctx, id)
+	staff, err := a.Auth.HasRole(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -254,13 +252,13 @@ func (h *authHandler) erase(c *gin.Context) error {
 		return domain.ErrInvalidState
 	}
 
-	if err := h.Orders.CancelUnpaid(ctx, id.UserID); err != nil {
+	if err := a.Orders.CancelUnpaid(ctx, id.UserID); err != nil {
 		return err
 	}
-	if err := h.Auth.Erase(ctx, id.UserID); err != nil {
+	if err := a.Auth.Erase(ctx, id.UserID); err != nil {
 		return err
 	}
 
-	h.errors.security.record(c, eventErased)
-	return h.writeLoggedOut(c, nil)
+	a.errors.security.record(c, eventErased)
+	return a.writeLoggedOut(c, nil)
 }

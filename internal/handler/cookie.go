@@ -42,38 +42,38 @@ func wantsCookie(c *gin.Context) bool { return c.GetHeader(refreshModeHeader) ==
 
 // refreshCookie is refresh in cookie mode. It clears the cookie if the token is invalid. Every browser has a device, so
 // the session of a client without one cannot be used here.
-func (h *authHandler) refreshCookie(c *gin.Context) error {
-	token := h.cookie(c, refreshCookie)
+func (a *api) refreshCookie(c *gin.Context) error {
+	token := a.cookie(c, refreshCookie)
 	if token == "" {
 		return domain.ErrUnauthenticated
 	}
 
-	l, err := h.exchange(c, token, h.deviceID(c), auth.BrowserGrace)
+	l, err := a.exchange(c, token, a.deviceID(c), auth.BrowserGrace)
 	if errors.Is(err, domain.ErrUnauthenticated) {
-		h.setCookie(c, refreshCookie, "", -1)
+		a.setCookie(c, refreshCookie, "", -1)
 	}
 
 	if err != nil {
 		return err
 	}
 
-	return h.writeLogin(c, l)
+	return a.writeLogin(c, l)
 }
 
 // deviceID returns the opaque id of the caller's browser, 26 random characters, and stores it in the browser. A browser
 // without a valid id receives a new one. Clients that keep no cookies have another id at each request.
-func (h *authHandler) deviceID(c *gin.Context) string {
+func (a *api) deviceID(c *gin.Context) string {
 	if id := c.GetString(deviceIDKey); id != "" {
 		return id
 	}
 
-	id := h.cookie(c, deviceCookie)
+	id := a.cookie(c, deviceCookie)
 	if len(id) != deviceIDLength {
 		id = rand.Text()
 	}
 
 	c.Set(deviceIDKey, id)
-	h.setCookie(c, deviceCookie, id, deviceCookieAge)
+	a.setCookie(c, deviceCookie, id, deviceCookieAge)
 	return id
 }
 

@@ -19,8 +19,6 @@ const (
 	ticketHeader = "X-Entry-Ticket"
 )
 
-type entryHandler struct{ *api }
-
 // admissionOut is the JSON form of an admission. An open sale has neither pass nor expiry.
 type admissionOut struct {
 	entry.Admission
@@ -63,11 +61,10 @@ func writeAdmission(c *gin.Context, a *entry.Admission) error {
 	if a.State != entry.Admitted {
 		status = http.StatusAccepted
 	}
-	c.Header("Cache-Control", "no-store")
 	return writeJSON(c, status, newAdmissionOut(a))
 }
 
-func (h *entryHandler) enter(c *gin.Context, voucherID int64) error {
+func (a *api) enterSale(c *gin.Context, voucherID int64) error {
 	var in struct {
 		Solution string `json:"solution"`
 	}
@@ -75,51 +72,51 @@ func (h *entryHandler) enter(c *gin.Context, voucherID int64) error {
 		return err
 	}
 
-	a, err := h.Entry.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
+	admitted, err := a.Entry.Enter(c.Request.Context(), caller(c).UserID, voucherID, in.Solution)
 	if err != nil {
 		return err
 	}
 
-	return writeAdmission(c, &a)
+	return writeAdmission(c, &admitted)
 }
 
-func (h *entryHandler) ask(c *gin.Context, voucherID int64) error {
-	a, err := h.Entry.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
+func (a *api) showEntry(c *gin.Context, voucherID int64) error {
+	admitted, err := a.Entry.Ask(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader))
 	if err != nil {
 		return err
 	}
-	return writeAdmission(c, &a)
+	return writeAdmission(c, &admitted)
 }
 
-func (h *entryHandler) leave(c *gin.Context, voucherID int64) error {
-	return writeNoContent(c, h.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)))
+func (a *api) leaveEntry(c *gin.Context, voucherID int64) error {
+	return writeNoContent(c, a.Entry.Leave(c.Request.Context(), caller(c).UserID, voucherID, c.GetHeader(ticketHeader)))
 }
 
-func (h *entryHandler) events(c *gin.Context, voucherID int64) error {
-	return serveStream(c, h.Auth, h.RoomSubscribers, voucherID, func(events *stream) (func(), error) {
+func (a *api) entryEvents(c *gin.Context, voucherID int64) error {
+	return serveStream(c, a.Auth, a.RoomSubscribers, voucherID, func(events *stream) (func(), error) {
 		s := &entryStream{
 			stream:  events,
-			h:       h,
+			api:     a,
 			user:    caller(c).UserID,
 			voucher: voucherID,
 			ticket:  c.GetHeader(ticketHeader),
 		}
 
-		a, err := s.ask(c.Request.Context())
-		return func() { s.run(a) }, err
+		first, err := s.ask(c.Request.Context())
+		return func() { s.run(first) }, err
 	})
 }
 
 type entryStream struct {
 	*stream
 
-	h             *entryHandler
+	api           *api
 	user, voucher int64
 	ticket        string
 }
 
 func (s *entryStream) ask(ctx context.Context) (admissionOut, error) {
-	a, err := s.h.Entry.Ask(ctx, s.user, s.voucher, s.ticket)
+	a, err := s.api.Entry.Ask(ctx, s.user, s.voucher, s.ticket)
 	return newAdmissionOut(&a), err
 }
 

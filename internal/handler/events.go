@@ -26,20 +26,18 @@ const (
 	lostAfter = 30 * time.Second
 )
 
-type eventHandler struct{ *api }
-
 // order streams the states of an order from the present one to the last. The id of an event is the order's progress,
 // which is the same on every server, so a client resumes anywhere with Last-Event-ID. If that id is the final state,
 // the answer is 204, after which a browser does not reconnect.
-func (h *eventHandler) order(c *gin.Context, id int64) error {
-	return serveStream(c, h.Auth, h.Subscribers, id, func(events *stream) (func(), error) {
+func (a *api) orderStream(c *gin.Context, id int64) error {
+	return serveStream(c, a.Auth, a.Subscribers, id, func(events *stream) (func(), error) {
 		s := &orderStream{
 			stream: events,
-			h:      h,
+			api:    a,
 			user:   caller(c).UserID,
 		}
 
-		o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return h.Orders.Get(ctx, s.user, id) })
+		o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return a.Orders.Get(ctx, s.user, id) })
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +59,7 @@ func (h *eventHandler) order(c *gin.Context, id int64) error {
 type orderStream struct {
 	*stream
 
-	h    *eventHandler
+	api  *api
 	user int64
 	// progressOf the order in the last event.
 	sent int64
@@ -95,7 +93,7 @@ func (s *orderStream) run(o domain.Order) {
 // reload returns the present order, or the last known one if the read fails. An order that is absent from queue and
 // database for lostAfter was lost with the data of Redis and is returned as failed. A failed read restarts that time.
 func (s *orderStream) reload(last domain.Order) domain.Order {
-	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return s.h.Orders.Follow(ctx, s.user, last) })
+	o, err := readDetached(func(ctx context.Context) (domain.Order, error) { return s.api.Orders.Follow(ctx, s.user, last) })
 	switch {
 	case err == nil:
 		s.lost = time.Time{}
@@ -103,8 +101,8 @@ func (s *orderStream) reload(last domain.Order) domain.Order {
 	case !errors.Is(err, domain.ErrNotFound):
 		s.lost = time.Time{}
 	case s.lost.IsZero():
-		s.lost = s.h.Now()
-	case s.h.Now().Sub(s.lost) >= lostAfter:
+		s.lost = s.api.Now()
+	case s.api.Now().Sub(s.lost) >= lostAfter:
 		last.Status = domain.OrderFailed
 		last.Reason = domain.ReasonInternal
 	}

@@ -13,14 +13,6 @@ import (
 	"seckill/internal/service"
 )
 
-// exportHandler writes lists as CSV files, newest first. It reads them page by page, so that a file of any length needs
-// little memory. Rows that are stored meanwhile may be missing.
-type exportHandler struct {
-	*api
-
-	reads slots
-}
-
 const (
 	// fileTimeout bounds the time of an export.
 	fileTimeout = 5 * time.Minute
@@ -33,9 +25,10 @@ const (
 // csvType is the content type of an export.
 var csvType = []string{"text/csv; charset=utf-8; header=present"}
 
-// write streams a file, whose name has the date. If the rows cannot be read to the end, the connection is closed, so that no
-// client takes a part for the whole.
-func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
+// writeFile streams a list as a CSV file, newest first, whose name has the date. It is read page by page, so that a file of any
+// length needs little memory; rows that are stored meanwhile may be missing. If the rows cannot be read to the end, the
+// connection is closed, so that no client takes a part for the whole.
+func (a *api) writeFile(c *gin.Context, name string, f *sheetFormat, columns []string, rows iter.Seq2[[]string, error]) error {
 	next, stop := iter.Pull2(rows)
 	defer stop()
 
@@ -52,7 +45,7 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 
 	header := c.Writer.Header()
 	header["Content-Type"] = csvType
-	header.Set("Content-Disposition", `attachment; filename="`+name+h.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
+	header.Set("Content-Disposition", `attachment; filename="`+name+a.Now().In(f.zone).Format("-2006-01-02")+`.csv"`)
 	if isHead(c) {
 		// Without rows, not even with the names of the columns: their length is not that of the file.
 		c.Writer.WriteHeaderNow()
@@ -78,7 +71,7 @@ func (h *exportHandler) write(c *gin.Context, name string, f *sheetFormat, colum
 	}
 
 	if err != nil {
-		h.errors.classify(c, err)
+		a.errors.classify(c, err)
 		panic(http.ErrAbortHandler)
 	}
 
@@ -90,7 +83,7 @@ func flush(file *csv.Writer) error {
 	return file.Error()
 }
 
-func (h *exportHandler) request(c *gin.Context) (int64, sheetFormat, error) {
+func (a *api) fileRequest(c *gin.Context) (int64, sheetFormat, error) {
 	q := &query{c: c}
 	voucherID := q.id("voucher_id")
 	if q.err != nil {
@@ -107,19 +100,19 @@ type soldOrder struct {
 	ref string // of the payment that was received
 }
 
-func (h *exportHandler) orderFile(c *gin.Context) error {
-	voucherID, sheet, err := h.request(c)
+func (a *api) orderFile(c *gin.Context) error {
+	voucherID, sheet, err := a.fileRequest(c)
 	if err != nil {
 		return err
 	}
 
-	rows := pages(c, h.reads, func(o *soldOrder) int64 { return o.ID }, func(before int64) ([]soldOrder, error) {
-		found, err := h.Search.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
+	rows := pages(c, a.fileReads, func(o *soldOrder) int64 { return o.ID }, func(before int64) ([]soldOrder, error) {
+		found, err := a.Search.Find(c.Request.Context(), service.SearchFilter{VoucherID: voucherID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
-		payments, err := h.Store.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
+		payments, err := a.Store.PaymentsOf(c.Request.Context(), idsOf(found, foundID))
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +144,7 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 		}
 	})
 
-	return h.write(c, "orders", &sheet, []string{
+	return a.writeFile(c, "orders", &sheet, []string{
 		"order_id", "voucher_id", "title", "user_id", "phone", "status", "amount", "currency", "created_at", "expires_at", "paid_at",
 		"redeemed_at", "cancelled_at", "refunded_at", "sub_title", "rules", "shop_id", "shop_name", "face_value", "payment_ref",
 		"valid_from", "valid_until",
@@ -160,14 +153,14 @@ func (h *exportHandler) orderFile(c *gin.Context) error {
 
 func foundID(o *service.FoundOrder) int64 { return o.ID }
 
-func (h *exportHandler) paymentFile(c *gin.Context) error {
-	voucherID, sheet, err := h.request(c)
+func (a *api) paymentFile(c *gin.Context) error {
+	voucherID, sheet, err := a.fileRequest(c)
 	if err != nil {
 		return err
 	}
 
-	all := pages(c, h.reads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
-		return h.Store.ListPayments(c.Request.Context(), pageBefore(before))
+	all := pages(c, a.fileReads, func(p *domain.SalePayment) int64 { return p.ID }, func(before int64) ([]domain.SalePayment, error) {
+		return a.Store.ListPayments(c.Request.Context(), pageBefore(before))
 	}, itself)
 
 	rows := func(yield func([]string, error) bool) {
@@ -186,13 +179,13 @@ func (h *exportHandler) paymentFile(c *gin.Context) error {
 		}
 	}
 
-	return h.write(c, "payments", &sheet, []string{
+	return a.writeFile(c, "payments", &sheet, []string{
 		"payment_id", "order_id", "voucher_id", "provider", "provider_ref", "status", "amount", "currency", "created_at", "updated_at",
 	}, rows)
 }
 
-func (h *exportHandler) auditFile(c *gin.Context) error {
-	voucherID, sheet, err := h.request(c)
+func (a *api) auditFile(c *gin.Context) error {
+	voucherID, sheet, err := a.fileRequest(c)
 	if err != nil {
 		return err
 	}
@@ -200,9 +193,9 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	kind := c.Query("kind")
 	switch {
 	case kind == "" || kind == "change":
-		return h.writeChanges(c, &sheet, voucherID)
+		return a.writeChangeFile(c, &sheet, voucherID)
 	case kind == "request" && voucherID == 0:
-		return h.writeRequests(c, &sheet)
+		return a.writeRequestFile(c, &sheet)
 	case kind == "request":
 		return domain.Invalid("voucher_id", "is not a filter of requests")
 	}
@@ -210,9 +203,9 @@ func (h *exportHandler) auditFile(c *gin.Context) error {
 	return domain.Invalid("kind", "must be change or request")
 }
 
-func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucherID int64) error {
-	rows := pages(c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.Store.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
+func (a *api) writeChangeFile(c *gin.Context, sheet *sheetFormat, voucherID int64) error {
+	rows := pages(c, a.fileReads, changeID, func(before int64) ([]domain.AuditEntry, error) {
+		return a.Store.AuditLog(c.Request.Context(), domain.AuditFilter{VoucherID: voucherID, Page: pageBefore(before)})
 	}, func(e *domain.AuditEntry) []string {
 		return []string{
 			sheet.id(e.ID), sheet.time(&e.At), string(e.Kind), sheet.id(e.Actor.ID), e.Action, sheet.id(e.VoucherID), sheet.id(e.OrderID),
@@ -220,12 +213,12 @@ func (h *exportHandler) writeChanges(c *gin.Context, sheet *sheetFormat, voucher
 		}
 	})
 
-	return h.write(c, "audit", sheet, []string{"id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}, rows)
+	return a.writeFile(c, "audit", sheet, []string{"id", "at", "actor", "actor_id", "action", "voucher_id", "order_id", "detail"}, rows)
 }
 
-func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error {
-	rows := pages(c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.Store.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
+func (a *api) writeRequestFile(c *gin.Context, sheet *sheetFormat) error {
+	rows := pages(c, a.fileReads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
+		return a.Store.AdminRequests(c.Request.Context(), domain.RequestFilter{Page: pageBefore(before)})
 	}, func(r *domain.AdminRequest) []string {
 		return []string{
 			sheet.id(r.ID), sheet.time(&r.At), sheet.id(r.UserID), string(r.Role), r.Method, r.Route, sheet.text(r.Target), number(int64(r.Status)),
@@ -233,7 +226,7 @@ func (h *exportHandler) writeRequests(c *gin.Context, sheet *sheetFormat) error 
 		}
 	})
 
-	return h.write(c, "requests", sheet, []string{
+	return a.writeFile(c, "requests", sheet, []string{
 		"id", "at", "user_id", "role", "method", "route", "target", "status", "request_id", "network",
 	}, rows)
 }

@@ -14,8 +14,6 @@ import (
 	"seckill/internal/kit/picture"
 )
 
-type imageHandler struct{ *api }
-
 const (
 	// uploadTimeout bounds an upload and its conversion. It is longer than other requests, because phones upload slowly.
 	uploadTimeout = 30 * time.Second
@@ -29,7 +27,7 @@ const (
 func ImageURL(id string) string { return "/api/v1/images/" + id }
 
 // upload stores a picture and returns its id. It needs no Idempotency-Key: the same upload is the same picture.
-func (h *imageHandler) upload(c *gin.Context) error {
+func (a *api) uploadImage(c *gin.Context) error {
 	deadline := time.Now().Add(uploadTimeout)
 	conn := http.NewResponseController(c.Writer)
 
@@ -42,7 +40,7 @@ func (h *imageHandler) upload(c *gin.Context) error {
 		return err
 	}
 
-	p, err := h.Pictures.Add(c.Request.Context(), file)
+	p, err := a.Pictures.Add(c.Request.Context(), file)
 	if err != nil {
 		return err
 	}
@@ -90,13 +88,13 @@ func uploadedFile(c *gin.Context) ([]byte, error) {
 	return content, err
 }
 
-func (h *imageHandler) show(c *gin.Context) error {
+func (a *api) showImage(c *gin.Context) error {
 	id := c.Param("hash")
-	p := h.Pictures.Cached(id)
+	p := a.Pictures.Cached(id)
 	if p == nil {
-		err := h.limits.visit(c)
+		err := a.limits.visit(c)
 		if err == nil {
-			p, err = h.Pictures.Get(c.Request.Context(), id)
+			p, err = a.Pictures.Get(c.Request.Context(), id)
 		}
 
 		if err != nil {

@@ -11,12 +11,6 @@ import (
 	"seckill/internal/domain"
 )
 
-type meHandler struct {
-	*api
-
-	reads slots
-}
-
 const (
 	// exportTimeout bounds an export, which is longer than other answers.
 	exportTimeout = 10 * time.Second
@@ -45,12 +39,12 @@ type (
 // export streams all data of the caller, one page of records at a time. It contains no token, code or hash: a copy of
 // the file gives no access. If the data cannot be read to the end, the connection is closed, so that no client takes a
 // part for the whole.
-func (h *meHandler) export(c *gin.Context) error {
+func (a *api) exportMe(c *gin.Context) error {
 	id := caller(c)
 	var u domain.User
-	err := h.reads.do(c.Request.Context(), func() error {
+	err := a.exportReads.do(c.Request.Context(), func() error {
 		var err error
-		u, err = h.Auth.Me(c.Request.Context(), id)
+		u, err = a.Auth.Me(c.Request.Context(), id)
 		return err
 	})
 	if err != nil {
@@ -65,16 +59,16 @@ func (h *meHandler) export(c *gin.Context) error {
 	}
 
 	w := &exportWriter{c: c}
-	w.field("exported_at", domain.Moment(h.Now()))
+	w.field("exported_at", domain.Moment(a.Now()))
 	w.field("user", exportedUser{newUserOut(u), u.CreatedAt})
-	h.writeAccount(w, &u)
-	h.writeOrders(w, u.ID)
-	h.writeActions(w, u.ID)
-	h.writePlaces(w, u.ID)
+	a.exportAccount(w, &u)
+	a.exportOrders(w, u.ID)
+	a.exportActions(w, u.ID)
+	a.exportPlaces(w, u.ID)
 	w.write([]byte("}\n"))
 
 	if w.err != nil {
-		h.errors.classify(c, w.err)
+		a.errors.classify(c, w.err)
 		panic(http.ErrAbortHandler)
 	}
 
@@ -184,49 +178,49 @@ func pageBefore(id int64) domain.Page { return domain.Page{Before: id, Limit: do
 
 // writeAccount writes how the user logs in. The requests for login codes are those of the last day, without the codes and
 // their requesters, who may be anybody. Second factors have no secrets here.
-func (h *meHandler) writeAccount(w *exportWriter, u *domain.User) {
+func (a *api) exportAccount(w *exportWriter, u *domain.User) {
 	ctx := w.c.Request.Context()
 
-	writeArray(w, "sessions", pages(w.c, h.reads,
+	writeArray(w, "sessions", pages(w.c, a.exportReads,
 		func(s *domain.SessionRecord) string { return s.ID },
 		func(after string) ([]domain.SessionRecord, error) {
-			return h.Store.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
+			return a.Store.SessionsOf(ctx, u.ID, after, domain.MaxPageSize)
 		}, itself))
 
-	writeArray(w, "login_codes", pages(w.c, h.reads,
+	writeArray(w, "login_codes", pages(w.c, a.exportReads,
 		func(code *domain.LoginCodeRecord) string { return code.LoginID },
 		func(after string) ([]domain.LoginCodeRecord, error) {
-			return h.Store.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
+			return a.Store.LoginCodesOf(ctx, u.Phone, after, domain.MaxPageSize)
 		}, itself))
 
-	writeArray(w, "second_factors", pages(w.c, h.reads,
+	writeArray(w, "second_factors", pages(w.c, a.exportReads,
 		func(enrolled *time.Time) time.Time { return *enrolled },
-		func(time.Time) ([]time.Time, error) { return h.Store.SecondFactorsOf(ctx, u.ID) },
+		func(time.Time) ([]time.Time, error) { return a.Store.SecondFactorsOf(ctx, u.ID) },
 		func(enrolled *time.Time) exportedFactor { return exportedFactor{*enrolled} }))
 }
 
 // writeOrders writes the orders without their redeem codes, with which another person could use them.
-func (h *meHandler) writeOrders(w *exportWriter, userID int64) {
+func (a *api) exportOrders(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 	var payments map[int64][]domain.Payment
 	var events map[int64][]domain.EventRecord
 
 	read := func(before int64) ([]domain.Order, error) {
-		orders, err := h.Orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
+		orders, err := a.Orders.List(ctx, domain.OrderFilter{UserID: userID, Page: pageBefore(before)})
 		if err != nil {
 			return nil, err
 		}
 
 		ids := idsOf(orders, orderID)
-		if payments, err = h.Store.PaymentsOf(ctx, ids); err != nil {
+		if payments, err = a.Store.PaymentsOf(ctx, ids); err != nil {
 			return nil, err
 		}
 
-		events, err = h.Store.EventsOf(ctx, ids)
+		events, err = a.Store.EventsOf(ctx, ids)
 		return orders, err
 	}
 
-	writeArray(w, "orders", pages(w.c, h.reads, orderID, read, func(o *domain.Order) exportedOrder {
+	writeArray(w, "orders", pages(w.c, a.exportReads, orderID, read, func(o *domain.Order) exportedOrder {
 		o.RedeemCode = ""
 
 		return exportedOrder{
@@ -247,28 +241,28 @@ func idsOf[T any](items []T, id func(*T) int64) []int64 {
 	return ids
 }
 
-func (h *meHandler) writeActions(w *exportWriter, userID int64) {
+func (a *api) exportActions(w *exportWriter, userID int64) {
 	ctx := w.c.Request.Context()
 
-	writeArray(w, "actions", pages(w.c, h.reads, changeID, func(before int64) ([]domain.AuditEntry, error) {
-		return h.Store.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
+	writeArray(w, "actions", pages(w.c, a.exportReads, changeID, func(before int64) ([]domain.AuditEntry, error) {
+		return a.Store.AuditLog(ctx, domain.AuditFilter{ActorID: userID, Page: pageBefore(before)})
 	}, itself))
 
-	writeArray(w, "admin_requests", pages(w.c, h.reads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
-		return h.Store.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
+	writeArray(w, "admin_requests", pages(w.c, a.exportReads, requestRowID, func(before int64) ([]domain.AdminRequest, error) {
+		return a.Store.AdminRequests(ctx, domain.RequestFilter{UserID: userID, Page: pageBefore(before)})
 	}, newRequestOut))
 
-	writeArray(w, "idempotency_keys", pages(w.c, h.reads,
+	writeArray(w, "idempotency_keys", pages(w.c, a.exportReads,
 		func(k *domain.KeyRecord) string { return k.Key },
 		func(after string) ([]domain.KeyRecord, error) {
-			return h.Store.KeysOf(ctx, userID, after, domain.MaxPageSize)
+			return a.Store.KeysOf(ctx, userID, after, domain.MaxPageSize)
 		}, itself))
 }
 
-func (h *meHandler) writePlaces(w *exportWriter, userID int64) {
-	writeArray(w, "waiting_rooms", pages(w.c, h.reads,
+func (a *api) exportPlaces(w *exportWriter, userID int64) {
+	writeArray(w, "waiting_rooms", pages(w.c, a.exportReads,
 		func(p *domain.PlaceRecord) int64 { return p.VoucherID },
 		func(after int64) ([]domain.PlaceRecord, error) {
-			return h.Store.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
+			return a.Store.PlacesOf(w.c.Request.Context(), userID, after, domain.MaxPageSize)
 		}, itself))
 }

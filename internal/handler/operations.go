@@ -13,41 +13,34 @@ import (
 // alertsPath is the pattern of the route.
 const alertsPath = "/api/v1/admin/alerts"
 
-// alertHandler reports what needs the attention of an operator.
-type alertHandler struct{ *api }
-
-func (h *alertHandler) list(c *gin.Context) error {
-	present, err := h.Alerts(c.Request.Context())
+func (a *api) listAlerts(c *gin.Context) error {
+	present, err := a.Alerts(c.Request.Context())
 	return writeOK(c, present, err)
 }
 
-type reconcileHandler struct{ *api }
-
-func (h *reconcileHandler) report(c *gin.Context) error {
+func (a *api) reportFindings(c *gin.Context) error {
 	q := &query{c: c}
 	voucherID := q.id("voucher_id")
 	if q.err != nil {
 		return q.err
 	}
-	return h.run(c, voucherID, false)
+	return a.reconcile(c, voucherID, false)
 }
 
-func (h *reconcileHandler) apply(c *gin.Context) error {
+func (a *api) repairFindings(c *gin.Context) error {
 	var in struct {
 		VoucherID domain.ID `json:"voucher_id"`
 	}
 	if err := bind(c, &in); err != nil {
 		return err
 	}
-	return h.run(c, int64(in.VoucherID), true)
+	return a.reconcile(c, int64(in.VoucherID), true)
 }
 
-func (h *reconcileHandler) run(c *gin.Context, voucherID int64, apply bool) error {
-	all, err := h.Reconciler.Reconcile(c.Request.Context(), voucherID, apply)
+func (a *api) reconcile(c *gin.Context, voucherID int64, apply bool) error {
+	all, err := a.Reconciler.Reconcile(c.Request.Context(), voucherID, apply)
 	return writeOK(c, all, err)
 }
-
-type deadLetterHandler struct{ *api }
 
 type deadLetterOut struct {
 	*domain.DeadLetter
@@ -68,30 +61,28 @@ func newDeadLetterOut(l *domain.DeadLetter) deadLetterOut {
 	return out
 }
 
-func (h *deadLetterHandler) list(c *gin.Context) error {
+func (a *api) listDeadLetters(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	if q.err != nil {
 		return q.err
 	}
 
-	letters, err := h.DeadLetters.List(c.Request.Context(), page.after, page.Limit)
+	letters, err := a.DeadLetters.List(c.Request.Context(), page.after, page.Limit)
 	return writeOK(c, newList(page, letters, newDeadLetterOut, func(l *domain.DeadLetter) string { return l.ID }), err)
 }
 
-func (h *deadLetterHandler) replay(c *gin.Context, claim *domain.Claim) error {
-	a, err := h.DeadLetters.Replay(c.Request.Context(), claim, adminOf(c), c.Param("id"))
+func (a *api) replayDeadLetter(c *gin.Context, claim *domain.Claim) error {
+	admission, err := a.DeadLetters.Replay(c.Request.Context(), claim, adminOf(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	return writeQueued(c, a.OrderID)
+	return writeQueued(c, admission.OrderID)
 }
 
-func (h *deadLetterHandler) discard(c *gin.Context, claim *domain.Claim) error {
-	return writeNoContent(c, h.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")))
+func (a *api) discardDeadLetter(c *gin.Context, claim *domain.Claim) error {
+	return writeNoContent(c, a.DeadLetters.Discard(c.Request.Context(), claim, adminOf(c), c.Param("id")))
 }
-
-type unreadNoticeHandler struct{ *api }
 
 type unreadNoticeOut struct {
 	*domain.UnreadNotice
@@ -118,9 +109,9 @@ func newUnreadNoticeOut(n *domain.UnreadNotice) unreadNoticeOut {
 	return out
 }
 
-func (h *unreadNoticeHandler) list(c *gin.Context) error {
+func (a *api) listNotices(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.NoticeFilter{
 		Open: word(q, "state", func(s string) (bool, bool) { return true, s == "open" }, "must be open"),
 		Page: page.Page,
@@ -129,11 +120,11 @@ func (h *unreadNoticeHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	notices, err := h.Store.UnreadNotices(c.Request.Context(), f)
+	notices, err := a.Store.UnreadNotices(c.Request.Context(), f)
 	return writeOK(c, newList(page, notices, newUnreadNoticeOut, func(n *domain.UnreadNotice) int64 { return n.ID }), err)
 }
 
-func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) closeNotice(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Reason string `json:"reason"`
 	}
@@ -145,17 +136,15 @@ func (h *unreadNoticeHandler) close(c *gin.Context, claim *domain.Claim, id int6
 		return err
 	}
 
-	err := h.Store.CloseNotice(c.Request.Context(), domain.NoticeClosing{
+	err := a.Store.CloseNotice(c.Request.Context(), domain.NoticeClosing{
 		ID:     id,
 		Reason: in.Reason,
 		By:     adminOf(c),
-		At:     domain.Moment(h.Now()),
+		At:     domain.Moment(a.Now()),
 		Claim:  claim,
 	})
 	return writeNoContent(c, err)
 }
-
-type orderEventHandler struct{ *api }
 
 type eventBody struct {
 	ID        domain.ID        `json:"id"`
@@ -184,9 +173,9 @@ type orderEventOut struct {
 
 func newOrderEventOut(e *domain.OrderEvent) orderEventOut { return orderEventOut{e, newEventBody(e)} }
 
-func (h *orderEventHandler) list(c *gin.Context) error {
+func (a *api) listOrderEvents(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.EventFilter{
 		OrderID: q.id("order_id"),
 		Status:  word(q, "status", domain.ParseEventStatus, "must be pending, delivered or failed"),
@@ -196,10 +185,10 @@ func (h *orderEventHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	events, err := h.Store.OrderEvents(c.Request.Context(), f)
+	events, err := a.Store.OrderEvents(c.Request.Context(), f)
 	return writeOK(c, newList(page, events, newOrderEventOut, func(e *domain.OrderEvent) int64 { return e.ID }), err)
 }
 
-func (h *orderEventHandler) repeat(c *gin.Context, claim *domain.Claim, id int64) error {
-	return writeNoContent(c, h.Store.RepeatEvent(c.Request.Context(), claim, id))
+func (a *api) repeatOrderEvent(c *gin.Context, claim *domain.Claim, id int64) error {
+	return writeNoContent(c, a.Store.RepeatEvent(c.Request.Context(), claim, id))
 }

@@ -12,8 +12,6 @@ import (
 	"seckill/internal/domain"
 )
 
-type orderHandler struct{ *api }
-
 // orderOut is the JSON form of an order, with the offer as bought.
 type orderOut struct {
 	*domain.Order
@@ -26,7 +24,7 @@ func locationOf(kind string, id int64) string {
 	return "/api/v1/" + kind + "/" + strconv.FormatInt(id, 10)
 }
 
-func (h *orderHandler) place(c *gin.Context) error {
+func (a *api) placeOrder(c *gin.Context) error {
 	voucherID, err := pathID(c)
 	if err != nil {
 		return err
@@ -42,7 +40,7 @@ func (h *orderHandler) place(c *gin.Context) error {
 		key = domain.NewRequestKey(name, sum)
 	}
 
-	o, replayed, err := h.Orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
+	o, replayed, err := a.Orders.PlaceOnce(c.Request.Context(), caller(c).UserID, voucherID, preferredWait(c), key, c.GetHeader(passHeader))
 	if err != nil {
 		return err
 	}
@@ -85,12 +83,12 @@ func preferredWait(c *gin.Context) time.Duration {
 	return 0
 }
 
-func (h *orderHandler) show(c *gin.Context, id int64) error {
-	o, err := h.Orders.Get(c.Request.Context(), caller(c).UserID, id)
+func (a *api) showOrder(c *gin.Context, id int64) error {
+	o, err := a.Orders.Get(c.Request.Context(), caller(c).UserID, id)
 	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) redeemOrder(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Code string `json:"code"`
 	}
@@ -98,11 +96,11 @@ func (h *orderHandler) redeem(c *gin.Context, claim *domain.Claim, id int64) err
 		return err
 	}
 
-	o, err := h.Orders.Redeem(c.Request.Context(), claim, caller(c).UserID, id, in.Code)
+	o, err := a.Orders.Redeem(c.Request.Context(), claim, caller(c).UserID, id, in.Code)
 	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
+func (a *api) redeemCode(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code string `json:"code"`
 	}
@@ -110,11 +108,11 @@ func (h *orderHandler) redeemCode(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	o, err := h.Orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
+	o, err := a.Orders.RedeemCode(c.Request.Context(), claim, caller(c).UserID, in.Code)
 	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) undoRedeem(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Reason string `json:"reason"`
 	}
@@ -122,11 +120,11 @@ func (h *orderHandler) undoRedeem(c *gin.Context, claim *domain.Claim, id int64)
 		return err
 	}
 
-	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, id, "", in.Reason)
+	o, err := a.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, id, "", in.Reason)
 	return writeMoved(c, o, err)
 }
 
-func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error {
+func (a *api) undoRedeemCode(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		Code   string `json:"code"`
 		Reason string `json:"reason"`
@@ -138,7 +136,7 @@ func (h *orderHandler) undoRedeemCode(c *gin.Context, claim *domain.Claim) error
 		return domain.UnknownCode("is required")
 	}
 
-	o, err := h.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
+	o, err := a.Orders.UndoRedeem(c.Request.Context(), claim, caller(c).UserID, 0, in.Code, in.Reason)
 	return writeMoved(c, o, err)
 }
 
@@ -158,9 +156,9 @@ func writeMoved(c *gin.Context, o domain.Order, err error) error {
 	return writeOrder(c, http.StatusOK, &o)
 }
 
-func (h *orderHandler) list(c *gin.Context) error {
+func (a *api) listOrders(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.OrderFilter{
 		UserID: caller(c).UserID,
 		Status: q.orderStatus(),
@@ -170,6 +168,6 @@ func (h *orderHandler) list(c *gin.Context) error {
 		return q.err
 	}
 
-	orders, err := h.Orders.List(c.Request.Context(), f)
+	orders, err := a.Orders.List(c.Request.Context(), f)
 	return writeOK(c, newList(page, orders, newOrderOut, orderID), err)
 }

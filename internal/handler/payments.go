@@ -10,8 +10,6 @@ import (
 	"seckill/internal/out/webhook"
 )
 
-type paymentHandler struct{ *api }
-
 type adminPaymentOut struct {
 	domain.Payment
 
@@ -28,7 +26,7 @@ type paidOut struct {
 	Payment domain.Payment `json:"payment"`
 }
 
-func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) pay(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Provider string `json:"provider"`
 	}
@@ -36,23 +34,23 @@ func (h *paymentHandler) pay(c *gin.Context, claim *domain.Claim, id int64) erro
 		return err
 	}
 
-	o, p, err := h.Payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
+	o, p, err := a.Payments.Pay(c.Request.Context(), claim, caller(c).UserID, id, in.Provider)
 	return writeOK(c, paidOut{newOrderOut(&o), p}, err)
 }
 
-func (h *paymentHandler) list(c *gin.Context, id int64) error {
-	payments, err := h.Payments.List(c.Request.Context(), caller(c).UserID, id)
+func (a *api) listPayments(c *gin.Context, id int64) error {
+	payments, err := a.Payments.List(c.Request.Context(), caller(c).UserID, id)
 	return writeOK(c, list[domain.Payment]{Items: append([]domain.Payment{}, payments...)}, err)
 }
 
 // webhook handles a notice of a payment provider. The signature covers the raw body.
-func (h *paymentHandler) webhook(c *gin.Context) error {
+func (a *api) paymentNotice(c *gin.Context) error {
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	if err != nil {
 		return bindError(err)
 	}
 
-	settled, err := h.Payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
+	settled, err := a.Payments.Webhook(c.Request.Context(), c.Param("provider"), c.GetHeader(webhook.SignatureHeader), body)
 	if err != nil {
 		return err
 	}

@@ -170,6 +170,10 @@ type api struct {
 	limits  *limits
 	cursors cursors
 	staff   *staff
+	// The answers about shops.
+	shops *answerCache[shopKey]
+	// Bound the reads of exports and of CSV files.
+	exportReads, fileReads slots
 }
 
 func newAPI(cfg Config) (*api, error) {
@@ -188,11 +192,14 @@ func newAPI(cfg Config) (*api, error) {
 			security:    security,
 			unavailable: &rate.Sometimes{Interval: time.Second},
 		},
-		limits:  limits,
-		cursors: cursors{cfg.CursorKeys, limits.visit},
+		limits:      limits,
+		cursors:     cursors{cfg.CursorKeys, limits.visit},
+		exportReads: make(slots, maxExports),
+		fileReads:   make(slots, maxFiles),
 	}
 
 	a.staff = &staff{api: a, failed: rate.Sometimes{Interval: time.Second}}
+	a.shops = newAnswerCache[shopKey](a, answerTimeout)
 	return a, nil
 }
 
@@ -286,17 +293,15 @@ func (r *routes) pages() {
 // middleware of a purchase.
 func (r *routes) sales(purchases gin.HandlersChain) {
 	wrap := r.errors.wrap
-	orders := &orderHandler{r.api}
-	entry := &entryHandler{r.api}
 	vouchers := newVoucherHandler(r.api)
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
-	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(orders.place))
+	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(r.placeOrder))
 
 	// Passes and places in a waiting room come from memory; package entry bounds the rest.
-	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.entries)), wrap(byID(entry.enter)))
-	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.polls)), wrap(byID(entry.ask)))
-	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(entry.leave)))
+	r.engine.POST("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.entries)), wrap(byID(r.enterSale)))
+	r.engine.GET("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, wrap(perUser(r.limits.polls)), wrap(byID(r.showEntry)))
+	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(r.leaveEntry)))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
 	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(vouchers.list))
@@ -305,74 +310,61 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 
 func (r *routes) streams() {
 	wrap := r.errors.wrap
-	events := &eventHandler{r.api}
-	entry := &entryHandler{r.api}
-	stats := &statsHandler{r.api}
 
-	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(events.order)))
-	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.identified, wrap(perUser(r.limits.polls)), wrap(byID(entry.events)))
-	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(stats.events)))
+	r.engine.GET("/api/v1/orders/:id/events", r.user, wrap(byID(r.orderStream)))
+	r.engine.GET("/api/v1/vouchers/:id/entry/events", r.identified, wrap(perUser(r.limits.polls)), wrap(byID(r.entryEvents)))
+	r.engine.GET("/api/v1/admin/vouchers/:id/events", r.read, wrap(byID(r.statsEvents)))
 }
 
 func (r *routes) files() {
 	wrap := r.errors.wrap
-	me := &meHandler{r.api, make(slots, maxExports)}
-	images := &imageHandler{r.api}
-	exports := &exportHandler{r.api, make(slots, maxFiles)}
 
-	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.export), wrap(me.export))
+	r.engine.GET("/api/v1/me/export", withTimeout(exportTimeout), r.limitBody, r.user, wrap(r.limits.export), wrap(r.exportMe))
 	r.engine.POST("/api/v1/admin/images", r.strictTransport, withTimeout(uploadTimeout), r.operate, limitConcurrency(maxUploads, r.errors.write),
-		wrap(images.upload))
+		wrap(r.uploadImage))
 
 	files := r.engine.Group("/api/v1/admin", r.strictTransport, withTimeout(fileTimeout), r.limitBody, r.tokens(20), r.read)
-	files.GET("/orders.csv", wrap(exports.orderFile))
-	files.GET("/payments.csv", wrap(exports.paymentFile))
-	files.GET("/audit.csv", wrap(exports.auditFile))
+	files.GET("/orders.csv", wrap(r.orderFile))
+	files.GET("/payments.csv", wrap(r.paymentFile))
+	files.GET("/audit.csv", wrap(r.auditFile))
 }
 
 func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	auth := &authHandler{r.api}
-	images := &imageHandler{r.api}
-	shops := &shopHandler{r.api, newAnswerCache[shopKey](r.api, answerTimeout)}
 
 	v1.GET("/openapi.json", writeOpenAPI)
 
-	v1.POST("/auth/code", wrap(auth.sendCode))
-	v1.POST("/auth/login", wrap(auth.login))
-	v1.POST("/auth/refresh", wrap(auth.refresh))
-	v1.POST("/auth/logout", r.user, wrap(auth.logout))
-	v1.POST("/auth/logout-all", r.user, wrap(auth.logoutAll))
+	v1.POST("/auth/code", wrap(r.sendCode))
+	v1.POST("/auth/login", wrap(r.login))
+	v1.POST("/auth/refresh", wrap(r.refresh))
+	v1.POST("/auth/logout", r.user, wrap(r.logout))
+	v1.POST("/auth/logout-all", r.user, wrap(r.logoutAll))
 
-	v1.GET("/me", r.user, r.reads, wrap(auth.me))
-	v1.DELETE("/me", r.user, wrap(auth.erase))
+	v1.GET("/me", r.user, r.reads, wrap(r.me))
+	v1.DELETE("/me", r.user, wrap(r.erase))
 
-	v1.GET("/images/:hash", wrap(images.show))
-	v1.GET("/shops", r.reads, wrap(shops.list))
-	v1.GET("/shops/:id", r.reads, wrap(byID(shops.show)))
-	v1.POST("/admin/shops", r.operate, r.once(shops.create))
-	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(shops.change)))
+	v1.GET("/images/:hash", wrap(r.showImage))
+	v1.GET("/shops", r.reads, wrap(r.listShops))
+	v1.GET("/shops/:id", r.reads, wrap(byID(r.showShop)))
+	v1.POST("/admin/shops", r.operate, r.once(r.createShop))
+	v1.PATCH("/admin/shops/:id", r.operate, wrap(byID(r.changeShop)))
 }
 
 func (r *routes) orders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	orders := &orderHandler{r.api}
-	payments := &paymentHandler{r.api}
 
-	v1.GET("/orders", r.tokens(5), r.reads, wrap(orders.list))
-	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(orders.show)))
+	v1.GET("/orders", r.tokens(5), r.reads, wrap(r.listOrders))
+	v1.GET("/orders/:id", r.user, r.reads, wrap(byID(r.showOrder)))
 	v1.POST("/orders/:id/cancel", r.user, r.row, r.once(moved(buyerOf, r.Orders.Cancel)))
-	v1.POST("/orders/:id/pay", r.user, r.row, r.once(keyedByID(payments.pay)))
+	v1.POST("/orders/:id/pay", r.user, r.row, r.once(keyedByID(r.pay)))
 	v1.POST("/orders/:id/refund", r.user, r.row, r.once(moved(buyerOf, r.Payments.Refund)))
-	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(payments.list)))
-	v1.POST("/payments/webhook/:provider", wrap(payments.webhook))
+	v1.GET("/orders/:id/payments", r.user, r.reads, wrap(byID(r.listPayments)))
+	v1.POST("/payments/webhook/:provider", wrap(r.paymentNotice))
 }
 
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 	vouchers := &adminVoucherHandler{r.api}
-	stats := &statsHandler{r.api}
-	adminOrders := &adminOrderHandler{r.api}
 
 	v1.GET("/admin/vouchers", r.read, wrap(vouchers.browse))
 	v1.POST("/admin/vouchers", r.operate, r.once(vouchers.create))
@@ -380,57 +372,48 @@ func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(vouchers.remove)))
 	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(vouchers.checklist)))
 	v1.POST("/admin/vouchers/:id/publish", r.operate, r.once(keyedByID(vouchers.publish)))
-	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(stats.show)))
+	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(r.showStats)))
 	v1.POST("/admin/vouchers/:id/stock", r.operate, r.once(keyedByID(vouchers.changeStock)))
 	v1.POST("/admin/vouchers/:id/room", r.operate, r.once(keyedByID(vouchers.changeRoom)))
-	v1.POST("/admin/vouchers/:id/refunds", r.operate, r.once(keyedByID(adminOrders.refundAll)))
-	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(adminOrders.refundable)))
+	v1.POST("/admin/vouchers/:id/refunds", r.operate, r.once(keyedByID(r.refundAll)))
+	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(r.showRefundable)))
 }
 
 func (r *routes) adminOrders(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	all := &adminOrderHandler{r.api}
-	orders := &orderHandler{r.api}
 
-	v1.GET("/admin/orders", r.tokens(5), r.read, wrap(all.list))
-	v1.GET("/admin/orders/:id", r.read, wrap(all.show))
-	v1.GET("/admin/orders/:id/phone", r.phones, wrap(all.phone))
-	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(all.search))
+	v1.GET("/admin/orders", r.tokens(5), r.read, wrap(r.listAllOrders))
+	v1.GET("/admin/orders/:id", r.read, wrap(r.showFoundOrder))
+	v1.GET("/admin/orders/:id/phone", r.phones, wrap(r.showPhone))
+	v1.POST("/admin/orders/search", r.tokens(5), r.phones, wrap(r.searchOrders))
 	v1.POST("/admin/orders/:id/cancel", r.operate, r.once(moved(adminOf, r.Orders.Cancel)))
 	v1.POST("/admin/orders/:id/refund", r.operate, r.once(moved(adminOf, r.Payments.Refund)))
-	v1.POST("/admin/orders/:id/return-outside", r.operate, r.once(keyedByID(all.returnOutside)))
-	v1.POST("/admin/orders/:id/redeem", r.operate, r.once(keyedByID(orders.redeem)))
-	v1.POST("/admin/orders/:id/undo-redeem", r.operate, r.once(keyedByID(orders.undoRedeem)))
+	v1.POST("/admin/orders/:id/return-outside", r.operate, r.once(keyedByID(r.returnOutside)))
+	v1.POST("/admin/orders/:id/redeem", r.operate, r.once(keyedByID(r.redeemOrder)))
+	v1.POST("/admin/orders/:id/undo-redeem", r.operate, r.once(keyedByID(r.undoRedeem)))
 
-	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(all.previewCode))
-	v1.POST("/admin/redeem", r.redeem, r.once(orders.redeemCode))
-	v1.POST("/admin/redeem/undo", r.redeem, r.once(orders.undoRedeemCode))
+	v1.POST("/admin/redeem/preview", r.tokens(5), r.redeem, wrap(r.previewCode))
+	v1.POST("/admin/redeem", r.redeem, r.once(r.redeemCode))
+	v1.POST("/admin/redeem/undo", r.redeem, r.once(r.undoRedeemCode))
 }
 
 func (r *routes) operations(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	auditLog := &auditHandler{r.api}
-	alerts := &alertHandler{r.api}
-	deadLetters := &deadLetterHandler{r.api}
-	notices := &unreadNoticeHandler{r.api}
-	orderEvents := &orderEventHandler{r.api}
-	reconcile := &reconcileHandler{r.api}
-	rush := &rushHandler{rush: r.Rush}
 
-	v1.GET("/admin/audit", r.tokens(5), r.read, wrap(auditLog.list))
-	v1.GET("/admin/alerts", r.read, wrap(alerts.list))
-	v1.GET("/admin/dead-letters", r.tokens(5), r.read, wrap(deadLetters.list))
-	v1.POST("/admin/dead-letters/:id/replay", r.operate, r.once(deadLetters.replay))
-	v1.POST("/admin/dead-letters/:id/discard", r.operate, r.once(deadLetters.discard))
-	v1.GET("/admin/payment-notices", r.read, wrap(notices.list))
-	v1.POST("/admin/payment-notices/:id/close", r.operate, r.once(keyedByID(notices.close)))
-	v1.GET("/admin/events", r.read, wrap(orderEvents.list))
-	v1.POST("/admin/events/:id/repeat", r.operate, r.once(keyedByID(orderEvents.repeat)))
-	v1.GET("/admin/reconcile", r.tokens(20), r.read, wrap(reconcile.report))
-	v1.POST("/admin/reconcile", r.tokens(20), r.administer, wrap(reconcile.apply))
-	v1.POST("/admin/rush", r.administer, wrap(rush.requireDemo), r.once(rush.start))
-	v1.GET("/admin/rush", r.administer, wrap(rush.requireDemo), wrap(rush.show))
-	v1.DELETE("/admin/rush", r.administer, wrap(rush.requireDemo), wrap(rush.stop))
+	v1.GET("/admin/audit", r.tokens(5), r.read, wrap(r.auditLog))
+	v1.GET("/admin/alerts", r.read, wrap(r.listAlerts))
+	v1.GET("/admin/dead-letters", r.tokens(5), r.read, wrap(r.listDeadLetters))
+	v1.POST("/admin/dead-letters/:id/replay", r.operate, r.once(r.replayDeadLetter))
+	v1.POST("/admin/dead-letters/:id/discard", r.operate, r.once(r.discardDeadLetter))
+	v1.GET("/admin/payment-notices", r.read, wrap(r.listNotices))
+	v1.POST("/admin/payment-notices/:id/close", r.operate, r.once(keyedByID(r.closeNotice)))
+	v1.GET("/admin/events", r.read, wrap(r.listOrderEvents))
+	v1.POST("/admin/events/:id/repeat", r.operate, r.once(keyedByID(r.repeatOrderEvent)))
+	v1.GET("/admin/reconcile", r.tokens(20), r.read, wrap(r.reportFindings))
+	v1.POST("/admin/reconcile", r.tokens(20), r.administer, wrap(r.repairFindings))
+	v1.POST("/admin/rush", r.administer, wrap(r.requireDemo), r.once(r.startRush))
+	v1.GET("/admin/rush", r.administer, wrap(r.requireDemo), wrap(r.showRush))
+	v1.DELETE("/admin/rush", r.administer, wrap(r.requireDemo), wrap(r.stopRush))
 }
 
 type server struct {

@@ -8,10 +8,8 @@ import (
 	"seckill/internal/domain"
 )
 
-type rushHandler struct{ rush domain.Rusher }
-
-func (h *rushHandler) requireDemo(*gin.Context) error {
-	if h.rush == nil {
+func (a *api) requireDemo(*gin.Context) error {
+	if a.Rush == nil {
 		return domain.ErrNoDemo
 	}
 	return nil
@@ -27,7 +25,7 @@ func writeRush(c *gin.Context, status int, r domain.Rush) error {
 	return writeJSON(c, status, r)
 }
 
-func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
+func (a *api) startRush(c *gin.Context, claim *domain.Claim) error {
 	var plan domain.RushPlan
 	if err := bind(c, &plan); err != nil {
 		return err
@@ -36,7 +34,7 @@ func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
 		return err
 	}
 
-	r, err := h.rush.Start(c.Request.Context(), claim, caller(c).UserID, plan)
+	r, err := a.Rush.Start(c.Request.Context(), claim, caller(c).UserID, plan)
 	if err != nil {
 		return err
 	}
@@ -44,11 +42,11 @@ func (h *rushHandler) start(c *gin.Context, claim *domain.Claim) error {
 	return writeRush(c, http.StatusAccepted, r)
 }
 
-func (h *rushHandler) show(c *gin.Context) error {
-	return writeRush(c, http.StatusOK, h.rush.Last())
+func (a *api) showRush(c *gin.Context) error {
+	return writeRush(c, http.StatusOK, a.Rush.Last())
 }
 
-func (h *rushHandler) stop(c *gin.Context) error {
-	h.rush.Stop(c.Request.Context())
+func (a *api) stopRush(c *gin.Context) error {
+	a.Rush.Stop(c.Request.Context())
 	return writeNoContent(c, nil)
 }

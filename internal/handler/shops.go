@@ -11,32 +11,26 @@ import (
 	"seckill/internal/domain"
 )
 
-type shopHandler struct {
-	*api
-
-	answers *answerCache[shopKey]
-}
-
 type shopKey struct {
 	id   int64
 	page domain.Page
 }
 
-func (h *shopHandler) show(c *gin.Context, id int64) error {
-	return h.answers.write(c, shopKey{id: id}, func(ctx context.Context) (any, error) {
-		return h.Store.Shop(ctx, id)
+func (a *api) showShop(c *gin.Context, id int64) error {
+	return a.shops.write(c, shopKey{id: id}, func(ctx context.Context) (any, error) {
+		return a.Store.Shop(ctx, id)
 	})
 }
 
-func (h *shopHandler) list(c *gin.Context) error {
+func (a *api) listShops(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	if q.err != nil {
 		return q.err
 	}
 
-	return h.answers.write(c, shopKey{page: page.Page}, func(ctx context.Context) (any, error) {
-		shops, err := h.Store.Shops(ctx, page.Page)
+	return a.shops.write(c, shopKey{page: page.Page}, func(ctx context.Context) (any, error) {
+		shops, err := a.Store.Shops(ctx, page.Page)
 		if err != nil {
 			return nil, err
 		}
@@ -63,37 +57,37 @@ func (f shopFields) fields() domain.ShopFields {
 	return f.ShopFields
 }
 
-func (h *shopHandler) create(c *gin.Context, claim *domain.Claim) error {
+func (a *api) createShop(c *gin.Context, claim *domain.Claim) error {
 	var in shopFields
 	if err := bind(c, &in); err != nil {
 		return err
 	}
 
-	s, err := domain.NewShop(in.fields(), domain.Moment(h.Now()))
+	s, err := domain.NewShop(in.fields(), domain.Moment(a.Now()))
 	if err != nil {
 		return err
 	}
 
-	if err := h.Store.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
+	if err := a.Store.CreateShop(c.Request.Context(), claim, &s, adminOf(c)); err != nil {
 		return err
 	}
 
-	h.answers.forget()
+	a.shops.forget()
 	c.Header("Location", locationOf("shops", s.ID))
 	return writeJSON(c, http.StatusCreated, s)
 }
 
-func (h *shopHandler) change(c *gin.Context, id int64) error {
+func (a *api) changeShop(c *gin.Context, id int64) error {
 	var in shopFields
 	if err := bind(c, &in); err != nil {
 		return err
 	}
 
-	s, err := h.Store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(h.Now()), in.fields().Apply)
+	s, err := a.Store.ChangeShop(c.Request.Context(), id, adminOf(c), domain.Moment(a.Now()), in.fields().Apply)
 	if err != nil {
 		return err
 	}
 
-	h.answers.forget()
+	a.shops.forget()
 	return writeJSON(c, http.StatusOK, s)
 }

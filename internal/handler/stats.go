@@ -16,8 +16,6 @@ import (
 	"seckill/internal/sale/entry"
 )
 
-type statsHandler struct{ *api }
-
 type statsOut struct {
 	Voucher voucherOut `json:"voucher"`
 	*salestats.SaleStats
@@ -31,13 +29,13 @@ type statsRoom struct {
 	Paused bool `json:"paused"`
 }
 
-func (h *statsHandler) show(c *gin.Context, id int64) error {
+func (a *api) showStats(c *gin.Context, id int64) error {
 	hour := c.DefaultQuery("hour", "true")
 	if hour != "true" && hour != "false" {
 		return domain.Invalid("hour", "must be true or false")
 	}
 
-	out, err := h.read(c.Request.Context(), id, time.Time{}, hour == "true")
+	out, err := a.readStats(c.Request.Context(), id, time.Time{}, hour == "true")
 	if err != nil {
 		return err
 	}
@@ -49,19 +47,19 @@ func (h *statsHandler) show(c *gin.Context, id int64) error {
 	return writeJSON(c, http.StatusOK, out)
 }
 
-func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour bool) (statsOut, error) {
-	s, err := h.Monitor.Stats(ctx, id, after)
+func (a *api) readStats(ctx context.Context, id int64, after time.Time, hour bool) (statsOut, error) {
+	s, err := a.Monitor.Stats(ctx, id, after)
 	if err != nil {
 		return statsOut{}, err
 	}
 
 	if hour {
-		s.Hour = h.Monitor.Hour(ctx, id)
+		s.Hour = a.Monitor.Hour(ctx, id)
 	}
 
-	out := statsOut{Voucher: h.voucher(&s.Voucher), SaleStats: &s}
+	out := statsOut{Voucher: a.voucher(&s.Voucher), SaleStats: &s}
 	if e := &s.Voucher.Sale.Entry; e.Mode == domain.EntryRoom {
-		room, err := h.Entry.Stats(ctx, id)
+		room, err := a.Entry.Stats(ctx, id)
 		if err != nil {
 			return statsOut{}, err
 		}
@@ -73,11 +71,11 @@ func (h *statsHandler) read(ctx context.Context, id int64, after time.Time, hour
 
 // events streams the statistics of a sale, one event per second. The first event has all known seconds, so a client
 // that reconnects misses none; each later event has the new seconds only.
-func (h *statsHandler) events(c *gin.Context, id int64) error {
-	return serveStream(c, h.Auth, h.SaleSubscribers, id, func(events *stream) (func(), error) {
+func (a *api) statsEvents(c *gin.Context, id int64) error {
+	return serveStream(c, a.Auth, a.SaleSubscribers, id, func(events *stream) (func(), error) {
 		s := &statsStream{
 			stream: events,
-			h:      h,
+			api:    a,
 			id:     id,
 			admin:  caller(c),
 		}
@@ -90,7 +88,7 @@ func (h *statsHandler) events(c *gin.Context, id int64) error {
 type statsStream struct {
 	*stream
 
-	h     *statsHandler
+	api   *api
 	id    int64
 	admin auth.Identity
 	// The last second in an event.
@@ -103,7 +101,7 @@ type statsStream struct {
 // ErrUnauthenticated if the user has lost the role of the request, or no longer exists.
 func (s *statsStream) load() (statsOut, error) {
 	return readDetached(func(ctx context.Context) (statsOut, error) {
-		stats, err := s.h.read(ctx, s.id, s.sent, s.sent.IsZero())
+		stats, err := s.api.readStats(ctx, s.id, s.sent, s.sent.IsZero())
 		if err != nil {
 			return statsOut{}, err
 		}
@@ -112,7 +110,7 @@ func (s *statsStream) load() (statsOut, error) {
 			stats.Figures.Curve = nil
 		}
 
-		role, err := s.h.Auth.CurrentRole(ctx, s.admin)
+		role, err := s.api.Auth.CurrentRole(ctx, s.admin)
 		if err == nil && !role.May(domain.MayRead) {
 			err = domain.ErrForbidden
 		}
