@@ -57,17 +57,6 @@ var outcomes = []outcome{
 	{domain.ErrUnavailable, http.StatusServiceUnavailable, "unavailable", "A dependency does not answer"},
 }
 
-// exactOutcome returns the outcome of an error that is not wrapped, or nil. It avoids errors.Is on the hot path: after
-// a sale has sold out, nearly every answer is the bare domain.ErrSoldOut.
-func exactOutcome(err error) *outcome {
-	for i := range outcomes {
-		if err == outcomes[i].err { //nolint:errorlint // problemOf handles wrapped errors
-			return &outcomes[i]
-		}
-	}
-	return nil
-}
-
 // internalError is the answer to errors without a row in the table. It reveals nothing about the cause.
 var internalError = outcome{
 	status: http.StatusInternalServerError,
@@ -111,10 +100,6 @@ func Outcome(err error) string {
 
 // problemOf translates an error into an answer, and returns after which time to try again: zero if waiting does not help.
 func problemOf(err error) (problem, time.Duration) {
-	if o := exactOutcome(err); o != nil {
-		return o.problem(err)
-	}
-
 	if invalid, ok := errors.AsType[*domain.InvalidError](err); ok {
 		return problem{
 			Status:    http.StatusBadRequest,
