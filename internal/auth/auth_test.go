@@ -72,20 +72,6 @@ func TestShortSecretIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "32")
 }
 
-func TestForgedRefreshTokenIsRefused(t *testing.T) {
-	now := time.Now()
-	tokens, other := tokensAt(t, &now), tokensAt(t, &now, otherSecret)
-	good := tokens.refresh("s", 3)
-	id, generation, err := tokens.parseRefresh(good)
-	require.NoError(t, err)
-	require.Equal(t, "s", id)
-	require.Equal(t, int64(3), generation)
-	for _, bad := range []string{"", ".", "s.3", "s.3.", strings.Replace(good, "s.3", "s.4", 1), other.refresh("s", 3), good + "A"} {
-		_, _, err := tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
-	}
-}
-
 func TestCachedTokenStillExpires(t *testing.T) {
 	now := testNow
 	tokens := tokensAt(t, &now)
@@ -117,80 +103,73 @@ func TestTokenOfServerWhoseClockIsAhead(t *testing.T) {
 	env.Fails(tokens.Verify(sign(maxSkew+time.Second)))(t, domain.ErrUnauthenticated)
 }
 
+// TestTokenKindsAreNotInterchangeable: no token is valid as one of another kind, of another server, or after a change.
 func TestTokenKindsAreNotInterchangeable(t *testing.T) {
 	now := time.Now()
 	tokens, other := tokensAt(t, &now), tokensAt(t, &now, otherSecret)
-	good := tokens.pageToken("s")
-	id := env.Must(tokens.parsePageToken(good))(t)
-	require.Equal(t, "s", id)
-
+	page, refresh := tokens.pageToken("s"), tokens.refresh("s", 3)
 	access := env.Must(tokens.Access(Identity{UserID: 1, SessionID: "s"}, AccessTTL))(t)
-	last := good[len(good)-1]
-	sameBits := good[:len(good)-1] + string(last^1) // the base64 encoding of 32 bytes ends in two unused bits
+	require.Equal(t, "s", env.Must(tokens.parsePageToken(page))(t))
+	id, generation, err := tokens.parseRefresh(refresh)
+	require.NoError(t, err)
+	require.Equal(t, []any{"s", int64(3)}, []any{id, generation})
+
+	last := page[len(page)-1]
+	sameBits := page[:len(page)-1] + string(last^1) // the base64 encoding of 32 bytes ends in two unused bits
 	for _, bad := range []string{
-		"", ".", "s", "s.", "t" + good[1:], good + "A", good + ".", sameBits, other.pageToken("s"), tokens.refresh("s", 1), access,
+		"", ".", "s", "s.", "t" + page[1:], page + "A", page + ".", sameBits, other.pageToken("s"), refresh, access,
 	} {
 		env.Fails(tokens.parsePageToken(bad))(t, domain.ErrUnauthenticated, bad)
 	}
-	env.Fails(tokens.Verify(good))(t, domain.ErrUnauthenticated)
-	// The second token differs from a refresh token only by its key.
-	for _, bad := range []string{good, tokens.pageToken("s.1")} {
+	// A page token of session s.1 differs from a refresh token only by its key.
+	for _, bad := range []string{
+		"", ".", "s.3", "s.3.", strings.Replace(refresh, "s.3", "s.4", 1), refresh + "A", other.refresh("s", 3), page, tokens.pageToken("s.1"),
+	} {
 		_, _, err := tokens.parseRefresh(bad)
-		require.ErrorIs(t, err, domain.ErrUnauthenticated)
+		require.ErrorIs(t, err, domain.ErrUnauthenticated, bad)
 	}
+	env.Fails(tokens.Verify(page))(t, domain.ErrUnauthenticated)
 }
 
-// A new secret signs, and the old one verifies until it is dropped. Other systems select the key by kid.
-func TestChangeOfSecretKeepsTokens(t *testing.T) {
-	user := Identity{UserID: 7, SessionID: "s", Role: domain.RoleBuyer}
-	before, during, after := tokensAt(t, &testNow, oldSecret), tokensAt(t, &testNow, newSecret, oldSecret), tokensAt(t, &testNow, newSecret)
-	verify := func(issuer, verifier *Tokens) []error {
-		access := env.Must(issuer.Access(user, AccessTTL))(t)
-		_, errAccess := verifier.Verify(access)
-		_, _, errRefresh := verifier.parseRefresh(issuer.refresh("s", 3))
-		_, errPage := verifier.parsePageToken(issuer.pageToken("s"))
-		var errCode error
-		if !verifier.isCode(issuer.codeHash("13800000001", "123456"), "13800000001", "123456") {
-			errCode = domain.ErrUnauthenticated
+// verify returns the errors of a server for what another one has issued: tokens of each kind, a login code and the proof of a device.
+func verify(t *testing.T, issuer, verifier *Tokens) []error {
+	t.Helper()
+	user := domain.User{ID: 7, Phone: "138"}
+	_, errAccess := verifier.Verify(env.Must(issuer.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t))
+	_, _, errRefresh := verifier.parseRefresh(issuer.refresh("s", 3))
+	_, errPage := verifier.parsePageToken(issuer.pageToken("s"))
+	errs := []error{errAccess, errRefresh, errPage, nil, nil}
+	for i, accepted := range []bool{verifier.isCode(issuer.codeHash("id", "123456"), "id", "123456"), verifier.provesDevice(issuer.proof("d", user), user)} {
+		if !accepted {
+			errs[3+i] = domain.ErrUnauthenticated
 		}
-		return []error{errAccess, errRefresh, errPage, errCode}
 	}
-	valid := []error{nil, nil, nil, nil}
-	require.Equal(t, valid, verify(before, during))
-	require.Equal(t, valid, verify(during, during))
-	require.Equal(t, valid, verify(during, after), "the new secret signs")
-	for _, err := range append(verify(before, after), verify(during, before)...) {
-		require.ErrorIs(t, err, domain.ErrUnauthenticated)
+	return errs
+}
+
+// A new secret signs, and the old one verifies until it is dropped. Other systems select the key by kid. Nothing of a demo is
+// valid outside it.
+func TestChangeOfSecretKeepsTokens(t *testing.T) {
+	before, during, after := tokensAt(t, &testNow, oldSecret), tokensAt(t, &testNow, newSecret, oldSecret), tokensAt(t, &testNow, newSecret)
+	demo := env.Must(NewDemoTokens(domain.ParseKeyring(newSecret), func() time.Time { return testNow }))(t)
+	for _, pair := range [][2]*Tokens{{before, during}, {during, during}, {during, after}, {demo, demo}} {
+		require.Equal(t, make([]error, 5), verify(t, pair[0], pair[1]))
 	}
-	require.False(t, during.isCode(before.codeHash("13800000001", "123456"), "13800000001", "123457"))
+	for _, pair := range [][2]*Tokens{{before, after}, {during, before}, {demo, after}} {
+		for _, err := range verify(t, pair[0], pair[1]) {
+			require.ErrorIs(t, err, domain.ErrUnauthenticated)
+		}
+	}
+	require.False(t, during.isCode(before.codeHash("id", "123456"), "id", "123457"))
 
 	kid := func(tokens *Tokens) any {
-		access := env.Must(tokens.Access(user, AccessTTL))(t)
+		access := env.Must(tokens.Access(Identity{UserID: 7, SessionID: "s"}, AccessTTL))(t)
 		token, _, err := jwt.NewParser().ParseUnverified(access, jwt.MapClaims{})
 		require.NoError(t, err)
 		return token.Header["kid"]
 	}
 	require.Equal(t, kid(after), kid(during))
 	require.NotEqual(t, kid(before), kid(after))
-}
-
-// TestDemoTokens: no token of a demo is valid outside it.
-func TestDemoTokens(t *testing.T) {
-	demo := env.Must(NewDemoTokens(testSecret, func() time.Time { return testNow }))(t)
-	server := tokensAt(t, &testNow)
-	access := env.Must(demo.Access(Identity{UserID: 7, SessionID: "s", Role: domain.RoleAdmin}, AccessTTL))(t)
-	verify := func(tokens *Tokens) []error {
-		_, errAccess := tokens.Verify(access)
-		_, _, errRefresh := tokens.parseRefresh(demo.refresh("s", 3))
-		_, errPage := tokens.parsePageToken(demo.pageToken("s"))
-		require.Equal(t, tokens == demo, tokens.provesDevice(demo.proof("d", domain.User{ID: 7}), domain.User{ID: 7}))
-		require.Equal(t, tokens == demo, tokens.isCode(demo.codeHash("id", "123456"), "id", "123456"))
-		return []error{errAccess, errRefresh, errPage}
-	}
-	require.Equal(t, []error{nil, nil, nil}, verify(demo))
-	for _, err := range verify(server) {
-		require.ErrorIs(t, err, domain.ErrUnauthenticated)
-	}
 }
 
 // TestTokenWithoutKeyID: earlier versions signed tokens without kid, and an upgrade keeps their sessions.
