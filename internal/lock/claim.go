@@ -111,7 +111,7 @@ func (cl *claim) acquireOnce(ctx context.Context, mode string) (verdict, error) 
 	}
 	cl.deferrable = false
 
-	if !cl.c.exec.submitAndWait(ctx, call) {
+	if !cl.c.exec.wait(ctx, cl.c.exec.submit(call)) {
 		cl.pending = call
 		cl.presence = perhapsHolding
 		return verdict{}, waitEnded(ctx)
@@ -255,7 +255,7 @@ func (cl *claim) renew(ctx context.Context, d time.Duration) (time.Time, error) 
 
 func (cl *claim) release(ctx context.Context) error {
 	c := cl.releaseCall()
-	if !cl.c.exec.submitAndWait(ctx, c) {
+	if !cl.c.exec.wait(ctx, cl.c.exec.submit(c)) {
 		cl.presence = perhapsReleased
 		return waitEnded(ctx)
 	}

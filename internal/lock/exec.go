@@ -143,32 +143,6 @@ func (e *executor) submit(c *call) *call {
 	return c
 }
 
-// submitAndWait submits c and waits as wait does. A caller whose ctx has no end sends the batch itself, which is faster
-// than leaving it to another goroutine.
-func (e *executor) submitAndWait(ctx context.Context, c *call) bool {
-	if ctx.Done() != nil {
-		return e.wait(ctx, e.submit(c))
-	}
-
-	if e.enqueue(c) {
-		// Another sender may have taken the call, and the batch is empty then.
-		batch := e.nextBatch()
-		if len(batch) > 0 {
-			e.sendBatch(batch)
-			batch = e.nextBatch()
-		}
-
-		if len(batch) > 0 {
-			go e.sendFrom(batch)
-		} else {
-			e.senders.Done()
-		}
-	}
-
-	<-c.done
-	return true
-}
-
 // enqueue queues a call. If it returns true, the caller has to run a sender.
 func (e *executor) enqueue(c *call) bool {
 	c.queuedAt = time.Now()
@@ -233,7 +207,7 @@ func (e *executor) run(ctx context.Context, s *script, keys []string, args []any
 		keys:   keys,
 		args:   args,
 	}
-	if !e.submitAndWait(ctx, c) {
+	if !e.wait(ctx, e.submit(c)) {
 		return nil, waitEnded(ctx)
 	}
 	return c.value, c.err
@@ -272,10 +246,8 @@ func (e *executor) dropUnsent(c *call, why error) bool {
 	return true
 }
 
-func (e *executor) sendQueued() { e.sendFrom(e.nextBatch()) }
-
-func (e *executor) sendFrom(batch []*call) {
-	for ; len(batch) > 0; batch = e.nextBatch() {
+func (e *executor) sendQueued() {
+	for batch := e.nextBatch(); len(batch) > 0; batch = e.nextBatch() {
 		e.sendBatch(batch)
 	}
 	e.senders.Done()

@@ -107,7 +107,7 @@ func (c *conn) send(sent *call) (any, error) {
 		}
 	}
 
-	if !c.state.node.submitAndWait(c.ctx, sent) {
+	if !c.state.node.wait(c.ctx, c.state.node.submit(sent)) {
 		c.state.pending = sent
 		return nil, c.ctx.Err()
 	}
