@@ -415,17 +415,6 @@ func check(passes *entry.Passes, pass string, userID, voucherID int64, epoch uin
 	return err
 }
 
-func BenchmarkCheck(b *testing.B) {
-	passes := entry.NewPasses(oldKey)
-	pass := passes.Issue(7, 1, 3, 9, now.Add(time.Minute))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := check(passes, pass, 7, 1, 3, now); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
 // shuffledIndex is compute_shuffled_index of Ethereum's consensus specification, written line by line after its text
 // and not after entry.LobbyOrder.
 func shuffledIndex(index, count uint64, seed [32]byte) uint64 {
