@@ -25,8 +25,6 @@ type Options[V any] struct {
 	TTL time.Duration
 	// The life of an entry since it was set or read, to within a second.
 	IdleTTL time.Duration
-	// Like TTL, for each value.
-	TTLOf func(V) time.Duration
 }
 
 // Cache is safe for concurrent use. Keys must not refer to more memory than their own, which the cache keeps alive.
@@ -62,9 +60,6 @@ func New[K comparable, V any](o Options[V]) *Cache[K, V] {
 	if o.Weight != nil {
 		untyped.Weight = func(v any) uint32 { value, _ := v.(V); return o.Weight(value) }
 	}
-	if o.TTLOf != nil {
-		untyped.TTLOf = func(v any) time.Duration { value, _ := v.(V); return o.TTLOf(value) }
-	}
 
 	return &Cache[K, V]{newEntries(untyped)}
 }
@@ -77,8 +72,6 @@ func newEntries(o Options[any]) entries {
 	}
 
 	switch {
-	case o.TTLOf != nil:
-		options.ExpiryCalculator = otter.ExpiryWritingFunc(func(e otter.Entry[any, any]) time.Duration { return o.TTLOf(e.Value) })
 	case o.IdleTTL > 0:
 		options.ExpiryCalculator = otter.ExpiryAccessing[any, any](o.IdleTTL)
 	case o.TTL > 0:
