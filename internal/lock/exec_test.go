@@ -48,24 +48,6 @@ func requireEchoes(t *testing.T, e *executor, calls ...*call) {
 	}
 }
 
-// The calls submitted while a batch is in flight form the next batch. Each gets its own reply.
-func TestCallersShareRoundTrips(t *testing.T) {
-	t.Parallel()
-	server := env.StartRedis(t)
-	e, seen := newTestExecutor(t, server.Addr)
-	e.maxInFlight = 1
-
-	require.NoError(t, server.Pause())
-	calls := []*call{e.submit(callOf(echo, "0"))}
-	eventually(t, "sent", func() bool { return isSent(calls[0], e) })
-	for i := range 20 {
-		calls = append(calls, e.submit(callOf(echo, strconv.Itoa(i+1))))
-	}
-	require.NoError(t, server.Resume())
-	requireEchoes(t, e, calls...)
-	assert.Equal(t, 2, seen.scripts())
-}
-
 // A deferrable call is sent with the next call that is not deferrable, or alone if there is none, even if the executor
 // is closed.
 func TestDeferrableCallsShareRoundTrips(t *testing.T) {
