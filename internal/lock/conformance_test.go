@@ -312,7 +312,8 @@ func TestHoldIsRenewedWithEveryLocker(t *testing.T) {
 
 // oddNames are names that every implementation has to keep apart.
 var oddNames = []string{
-	"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "}", "{", "zookeeper",
+	"order:1", "order:1/x", "/", "//", ".", "..", "%2E", "%2E%2E", "%", "%25", "a b\r\n", "秒杀", "\x00\xff", "zookeeper",
+	"}", "{", "{}", "{a}", "a}b{c", "%7B", "%7D", "a", "a:queue", "a:fence", "a:waiters",
 	"_c_A-lock-0000000001", strings.Repeat("k", 1024),
 }
 

@@ -253,31 +253,6 @@ func (s scene) requireWake(t *testing.T, woken <-chan struct{}) {
 	}
 }
 
-// The keys of a lock share a hash tag, and are those of no other name, kind, owner or prefix. A name may contain any
-// bytes, as TestNamesOfEveryLocker shows.
-func TestKeys(t *testing.T) {
-	names := append(slices.Clone(oddNames), "a", "a:queue", "a:fence", "a:reads:me", "{}", "{a}", "a}b{c", "%7B", "%7D", ":")
-	seen := map[string]bool{}
-	for _, prefix := range []string{DefaultPrefix, "another"} {
-		for _, name := range names {
-			for _, keys := range [][]string{
-				keysOf(prefix, mutexKind.name, name, fenceKey, holdersKey),
-				rwKeys(prefix, name, Owner(names[0])),
-				rwKeys(prefix, name, Owner(names[1]))[6:],
-			} {
-				_, tag, _ := strings.Cut(keys[0], "{")
-				tag, _, _ = strings.Cut(tag, "}")
-				require.NotEmpty(t, tag)
-				for _, key := range keys {
-					require.Contains(t, key, ":{"+tag+"}")
-					require.False(t, seen[key], "another lock has %q", key)
-					seen[key] = true
-				}
-			}
-		}
-	}
-}
-
 func TestPrefixOfEveryKey(t *testing.T) {
 	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		c := newLocks(t, s.addr, WithPrefix("another"))
