@@ -154,16 +154,6 @@ func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 	}
 }
 
-// TestRefusalNamesEverySetting: one start shows everything that is to be changed.
-func TestRefusalNamesEverySetting(t *testing.T) {
-	t.Parallel()
-	cfg := safeConfig()
-	yes := true
-	cfg.Demo, cfg.RateLimit, cfg.Proxies, cfg.Unsafe = &yes, "off", []string{"::/0"}, nil
-	_, err := refusal(t, cfg)
-	require.Regexp(t, `SECKILL_UNSAFE=demo,rate_limit,proxies,sandbox$`, err.Error())
-}
-
 func TestEmbeddedDemoAcceptsEverySetting(t *testing.T) {
 	t.Parallel()
 	cfg := safeConfig()
