@@ -2,7 +2,6 @@ package repo
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -15,17 +14,14 @@ import (
 )
 
 // placeOverdue stores n overdue orders, spread over the sales. Their ids and user ids begin at first.
-func placeOverdue(tb testing.TB, s *Store, first int64, n int, sales ...int64) {
-	tb.Helper()
-	for done := 0; done < n; {
-		batch := make([]domain.Order, min(1000, n-done))
-		for i := range batch {
-			id := first + int64(done+i)
-			batch[i] = overdueOrder(id, id, sales[int(id)%len(sales)])
-		}
-		placeAll(tb, s, withLimit(1, batch)...)
-		done += len(batch)
+func placeOverdue(t *testing.T, s *Store, first int64, n int, sales ...int64) {
+	t.Helper()
+	orders := make([]domain.Order, n)
+	for i := range orders {
+		id := first + int64(i)
+		orders[i] = overdueOrder(id, id, sales[int(id)%len(sales)])
 	}
+	sold(t, s, 1, orders...)
 }
 
 func TestCloseExpiredUsesDatabaseClock(t *testing.T) {
@@ -100,41 +96,6 @@ func TestCloseExpiredOfOtherSales(t *testing.T) {
 		require.Len(t, env.Must(s.CloseExpired(t.Context(), 2))(t), 1)
 		requireTotals(t, s, locked.ID, 10, 0)
 	})
-}
-
-// BenchmarkCloseExpired closes overdue orders of 1 or of 100 sales on a disk, in batches of the size that the closer uses:
-// go test -run NONE -bench CloseExpired -benchtime 100000x ./internal/repo
-func BenchmarkCloseExpired(b *testing.B) {
-	const batch = 500
-	for name, open := range map[string]func() (*Store, error){
-		"sqlite": func() (*Store, error) { return OpenSQLite(filepath.Join(b.TempDir(), "bench.db")) },
-		"mysql":  func() (*Store, error) { return OpenMySQL(env.OneKind(b).DSN(b)) },
-	} {
-		for _, n := range []int{1, 100} {
-			b.Run(fmt.Sprintf("sales=%d/%s", n, name), func(b *testing.B) {
-				s := env.Must(open())(b)
-				b.Cleanup(func() { require.NoError(b, s.Close()) })
-				env.Must(s.MigrateUp(b.Context()))(b)
-				sales := make([]int64, n)
-				for i := range sales {
-					sales[i] = newSale(b, s, 1e9, 1).ID
-				}
-				placeOverdue(b, s, 1, b.N, sales...)
-
-				closed := 0
-				b.ResetTimer()
-				for {
-					orders := env.Must(s.CloseExpired(b.Context(), batch))(b)
-					closed += len(orders)
-					if len(orders) == 0 {
-						break
-					}
-				}
-				require.Equal(b, b.N, closed)
-				b.ReportMetric(float64(closed)/b.Elapsed().Seconds(), "orders/s")
-			})
-		}
-	}
 }
 
 // The orders of two users in two sales, one for each way in which an order can end.

@@ -46,7 +46,7 @@ func openStore(t *testing.T, dsn string) *Store {
 var now = time.Date(2026, 11, 11, 12, 0, 0, 123e6, time.UTC)
 
 // newSale stores a sale that is open at the time now.
-func newSale(t testing.TB, s *Store, stock int64, limit int) domain.Voucher {
+func newSale(t *testing.T, s *Store, stock int64, limit int) domain.Voucher {
 	t.Helper()
 	v := domain.Voucher{
 		ShopID: 1, Title: "秒杀券 🎟", PayValue: 100, ActualValue: 200, Type: domain.VoucherSeckill, Status: domain.VoucherOn,
@@ -245,7 +245,7 @@ func facts(t *testing.T, s *Store, voucherID int64, inFlight ...int64) domain.Sa
 	return env.Must(s.SaleFacts(t.Context(), voucherID, inFlight, 1000, noneOverdue))(t)
 }
 
-func placeAll(t testing.TB, s *Store, orders ...domain.NewOrder) {
+func placeAll(t *testing.T, s *Store, orders ...domain.NewOrder) {
 	t.Helper()
 	for _, p := range s.PlaceOrders(t.Context(), orders) {
 		require.NoError(t, p.Err)
