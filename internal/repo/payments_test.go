@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -274,16 +273,10 @@ func refundOf(o domain.Order, at time.Time) domain.OrderMove {
 
 // runTogether runs all functions at once. turn rotates the order of their start, so that none always wins.
 func runTogether(turn int, fns ...func()) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range fns {
-		wg.Go(func() {
-			<-start
-			fns[(i+turn)%len(fns)]()
-		})
-	}
-	close(start)
-	wg.Wait()
+	atOnce(len(fns), func(i int) error {
+		fns[(i+turn)%len(fns)]()
+		return nil
+	})
 }
 
 // overdueOrder returns an order whose time to pay is over by every clock.

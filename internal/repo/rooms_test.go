@@ -18,17 +18,7 @@ import (
 
 // onEachWithSale runs a test on every database, with the sale of voucher 1.
 func onEachWithSale(t *testing.T, fn func(t *testing.T, s *Store)) {
-	env.OnEach(t, func(t *testing.T, db *sqldb.DB) {
-		s := newStore(db)
-		endSale(t, s, 1, now)
-		fn(t, s)
-	})
-}
-
-func endSale(t *testing.T, s *Store, voucherID int64, at time.Time) {
-	t.Helper()
-	require.NoError(t, s.db.Writer(t.Context()).Exec("INSERT INTO seckill_vouchers (voucher_id, initial_stock, stock, begin_at, end_at, "+
-		"created_at, updated_at) VALUES (?, 9, 9, ?, ?, ?, ?)", voucherID, now, at, now, now).Error)
+	onEachSale(t, 9, 1, func(t *testing.T, s *Store, _ domain.Voucher) { fn(t, s) })
 }
 
 func databaseTime(t *testing.T, s *Store) time.Time {
@@ -168,9 +158,10 @@ func TestPurgePlaces(t *testing.T) {
 		}
 		env.Must(s.JoinRoom(t.Context(), 1, requests))(t)
 		env.Must(s.JoinRoom(t.Context(), 2, requests[:2]))(t)
-		require.NoError(t, s.db.Writer(t.Context()).Exec("DELETE FROM seckill_vouchers").Error)
-		endSale(t, s, 1, time.Now().UTC().Add(-domain.PlaceLife-time.Minute))
-		endSale(t, s, 2, time.Now().UTC().Add(-domain.PlaceLife+time.Minute))
+		newSale(t, s, 1, 1)
+		for voucher, left := range map[int64]time.Duration{1: -time.Minute, 2: time.Minute} {
+			damage(t, s, "UPDATE seckill_vouchers SET end_at = ? WHERE voucher_id = ?", time.Now().UTC().Add(left-domain.PlaceLife), voucher)
+		}
 		for _, want := range []int{sqldb.PurgeBatch, 1, 0} {
 			require.Equal(t, want, env.Must(s.PurgePlaces(t.Context()))(t))
 		}
