@@ -87,7 +87,7 @@ func (c *campaign) report(elapsed time.Duration) *Report {
 	r := &Report{
 		Config:     c.cfg,
 		Buyers:     len(c.purchases),
-		Orders:     len(l.placed),
+		Orders:     l.orders(),
 		Elapsed:    elapsed,
 		Faults:     c.faults,
 		Answers:    l.codes,
