@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -181,7 +180,7 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 			return nil, err
 		}
 
-		orders, elapsed, err := parseRush(out)
+		rate, err := parseRush(out)
 		if err != nil {
 			return nil, err
 		}
@@ -190,10 +189,9 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 
 		return []*sample{{
 			subject: subject,
-			result:  &result{elapsed: elapsed},
-			counts:  orders,
+			result:  &result{elapsed: time.Duration(float64(b.opts.rush[1]) / rate * float64(time.Second))},
+			counts:  int64(b.opts.rush[1]),
 			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},
-			allocs:  counted.mallocs / float64(orders),
 			batched: counted.batched / counted.batches,
 		}}, nil
 	}
@@ -208,34 +206,19 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 	return err
 }
 
-var (
-	rushLine    = regexp.MustCompile(`(\d+) durable orders in [\d.]+s, (\d+) a second`)
-	errRushLine = errors.New("the rush command printed no rate")
-)
+var rushRate = regexp.MustCompile(`durable orders in [\d.]+s, (\d+) a second`)
 
-// parseRush returns the number of orders and the elapsed time, computed from the rate in the output of the rush
-// command. The printed time has only two digits.
-func parseRush(out string) (int64, time.Duration, error) {
-	found := rushLine.FindStringSubmatch(out)
+// parseRush returns the rate in the output of the rush command, which has sold all units. The printed time has only two digits.
+func parseRush(out string) (float64, error) {
+	found := rushRate.FindStringSubmatch(out)
 	if found == nil {
-		return 0, 0, fmt.Errorf("%w:\n%s", errRushLine, out)
+		return 0, fmt.Errorf("the rush command printed no rate:\n%s", out)
 	}
 
-	orders, err := strconv.ParseInt(found[1], 10, 64)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w: %w", errRushLine, err)
-	}
-
-	rate, err := strconv.ParseFloat(found[2], 64)
-	if err != nil || rate == 0 {
-		return 0, 0, errors.Join(errRushLine, err)
-	}
-
-	return orders, time.Duration(float64(orders) / rate * float64(time.Second)), nil
+	return strconv.ParseFloat(found[1], 64)
 }
 
-// room measures the polls of a waiting room with all users, before and after the start of the sale, and the memory per
-// waiting buyer.
+// room measures the polls of a waiting room with all users after the start of the sale, and the memory per waiting buyer.
 func (b *bench) room(ctx context.Context, sec *section) error {
 	st, p, err := b.servers(ctx, "batch")
 	if err != nil {
@@ -243,51 +226,18 @@ func (b *bench) room(ctx context.Context, sec *section) error {
 	}
 
 	server := p[0]
-	sale, err := st.openRoom(ctx, server)
+	client, admin, err := st.admin(ctx, server)
 	if err != nil {
 		return err
 	}
+	defer client.Close()
 
-	before := residentMiB(server.PID())
-	began := time.Now()
-	requests, err := st.join(ctx, server, sale, b.opts.conns)
+	sale, err := client.CreateSale(ctx, admin, "Benchmark", int64(len(st.tokens)))
 	if err != nil {
-		return fmt.Errorf("join the room: %w", err)
+		return fmt.Errorf("create a sale: %w", err)
 	}
 
-	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
-
-	if err := b.poll(ctx, sec, st, server, "polls in the lobby", requests); err != nil {
-		return err
-	}
-
-	if err := st.change(ctx, server, sale, map[string]any{"begin_at": time.Now()}); err != nil {
-		return fmt.Errorf("start the sale: %w", err)
-	}
-
-	// The draw of the lobby, and the first admissions.
-	if err := loop.Sleep(ctx, 3*time.Second); err != nil {
-		return err
-	}
-
-	if err := b.poll(ctx, sec, st, server, "polls in the line", requests); err != nil {
-		return err
-	}
-
-	after := residentMiB(server.PID())
-	sec.note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
-		before, after, (after-before)*(1<<20)/float64(len(requests)))
-
-	return nil
-}
-
-func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
-	sales, err := s.sales(ctx, p, 1, int64(len(s.tokens)))
-	if err != nil {
-		return "", err
-	}
-
-	err = s.change(ctx, p, sales[0], map[string]any{
+	err = client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{
 		"begin_at": time.Now().Add(10 * time.Minute),
 		"end_at":   time.Now().Add(time.Hour),
 		"entry": map[string]any{
@@ -298,32 +248,39 @@ func (s *stack) openRoom(ctx context.Context, p *process) (string, error) {
 		},
 	})
 	if err != nil {
-		return "", fmt.Errorf("open the room: %w", err)
+		return fmt.Errorf("open the room: %w", err)
 	}
 
-	return sales[0], nil
-}
+	before := residentMiB(server.PID())
+	began := time.Now()
+	requests, err := st.join(ctx, server, sale.ID, b.opts.conns)
+	if err != nil {
+		return fmt.Errorf("join the room: %w", err)
+	}
 
-func (b *bench) poll(ctx context.Context, sec *section, st *stack, server *process, subject string, requests [][]byte) error {
-	samples, err := st.flood(ctx, b.load(subject, b.opts.length, requests, server), accepted, "200")
+	sec.note("%d buyers got their places in %.1f s.", len(requests), time.Since(began).Seconds())
+
+	if err := client.ChangeVoucher(ctx, admin, sale.ID, map[string]any{"begin_at": time.Now()}); err != nil {
+		return fmt.Errorf("start the sale: %w", err)
+	}
+
+	// The draw of the lobby, and the first admissions.
+	if err := loop.Sleep(ctx, 3*time.Second); err != nil {
+		return err
+	}
+
+	sec.samples, err = st.flood(ctx, b.load("polls in the line", b.opts.length, requests, server), accepted, "200")
 	if err != nil {
 		return err
 	}
 
-	sec.samples = append(sec.samples, samples...)
-	b.progress("  %-40s %s", subject, samples[0])
+	b.progress("  %s", sec.samples[0])
+
+	after := residentMiB(server.PID())
+	sec.note("The server uses %.0f MiB before and %.0f MiB with the waiting buyers: %.0f bytes each.",
+		before, after, (after-before)*(1<<20)/float64(len(requests)))
 
 	return nil
-}
-
-func (s *stack) change(ctx context.Context, p *process, sale string, fields map[string]any) error {
-	client, admin, err := s.admin(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-
-	return client.ChangeVoucher(ctx, admin, sale, fields)
 }
 
 func (s *stack) join(ctx context.Context, p *process, sale string, conns int) ([][]byte, error) {
