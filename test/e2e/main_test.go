@@ -46,16 +46,6 @@ func TestRefusalsAreJudged(t *testing.T) {
 	require.NoError(t, rig.JudgeRefusals(""), "a server without an ops address")
 }
 
-// TestForgivenIsCounted: the last line of a run says what the helpers repeated.
-func TestForgivenIsCounted(t *testing.T) {
-	t.Parallel()
-	var f rig.Forgiven
-	f.Servers.Store(10)
-	f.Answers.Store(2)
-	f.Dials.Store(1)
-	require.Equal(t, "rig: forgave 2 answers 503, 1 dial time-outs and 0 commands without an answer in time of 10 servers", f.String())
-}
-
 // TestPlantedLeaksAreFound: the search at the end of each server finds a secret in its log and in its metrics, even in a
 // demo.
 func TestPlantedLeaksAreFound(t *testing.T) {

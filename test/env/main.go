@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -27,12 +28,11 @@ const (
 	EnvDatabase = "SECKILL_TEST_DATABASE"
 )
 
-// Main runs the tests of a package, stops the shared servers, runs the checks and exits. On Linux the temporary
-// directories of the tests are in memory, see doc.go. A check that fails after passing tests makes the run fail. Without
-// checks it fails if goroutines are left, except those of otter's caches, which end after a cache is collected.
+// Main runs the tests of a package, calls the functions, stops the shared servers and exits. On Linux the temporary
+// directories of the tests are in memory, see doc.go. An error, or a goroutine that is left, makes the run fail.
 //
 // A package whose TestMain cannot call Main still works: its shared servers end with the process.
-func Main(m *testing.M, checks ...func() error) {
+func Main(m *testing.M, after ...func() error) {
 	flag.Parse()
 
 	// Benchmarks stay on the disk.
@@ -43,34 +43,36 @@ func Main(m *testing.M, checks ...func() error) {
 
 	code := m.Run()
 
-	err := stopShared()
+	var errs []error
+	for _, f := range append(after, stopShared) {
+		errs = append(errs, f())
+	}
 	if removeTemp != nil {
-		err = errors.Join(err, removeTemp())
+		errs = append(errs, removeTemp())
 	}
 
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "env:", err)
+	// A failed test may leave goroutines behind; its own message matters more.
+	if code == 0 {
+		errs = append(errs, noGoroutines())
+	}
+
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, "env: after the tests:", err)
 		code = max(code, 1)
 	}
 
-	if len(checks) == 0 {
-		checks = []func() error{func() error {
-			return goleak.Find(goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
-		}}
-	}
-
-	for _, check := range checks {
-		// A failed test may leave goroutines behind; its own message matters more.
-		if code != 0 {
-			break
-		}
-		if err := check(); err != nil {
-			fmt.Fprintln(os.Stderr, "env: after the tests:", err)
-			code = 1
-		}
-	}
-
 	os.Exit(code)
+}
+
+// noGoroutines returns an error if goroutines are left. It waits for those that end by themselves: go-redis sees only after its
+// next dial of a dead server that a client is closed.
+func noGoroutines() error {
+	// otter ends the goroutine of a cache after the cache is collected.
+	otter := goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")
+
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	return servers.Until(ctx, func() error { return goleak.Find(otter) })
 }
 
 // The servers that all tests of this process share.

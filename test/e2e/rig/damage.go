@@ -54,7 +54,7 @@ func (s *Stack) DoctorReports(t *testing.T, text string, args ...string) string 
 		if strings.Contains(out, text) {
 			return out
 		}
-		forgiven.Commands.Add(1)
+		forgiven.commands.Add(1)
 	}
 
 	require.Contains(t, out, text)
@@ -77,7 +77,7 @@ func (s *Stack) Diagnose(t *testing.T, wantCode int, args ...string) map[string]
 			break
 		}
 
-		forgiven.Commands.Add(1)
+		forgiven.commands.Add(1)
 		require.True(t, try < doctorTries && strings.Contains(text.String(), "no answer in time"), "%d: %s", code, &text)
 	}
 	require.Len(t, report.Findings, report.OK+report.Warnings+report.Failed+report.Skipped)

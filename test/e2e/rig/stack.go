@@ -22,7 +22,6 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"seckill/internal/app"
 	"seckill/internal/cli"
@@ -31,17 +30,6 @@ import (
 	"seckill/test/env"
 	"seckill/test/env/servers"
 )
-
-// goroutines returns an error if goroutines are left. It waits for go-redis, which sees only after its next dial of a dead
-// server that a client is closed.
-func goroutines() error {
-	// otter ends the goroutine of a cache after the cache is collected.
-	otter := goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]")
-
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	return servers.Until(ctx, func() error { return goleak.Find(otter) })
-}
 
 // Stack is the environment of the servers of one test: their configuration, database and Redis.
 type Stack struct {
@@ -392,7 +380,7 @@ func (s *Stack) Run(t *testing.T, args ...string) (int, string) {
 			return code, out.String()
 		}
 
-		forgiven.Dials.Add(1)
+		forgiven.dials.Add(1)
 	}
 }
 
@@ -403,7 +391,7 @@ func (s *Stack) Exits(t *testing.T, want int, args ...string) string {
 	for try := 1; ; try++ {
 		code, out := s.Run(t, args...)
 		if code == ExitUnchecked && want != ExitUnchecked && try < 5 {
-			forgiven.Commands.Add(1)
+			forgiven.commands.Add(1)
 			continue
 		}
 
@@ -584,7 +572,7 @@ func (p *Server) listening(t *testing.T, stdout io.Reader) {
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 
 	require.NotEmpty(t, p.URL, "the server did not start:\n%s", p.Log)
-	forgiven.Servers.Add(1)
+	forgiven.servers.Add(1)
 
 	var err error
 	p.Client, err = rush.NewClient(p.URL, 256)

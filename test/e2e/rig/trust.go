@@ -62,20 +62,17 @@ func JudgeRefusals(metrics string) error {
 	return nil
 }
 
-// Forgiven counts what the helpers of the tests repeated in a run.
-type Forgiven struct {
+// forgiven counts what the helpers of the tests repeated in this process.
+var forgiven struct {
 	// 503.
-	Answers atomic.Int64
+	answers atomic.Int64
 	// Connections that took too long.
-	Dials atomic.Int64
+	dials atomic.Int64
 	// That could not check the state, because a server did not answer in time.
-	Commands atomic.Int64
+	commands atomic.Int64
 	// Started.
-	Servers atomic.Int64
+	servers atomic.Int64
 }
-
-// forgiven counts for the process of the tests.
-var forgiven Forgiven
 
 // forgive503 reports whether a status is 503, and counts it, because the caller repeats the request.
 func forgive503(status int) bool {
@@ -83,12 +80,6 @@ func forgive503(status int) bool {
 		return false
 	}
 
-	forgiven.Answers.Add(1)
+	forgiven.answers.Add(1)
 	return true
-}
-
-// String returns the line that is printed at the end of a run.
-func (f *Forgiven) String() string {
-	return fmt.Sprintf("rig: forgave %d answers 503, %d dial time-outs and %d commands without an answer in time of %d servers",
-		f.Answers.Load(), f.Dials.Load(), f.Commands.Load(), f.Servers.Load())
 }
