@@ -130,6 +130,16 @@ func TestMinimalValues(t *testing.T) {
 		"SECKILL_MYSQL_DSN_FILE": "/etc/seckill/secrets/mysqlDSN", "SECKILL_JWT_SECRET_FILE": "/etc/seckill/secrets/jwtSecret",
 		"SECKILL_REDIS_ADDRS": "redis:6379", "SECKILL_UNSAFE": "codes,sandbox,admins",
 	}, variables(deployment.Spec.Template.Spec))
+
+	// While the database is down no pod is ready. Nodes can be drained all the same.
+	budget := objects["PodDisruptionBudget"].(*policy.PodDisruptionBudget)
+	require.Equal(t, policy.AlwaysAllow, *budget.Spec.UnhealthyPodEvictionPolicy)
+
+	// The migration runs before the servers.
+	job := objects["Job"].(*batch.Job)
+	require.Equal(t, "pre-install,pre-upgrade", job.Annotations["helm.sh/hook"])
+	require.Equal(t, []string{"migrate", "up"}, job.Spec.Template.Spec.Containers[0].Args)
+	require.EqualValues(t, 900, *job.Spec.ActiveDeadlineSeconds)
 }
 
 func TestFullValues(t *testing.T) {
@@ -196,12 +206,6 @@ func TestMonitorHasTheJobOfTheAlerts(t *testing.T) {
 	alerts, err := os.ReadFile("../prometheus/alerts.yml")
 	require.NoError(t, err)
 	require.Contains(t, string(alerts), `job="seckill"`)
-}
-
-// While the database is down no pod is ready. Nodes can be drained all the same.
-func TestUnreadyPodsCanBeEvicted(t *testing.T) {
-	budget := mustRender(t, "minimal-values.yaml", nil)["PodDisruptionBudget"].(*policy.PodDisruptionBudget)
-	require.Equal(t, policy.AlwaysAllow, *budget.Spec.UnhealthyPodEvictionPolicy)
 }
 
 // TestIngressWithoutTLS: TLS ends at a load balancer in front of the ingress.
@@ -285,13 +289,6 @@ func TestSelectorsMatchPods(t *testing.T) {
 	}
 	all := labels.SelectorFromSet(objects["NetworkPolicy"].(*networking.NetworkPolicy).Spec.PodSelector.MatchLabels)
 	require.True(t, all.Matches(server) && all.Matches(migration))
-}
-
-func TestMigrationRunsBeforeServers(t *testing.T) {
-	job := mustRender(t, "minimal-values.yaml", nil)["Job"].(*batch.Job)
-	require.Equal(t, "pre-install,pre-upgrade", job.Annotations["helm.sh/hook"])
-	require.Equal(t, []string{"migrate", "up"}, job.Spec.Template.Spec.Containers[0].Args)
-	require.EqualValues(t, 900, *job.Spec.ActiveDeadlineSeconds)
 }
 
 func TestInvalidValuesAreRefused(t *testing.T) {

@@ -293,12 +293,7 @@ func load(t *testing.T, opts ...cli.ProjectOptionsFn) (*types.Project, error) {
 // pinned is a tag with a patch version, or a digest.
 var pinned = regexp.MustCompile(`^[\w./-]+(:v?\d+\.\d+\.\d+(-[\w.]+)?|@sha256:[0-9a-f]{64})$`)
 
-func TestImagesArePinned(t *testing.T) {
-	for name, s := range compose(t).Services {
-		if s.Build == nil {
-			assert.Regexp(t, pinned, s.Image, name)
-		}
-	}
+func TestStagesArePinned(t *testing.T) {
 	stages := regexp.MustCompile(`(?m)^FROM (?:--platform=\S+ )?(\S+)(?: AS (\w+))?$`).FindAllStringSubmatch(read(t, "Dockerfile"), -1)
 	require.Len(t, stages, 4)
 	names := map[string]bool{}
@@ -310,8 +305,14 @@ func TestImagesArePinned(t *testing.T) {
 	}
 }
 
-func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
-	for name, s := range compose(t).Services {
+// TestServices: every service has a pinned image and a health check, is confined, changes no file of the repository, and has no
+// secret on its command line, which any process of the machine can read.
+func TestServices(t *testing.T) {
+	project := compose(t)
+	for name, s := range project.Services {
+		if s.Build == nil {
+			assert.Regexp(t, pinned, s.Image, name)
+		}
 		require.NotNil(t, s.HealthCheck, name)
 		assert.False(t, s.HealthCheck.Disable, name)
 		assert.NotEmpty(t, s.HealthCheck.Test, name)
@@ -331,6 +332,15 @@ func TestServicesAreHealthCheckedAndConfined(t *testing.T) {
 		}
 		for dependency, d := range s.DependsOn {
 			assert.Equal(t, types.ServiceConditionHealthy, d.Condition, "%s on %s", name, dependency)
+		}
+		for _, v := range s.Volumes {
+			if v.Type == types.VolumeTypeBind {
+				assert.True(t, v.ReadOnly, "%s may write to %s", name, v.Source)
+				assert.DirExists(t, v.Source, name)
+			}
+		}
+		for _, secret := range []string{"SECKILL_REDIS_PASSWORD", "SECKILL_JWT_SECRET"} {
+			assert.NotContains(t, strings.Join(s.Command, " "), *project.Services["app"].Environment[secret], name)
 		}
 	}
 }
@@ -354,14 +364,6 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 			}
 		}
 		assert.True(t, found, "%s has no volume for %s", name, path)
-	}
-	for name, s := range project.Services {
-		for _, v := range s.Volumes {
-			if v.Type == types.VolumeTypeBind {
-				assert.True(t, v.ReadOnly, "%s may write to %s", name, v.Source)
-				assert.DirExists(t, v.Source, name)
-			}
-		}
 	}
 }
 
@@ -438,17 +440,6 @@ func TestEdgeNetworkIsASetting(t *testing.T) {
 	require.Equal(t, "10.99.7.0/28", project.Networks["edge"].Ipam.Config[0].Subnet)
 }
 
-// TestNoSecretOnCommandLine: any process of the machine can read a command line.
-func TestNoSecretOnCommandLine(t *testing.T) {
-	project := compose(t)
-	for _, secret := range []string{"SECKILL_REDIS_PASSWORD", "SECKILL_JWT_SECRET"} {
-		value := *project.Services["app"].Environment[secret]
-		for name, s := range project.Services {
-			assert.NotContains(t, strings.Join(s.Command, " "), value, name)
-		}
-	}
-}
-
 func TestSecretsHaveNoDefault(t *testing.T) {
 	_, err := load(t, cli.WithEnv([]string{"MYSQL_PASSWORD=x", "MYSQL_ROOT_PASSWORD=x", "SECKILL_REDIS_PASSWORD=x"}))
 	require.ErrorContains(t, err, "SECKILL_JWT_SECRET")
@@ -460,21 +451,18 @@ func TestSecretsHaveNoDefault(t *testing.T) {
 	}
 }
 
-// TestComposeStartsAsNamedDemo: the settings of the .env of a demo are accepted by the server, and by their names only.
-func TestComposeStartsAsNamedDemo(t *testing.T) {
-	env := compose(t).Services["app"].Environment
-	require.Equal(t, []string{"demo", "sandbox"}, refused(t, env, ""))
-	require.Equal(t, "demo,sandbox", *env["SECKILL_UNSAFE"])
-	require.Empty(t, refused(t, env, *env["SECKILL_UNSAFE"]))
-}
+// TestEnvOfDemoAndProduction: the server accepts the settings of the .env of a demo, by their names only. Without the argument
+// demo, the .env neither is a demo nor accepts any unsafe setting, and the server refuses what only the operator can supply.
+func TestEnvOfDemoAndProduction(t *testing.T) {
+	demo := compose(t).Services["app"].Environment
+	require.Equal(t, []string{"demo", "sandbox"}, refused(t, demo, ""))
+	require.Equal(t, "demo,sandbox", *demo["SECKILL_UNSAFE"])
+	require.Empty(t, refused(t, demo, *demo["SECKILL_UNSAFE"]))
 
-// TestProductionEnvNamesNoDemo: without the argument demo, the .env neither is a demo nor accepts any unsafe setting. The
-// server refuses what only the operator can supply.
-func TestProductionEnvNamesNoDemo(t *testing.T) {
-	env := composeWith(t).Services["app"].Environment
-	require.Equal(t, "false", *env["SECKILL_DEMO"])
-	require.Empty(t, *env["SECKILL_UNSAFE"])
-	require.Equal(t, []string{"codes", "sandbox"}, refused(t, env, ""))
+	production := composeWith(t).Services["app"].Environment
+	require.Equal(t, "false", *production["SECKILL_DEMO"])
+	require.Empty(t, *production["SECKILL_UNSAFE"])
+	require.Equal(t, []string{"codes", "sandbox"}, refused(t, production, ""))
 }
 
 // refused returns the settings in the environment of a container that the server refuses.
