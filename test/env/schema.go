@@ -85,21 +85,42 @@ func (d *Database) MigratedDSN(tb testing.TB) string {
 
 func createTables(tb testing.TB, kind Kind, dsn string) string {
 	tb.Helper()
+	cfg := Must(mysql.ParseDSN(dsn))(tb)
+	cfg.MultiStatements = true
+	db := Must(sql.Open("mysql", cfg.FormatDSN()))(tb)
+	defer func() { require.NoError(tb, db.Close()) }()
+
 	serverTemplates.Lock()
 	defer serverTemplates.Unlock()
 
 	if serverTemplates.statements[kind] == nil {
-		statements, err := migratedSchema(tb.Context(), dsn)
-		require.NoError(tb, err)
-		serverTemplates.statements[kind] = statements
+		store := Must(sqldb.OpenMySQL(dsn))(tb)
+		Must(store.MigrateUp(tb.Context()))(tb)
+		require.NoError(tb, store.Close())
+		serverTemplates.statements[kind] = schemaOf(tb, db)
 		return dsn
 	}
 
-	require.NoError(tb, onConnection(tb.Context(), dsn, func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(tb.Context(), strings.Join(serverTemplates.statements[kind], ";\n"))
-		return err
-	}))
+	Must(db.ExecContext(tb.Context(), strings.Join(serverTemplates.statements[kind], ";\n")))(tb)
 	return dsn
+}
+
+func schemaOf(tb testing.TB, db *sql.DB) []string {
+	tb.Helper()
+
+	var statements []string
+	_, tables := Query(tb, db, "SHOW TABLES")
+	for _, table := range tables {
+		_, shown := Query(tb, db, "SHOW CREATE TABLE `"+table[0].(string)+"`")
+		statements = append(statements, shown[0][1].(string))
+	}
+
+	_, versions := Query(tb, db, "SELECT CONCAT_WS(', ', id, version_id, is_applied) FROM goose_db_version")
+	for _, version := range versions {
+		statements = append(statements, "INSERT INTO goose_db_version (id, version_id, is_applied) VALUES ("+version[0].(string)+")")
+	}
+
+	return statements
 }
 
 func migratedFile() (_ []byte, err error) {
@@ -122,83 +143,6 @@ func migratedFile() (_ []byte, err error) {
 	}
 
 	return os.ReadFile(file)
-}
-
-func migratedSchema(ctx context.Context, dsn string) ([]string, error) {
-	db, err := sqldb.OpenMySQL(dsn)
-	if err != nil {
-		return nil, err
-	}
-
-	_, err = db.MigrateUp(ctx)
-	if err := errors.Join(err, db.Close()); err != nil {
-		return nil, err
-	}
-
-	var statements []string
-	err = onConnection(ctx, dsn, func(conn *sql.Conn) error {
-		tables, err := column(ctx, conn, "SHOW TABLES")
-		if err != nil {
-			return err
-		}
-		for _, table := range tables {
-			var create string
-			if err := conn.QueryRowContext(ctx, "SHOW CREATE TABLE `"+table+"`").Scan(&table, &create); err != nil {
-				return err
-			}
-			statements = append(statements, create)
-		}
-
-		versions, err := column(ctx, conn, "SELECT CONCAT_WS(', ', id, version_id, is_applied) FROM goose_db_version")
-		for _, version := range versions {
-			statements = append(statements, "INSERT INTO goose_db_version (id, version_id, is_applied) VALUES ("+version+")")
-		}
-		return err
-	})
-	return statements, err
-}
-
-func column(ctx context.Context, conn *sql.Conn, query string) (values []string, err error) {
-	rows, err := conn.QueryContext(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	for rows.Next() {
-		var v string
-		if err := rows.Scan(&v); err != nil {
-			return nil, err
-		}
-		values = append(values, v)
-	}
-
-	return values, rows.Err()
-}
-
-// onConnection runs fn on a connection that accepts several statements at once.
-func onConnection(ctx context.Context, dsn string, fn func(conn *sql.Conn) error) (err error) {
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return err
-	}
-
-	cfg.MultiStatements = true
-
-	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return err
-	}
-
-	db := sql.OpenDB(connector)
-	defer func() { err = errors.Join(err, db.Close()) }()
-
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-
-	return fn(conn)
 }
 
 // RequireBlocked waits until a writer of the table waits for another writer. A test can call it once.

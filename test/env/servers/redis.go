@@ -29,8 +29,7 @@ type Redis struct {
 // server runs until Stop. args are appended to the default arguments, which disable persistence, and override them. If
 // the program is missing, the error wraps [exec.ErrNotFound].
 func RunRedis(ctx context.Context, args ...string) (*Redis, error) {
-	ready := redisReady(password(args))
-	return runRedis(ctx, ready, nil, func(string) []string { return append([]string{"--save", "", "--appendonly", "no"}, args...) })
+	return runRedis(ctx, redisReady, nil, func(string) []string { return append([]string{"--save", "", "--appendonly", "no"}, args...) })
 }
 
 // runRedis starts a redis-server, also as a Sentinel. prepare, if it is not nil, fills its directory.
@@ -55,34 +54,23 @@ func runRedis(
 	return &Redis{Process: s, Addr: s.addr(), Announced: s.addr()}, nil
 }
 
-func password(args []string) string {
-	i := slices.Index(args, "--requirepass")
-	if i < 0 || i+1 == len(args) {
-		return ""
+// redisReady returns nil when the process c answers and has loaded its data. Of the commands, INFO works even while Redis loads.
+func redisReady(ctx context.Context, s *Process, c *child) error {
+	lines, err := serverInfo(ctx, s.addr())
+	if err != nil {
+		return err
+	}
+	if err := ofProcess(lines, c); err != nil {
+		return err
+	}
+	if !slices.Contains(lines, "loading:0") {
+		return errors.New("still loading its data")
 	}
 
-	return args[i+1]
+	return nil
 }
 
-// redisReady returns a check that succeeds when the process c answers and has loaded its data. Of the commands, INFO
-// works even while Redis loads.
-func redisReady(password string) func(context.Context, *Process, *child) error {
-	return func(ctx context.Context, s *Process, c *child) error {
-		lines, err := serverInfo(ctx, s.addr(), password)
-		if err != nil {
-			return err
-		}
-		if err := ofProcess(lines, c); err != nil {
-			return err
-		}
-		if !slices.Contains(lines, "loading:0") {
-			return errors.New("still loading its data")
-		}
-		return nil
-	}
-}
-
-func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
+func serverInfo(ctx context.Context, addr string) ([]string, error) {
 	// go-redis logs every refused connection, and a starting server refuses the first ones.
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -90,9 +78,7 @@ func serverInfo(ctx context.Context, addr, password string) ([]string, error) {
 	}
 
 	_ = conn.Close()
-	opts := RedisOptions(addr)
-	opts.Password = password
-	rdb := redis.NewClient(opts)
+	rdb := redis.NewClient(RedisOptions(addr))
 	defer func() { _ = rdb.Close() }()
 	info, err := rdb.Info(ctx).Result()
 	return strings.Split(info, "\r\n"), err
@@ -203,7 +189,7 @@ func runSentinel(ctx context.Context, config string, more ...string) (*Redis, er
 }
 
 func sentinelReady(ctx context.Context, s *Process, c *child) error {
-	info, err := serverInfo(ctx, s.addr(), "")
+	info, err := serverInfo(ctx, s.addr())
 	if err != nil {
 		return err
 	}

@@ -135,18 +135,8 @@ func zooKeeperReady(ctx context.Context, s *Process, _ *child) error {
 	return err
 }
 
+// zooKeeperMode returns what a server is in its ensemble, such as "leader".
 func zooKeeperMode(ctx context.Context, addr string) (string, error) {
-	report, err := fourLetterWord(ctx, addr, "srvr")
-	_, rest, ok := strings.Cut(report, "Mode: ")
-	mode, _, _ := strings.Cut(rest, "\n")
-	if err == nil && !ok {
-		err = fmt.Errorf("%s serves no clients: %q", addr, report)
-	}
-
-	return mode, err
-}
-
-func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
@@ -156,10 +146,20 @@ func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 		return "", err
 	}
 
-	if _, err := io.WriteString(conn, word); err != nil {
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
 		return "", err
 	}
 
 	report, err := io.ReadAll(conn)
-	return string(report), err
+	if err != nil {
+		return "", err
+	}
+
+	_, rest, ok := strings.Cut(string(report), "Mode: ")
+	if !ok {
+		return "", fmt.Errorf("%s serves no clients: %q", addr, report)
+	}
+
+	mode, _, _ := strings.Cut(rest, "\n")
+	return mode, nil
 }
