@@ -35,8 +35,8 @@ const (
 	keptIdle = time.Minute
 	// levelMaxAge is the age up to which a stock is recorded as that of the current second.
 	levelMaxAge = 2500 * time.Millisecond
-	// maxMonitored bounds the sales that are shown within keptIdle.
-	maxMonitored = 64
+	// maxMonitored bounds the sales whose readings are kept.
+	maxMonitored = 128
 )
 
 // SaleCount is the result of a count of all orders of a sale, at one moment.
@@ -143,7 +143,7 @@ type Stock struct {
 func NewMonitor(cfg MonitorConfig) *Monitor {
 	return &Monitor{
 		cfg:   cfg,
-		sales: cache.New[int64](cache.Options[*monitoredSale]{MaxEntries: 2 * maxMonitored, IdleTTL: keptIdle}),
+		sales: cache.New[int64](cache.Options[*monitoredSale]{MaxEntries: maxMonitored, IdleTTL: keptIdle}),
 	}
 }
 
@@ -253,13 +253,9 @@ func (m *Monitor) levels() map[int64]Level {
 
 // Stats returns the statistics of a sale, with the seconds later than after. If the last readings are old it waits for new
 // ones; for a count of the orders only a short time, and only if after is zero.
-// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrOverloaded, ErrUnavailable.
+// Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable.
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
-	s, err := m.monitored(voucherID)
-	if err != nil {
-		return SaleStats{}, err
-	}
-
+	s := m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) })
 	stock, err := s.stock.Get(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -287,24 +283,6 @@ func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (
 	m.readOrders(ctx, &stats, s, after.IsZero())
 	m.readHistory(ctx, &stats, after)
 	return stats, nil
-}
-
-// monitored returns the readings of a sale. Its orders are counted again and again while it is shown, so there are at most
-// maxMonitored, and none of them is evicted for another.
-func (m *Monitor) monitored(voucherID int64) (*monitoredSale, error) {
-	if s, ok := m.sales.Get(voucherID); ok {
-		return s, nil
-	}
-
-	shown := 0
-	for range m.sales.All() {
-		shown++
-	}
-	if shown >= maxMonitored {
-		return nil, domain.ErrOverloaded
-	}
-
-	return m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) }), nil
 }
 
 // readHistory fills in what the processes have reported. While Redis does not answer, that is nothing.

@@ -165,19 +165,6 @@ func TestStockOfUnwatchedSale(t *testing.T) {
 	})
 }
 
-func TestShownSalesAreBounded(t *testing.T) {
-	onMonitor(t, nil, func(t *testing.T, m *Monitor, _ *monitorStore) {
-		for range 2 {
-			for id := range int64(maxMonitored) {
-				env.Must(m.Stats(t.Context(), id+1, time.Now()))(t)
-			}
-			env.Fails(m.Stats(t.Context(), 1000, time.Now()))(t, domain.ErrOverloaded, "maxMonitored sales are shown")
-		}
-		time.Sleep(keptIdle + 2*time.Second)
-		env.Must(m.Stats(t.Context(), 1000, time.Now()))(t)
-	})
-}
-
 func TestMain(m *testing.M) { env.Main(m) }
 
 func TestFigures(t *testing.T) {
