@@ -54,41 +54,32 @@ type Comparison struct {
 	users bool
 }
 
-// maxReads bounds the attempts of CompareAll to read gate and database without a change of the gate in between.
-const maxReads = 10
-
 // compare compares the counters of a gate with the database, which is cheap. Errors: domain.ErrGateCold, ErrGateBroken,
 // ErrNotFound, ErrUnavailable.
-func compare(ctx context.Context, gate Gate, store Store, voucherID int64, tries int) (Comparison, error) {
+func compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comparison, error) {
 	before, err := gate.Level(ctx, voucherID)
 	if err != nil {
 		return Comparison{}, err
 	}
 
-	var c Comparison
-	for range tries {
-		sale, err := store.SaleLevel(ctx, voucherID)
-		if err != nil {
-			return c, err
-		}
+	sale, err := store.SaleLevel(ctx, voucherID)
+	if err != nil {
+		return Comparison{}, err
+	}
 
-		after, err := gate.Level(ctx, voucherID)
-		if err != nil {
-			return c, err
-		}
+	after, err := gate.Level(ctx, voucherID)
+	if err != nil {
+		return Comparison{}, err
+	}
 
-		c = Comparison{
-			Level: before,
-			Busy:  after.Version != before.Version,
-			total: totalDrift(before, sale),
-			users: before.Users > before.Held || before.Held > before.Users*int64(sale.Limit),
-		}
-		if !c.Busy {
-			c.drift = driftOf(before, sale, openAdmissions(before))
-			break
-		}
-
-		before = after
+	c := Comparison{
+		Level: before,
+		Busy:  after.Version != before.Version,
+		total: totalDrift(before, sale),
+		users: before.Users > before.Held || before.Held > before.Users*int64(sale.Limit),
+	}
+	if !c.Busy {
+		c.drift = driftOf(before, sale, openAdmissions(before))
 	}
 
 	return c, nil
@@ -104,7 +95,7 @@ func CompareAll(
 	for {
 		var differing []int64
 		for _, id := range ids {
-			c, err := compare(ctx, gate, store, id, maxReads)
+			c, err := compare(ctx, gate, store, id)
 			switch {
 			case errors.Is(err, domain.ErrGateCold), errors.Is(err, domain.ErrNotFound):
 				delete(all, id)

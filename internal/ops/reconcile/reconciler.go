@@ -320,7 +320,7 @@ func (r *Reconciler) countersDiffer(ctx context.Context, voucherID int64) (bool,
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 
-	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID, 1)
+	c, err := compare(ctx, r.cfg.Gate, r.cfg.Store, voucherID)
 	switch {
 	case errors.Is(err, domain.ErrGateCold):
 		return false, nil
