@@ -292,7 +292,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 		s.ids = ids
 		s.queue = func(faulty *faultyDB) (service.Lane, service.ReservationStore) {
 			store = faulty
-			return lane.NewQueue(gate, ids, faulty, nil), gate
+			return patientLane{lane.NewQueue(gate, ids, faulty, nil)}, gate
 		}
 		s.change = func(cfg *handler.Config) {
 			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Sales: store, Now: func() time.Time { return q.clock.now() }}

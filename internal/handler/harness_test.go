@@ -187,7 +187,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 	}
 	sales := service.NewSales(service.SalesConfig{Loader: e.store})
 	t.Cleanup(sales.Close)
-	mode := s.lane(lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil)))
+	mode := s.lane(patientLane{lane.NewLock(e.locks, lane.NewBatch(s.ids, e.store, nil))})
 	var queue service.ReservationStore
 	if s.queue != nil {
 		mode, queue = s.queue(e.store)
@@ -220,7 +220,7 @@ func newEnv(t testing.TB, options ...option) *environment {
 		}),
 		Vouchers: service.NewVouchers(service.VouchersConfig{Store: e.store, Sales: sales, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout}),
 		Orders: service.NewOrders(service.OrdersConfig{
-			Store: e.store, Sales: sales, Lane: patientLane{mode}, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
+			Store: e.store, Sales: sales, Lane: mode, Passes: entries, Unpaid: unpaid, Queue: queue, Now: e.clock.now, PayTimeout: payTimeout, MaxInFlight: s.maxInFlight,
 			Codes: domain.NewRedeemCodes(s.keys), Moved: e.Subscribers.Notify,
 		}),
 		Entry: entries, RoomSubscribers: salestats.NewSubscribers(),
