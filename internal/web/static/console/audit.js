@@ -26,8 +26,8 @@ const columns = () => [
   { label: t("audit.at"), cell: (e) => stamp(e.at) },
   { label: t("audit.actor"), cell: (e) => actorOf(e) },
   { label: t("audit.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
-  { label: t("audit.voucher_id"), cell: (e) => (e.voucher_id ? saleLink(e.voucher_id) : "–") },
-  { label: t("audit.order_id"), cell: (e) => (e.order_id ? h("a", { href: `/console/orders/${e.order_id}` }, e.order_id) : "–") },
+  { label: t("sale.title"), cell: (e) => (e.voucher_id ? saleLink(e.voucher_id) : "–") },
+  { label: t("orders.one"), cell: (e) => (e.order_id ? h("a", { href: `/console/orders/${e.order_id}` }, e.order_id) : "–") },
   { label: t("audit.detail"), cell: (e) => h("div", {}, auditDetailOf(e).map((line) => h("div", {}, line))) },
 ];
 
@@ -36,7 +36,7 @@ const requestColumns = () => [
   { label: t("audit.at"), cell: (r) => stamp(r.at) },
   { label: t("audit.actor"), cell: (r) => actorOf(r, r.role ? ` · ${t(`role.${r.role}`)}` : "") },
   { label: t("audit.request"), cell: (r) => h("code", {}, `${r.method} ${r.route.replace("/api/v1", "")}`) },
-  { label: t("audit.target"), cell: (r) => r.target ?? "–" },
+  { label: t("audit.find.target"), cell: (r) => r.target ?? "–" },
   { label: t("audit.status"), cell: (r) => r.status ?? t("audit.unknown") },
   { label: t("audit.network"), cell: (r) => r.network ?? "–" },
 ];
@@ -61,7 +61,7 @@ export function mount(root) {
     fields: [
       { name: "kind", kind: "choice", options: options("audit.kind", ["change", "request"]), value: kind },
       { name: "actor", kind: "choice", options: options("audit.by", actors, "audit.by.any"), value: actor, empty: "", shown: inKind("change") },
-      { name: "action", kind: "choice", options: options("action", actions, "audit.anyAction"), value: given("action"), shown: inKind("change") },
+      { name: "action", kind: "choice", options: options("action", actions, "orders.any"), value: given("action"), shown: inKind("change") },
       { name: "actor_id", kind: "id", value: given("actor_id") },
       ...["voucher_id", "order_id"].map((name) => ({ name, kind: "id", value: given(name), shown: inKind("change") })),
       { name: "target", kind: "text", max: 64, value: given("target"), shown: inKind("request") },

@@ -13,7 +13,7 @@ export function camera(found) {
   const status = statusLine();
   const video = h("video", { muted: true, playsinline: true, "aria-label": t("camera.picture") });
   const start = button({ name: "scan", label: t("camera.start"), out: { clear: status.clear, show: () => {} } }, scan);
-  const stop = h("button", { type: "button", class: "quiet", "data-do": "stop-scan", onclick: () => end() }, t("camera.stop"));
+  const stop = h("button", { type: "button", class: "quiet", "data-do": "stop-scan", onclick: () => end() }, t("do.stop"));
   const element = h("div", { class: "camera" }, start, video, stop, status.element);
   let stream = null;
   let ended = false;

@@ -18,12 +18,12 @@ export function mount(root) {
     caption: t("deadLetters.title"), empty: t("deadLetters.none"),
     columns: [
       { label: t("deadLetters.buried_at"), cell: (l) => stamp(l.buried_at) },
-      { label: t("deadLetters.order_id"), cell: (l) => (l.order_id ? h("a", { href: `/console/orders/${l.order_id}?user_id=${l.user_id}` }, l.order_id) : "–") },
-      { label: t("deadLetters.voucher_id"), cell: (l) => (l.voucher_id ? saleLink(l.voucher_id) : "–") },
+      { label: t("orders.one"), cell: (l) => (l.order_id ? h("a", { href: `/console/orders/${l.order_id}?user_id=${l.user_id}` }, l.order_id) : "–") },
+      { label: t("sale.title"), cell: (l) => (l.voucher_id ? saleLink(l.voucher_id) : "–") },
       { label: t("deadLetters.user_id"), cell: (l) => l.user_id ?? "–" },
       { label: t("deadLetters.reason"), cell: (l) => l.reason },
-      { label: t("deadLetters.tries"), number: true, cell: (l) => l.tries },
-      ...(session.may("operate") ? [{ label: t("deadLetters.do"), cell: actions }] : []),
+      { label: t("events.tries"), number: true, cell: (l) => l.tries },
+      ...(session.may("operate") ? [{ label: t("events.do"), cell: actions }] : []),
     ],
     read: (cursor) => getMine(`/admin/dead-letters?${new URLSearchParams({ limit: 50, ...(cursor && { cursor }) })}`),
   });

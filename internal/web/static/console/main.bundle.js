@@ -132,10 +132,10 @@ error,class:"error",role:"alert"}),resend=h("button",{type:"button",class:"link"
 isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary",onclick:once}),second2=h("div",{
 class:"field"},h("label",{for:ids3.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids3.
 totp},t("login.totp")),totp,h("p",{id:ids3.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form2=h(
-"form",{onsubmit:next,novalidate:!0},h("h2",{id:ids3.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?
-"login.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.
-format,class:"note"},t("login.format")),demo),second2,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"\
-quiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},
+"form",{onsubmit:next,novalidate:!0},h("h2",{id:ids3.title},t("login")),again||!demo?h("p",{class:"note"},t(again?"login\
+.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids3.phone},t("login.phone")),phone,h("p",{id:ids3.format,
+class:"note"},t("login.format")),demo),second2,third,error,h("div",{class:"actions"},h("button",{type:"button",class:"qu\
+iet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids3.title,class:"sheet",onclose:closed},
 form2),sentTo="",loginID,needsTOTP=!1,done=!1,working=!1,ticking=0,sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render3(){
 show(second2,sent()),show(third,sent()&&needsTOTP),text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
 d")),attr(submit,"aria-disabled",working)}function fail(problem){if(problem.code==="totp_required"){needsTOTP&&text(error,
@@ -432,22 +432,22 @@ expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","r
 ice","replay_dead_letter","discard_dead_letter"],actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,e.actor_id?
 [" ",named(e.actor_phone??"",e.actor_id)]:null),columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t("audit.a\
 ctor"),cell:e=>actorOf(e)},{label:t("audit.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.action},
-{label:t("audit.voucher_id"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("audit.order_id"),cell:e=>e.order_id?
-h("a",{href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(
-e).map(line=>h("div",{},line)))}],requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.actor"),
-cell:r=>actorOf(r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method} ${r.
-route.replace("/api/v1","")}`)},{label:t("audit.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.status??
-t("audit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}],entries=filter=>listing({caption:t("audit.title"),
-empty:t("audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit?${new URLSearchParams(
+{label:t("sale.title"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("orders.one"),cell:e=>e.order_id?h("a",
+{href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(e).map(
+line=>h("div",{},line)))}],requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.actor"),cell:r=>actorOf(
+r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method} ${r.route.replace(
+"/api/v1","")}`)},{label:t("audit.find.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.status??t("a\
+udit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}],entries=filter=>listing({caption:t("audit.title"),empty:t(
+"audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit?${new URLSearchParams(
 {limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){let query2=new URLSearchParams(location.search),given=name=>query2.
 get(name)??"",kind=given("kind")==="request"?"request":"change",actor=query2.has("actor")?given("actor"):[...ids2,"actio\
 n"].some(given)?"":"admin",options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],
 inKind=of=>value=>value("kind")===of,f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"\
 choice",options:options("audit.kind",["change","request"]),value:kind},{name:"actor",kind:"choice",options:options("audi\
 t.by",actors,"audit.by.any"),value:actor,empty:"",shown:inKind("change")},{name:"action",kind:"choice",options:options("\
-action",actions,"audit.anyAction"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given(
-"actor_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"\
-target",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),
+action",actions,"orders.any"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given("acto\
+r_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"targe\
+t",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),
 ...field2})),work:(values,own)=>{query2.has("actor")||own.edited().some(([name])=>name==="actor")||delete values.actor,go(
 `/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
 fromEntries(names2.filter(given).map(name=>[name,given(name)])),log=entries({kind,...filter,...kind==="change"&&actor&&{
@@ -455,18 +455,17 @@ actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_id"):"",file={pat
 {voucher_id:voucher}}};return root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.fin\
 d"),f.element),h("div",{class:"bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element),
 log.load(),()=>{}}function mount2(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("deadLetters.title"),
-empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("deadLetters\
-.order_id"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t(
-"deadLetters.voucher_id"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??
-"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},{label:t("deadLetters.tries"),number:!0,cell:l=>l.tries},...session.
-may("operate")?[{label:t("deadLetters.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/dead-letters?${new URLSearchParams(
-{limit:50,...cursor&&{cursor}})}`)});function actions2(letter){let act=name=>button({name,out,label:t(`deadLetters.${name}`)},
-async()=>{if(status.clear(),!!await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters\
-.${name}`)))try{await post(`/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),status.show(t(`deadLetters.do\
-ne.${name}`))}finally{await all2.load()}});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?
-act("replay"):null,act("discard"))}return root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),
-h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),
-()=>{}}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
+empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("orders.one"),
+cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t("sale.t\
+itle"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??"–"},{label:t(
+"deadLetters.reason"),cell:l=>l.reason},{label:t("events.tries"),number:!0,cell:l=>l.tries},...session.may("operate")?[{
+label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/dead-letters?${new URLSearchParams({limit:50,...cursor&&
+{cursor}})}`)});function actions2(letter){let act=name=>button({name,out,label:t(`deadLetters.${name}`)},async()=>{if(status.
+clear(),!!await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters.${name}`)))try{await post(
+`/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),status.show(t(`deadLetters.done.${name}`))}finally{await all2.
+load()}});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}
+return root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({
+name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
 fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
 let found=[];for(let cursor="";cursor!==null;){let page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&{
 cursor}})}`);found.push(...page2.items),cursor=page2.next_cursor}return found}function list(root2){let operates=session.
@@ -478,7 +477,7 @@ section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.l
 {lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),status,work:async values=>{
 if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post("/admin/shops",values);
 f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
-let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("shops.one")),place=h("div",{});return root2.replaceChildren(
+let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.shop_id")),place=h("div",{});return root2.replaceChildren(
 h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(
 out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,shop2.name);let f=form({name:"shop",label:t("sale\
 .save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.keys(values).length===0)return status.show(
@@ -486,7 +485,7 @@ t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values})
 changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))}),()=>{}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
-sub"}),element=section(t("preview.title"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
+sub"}),element=section(t("sale.preview"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
 starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function update(){let id2=form2.value("image_id");
 attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value(
 "shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||
@@ -590,20 +589,20 @@ search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds
 out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
 query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
 "events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
-id",label:t("events.order_id"),value:query2.get("order_id")??""}],work:values=>{go(`/console/events?${new URLSearchParams(
-values)}`)}}),filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.get("order_id")}},all2=listing(
-{caption:t("events.title"),empty:t("events.none"),columns:[{label:t("events.created_at"),cell:e=>stamp(e.payload.created_at)},
-{label:t("events.type"),cell:e=>e.payload.type},{label:t("events.order_id"),cell:e=>h("a",{href:`/console/orders/${e.payload.
-data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events.status"),cell:e=>chip(t(`events.status\
-.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.
-next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(
-" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(
-e.payload,null,2)))},...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/e\
-vents?${new URLSearchParams({limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){let repeat=button({name:"\
-repeat",out,label:t("events.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`),status.
-show(t("events.repeated"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}
-return root2.replaceChildren(head(t("events.title"),h("p",{},t("events.lead"))),finder(t("events.find"),f.element),h("di\
-v",{class:"bar"},button({name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
+id",label:t("orders.one"),value:query2.get("order_id")??""}],work:values=>{go(`/console/events?${new URLSearchParams(values)}`)}}),
+filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.get("order_id")}},all2=listing({caption:t("\
+events.title"),empty:t("events.none"),columns:[{label:t("events.created_at"),cell:e=>stamp(e.payload.created_at)},{label:t(
+"events.type"),cell:e=>e.payload.type},{label:t("orders.one"),cell:e=>h("a",{href:`/console/orders/${e.payload.data.id}?\
+user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events.status"),cell:e=>chip(t(`events.status.${e.status}`),
+kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?
+stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},
+{label:t("events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,
+null,2)))},...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
+{limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){let repeat=button({name:"repeat",out,label:t("ev\
+ents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`),status.show(t("events.repeate\
+d"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}return root2.replaceChildren(
+head(t("events.title"),h("p",{},t("events.lead"))),finder(t("events.find"),f.element),h("div",{class:"bar"},button({name:"\
+refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
 order","order_in_progress","rate_limited","overloaded","unavailable","other"],notRejected=["ok","replayed"];function refused(s,code){
 return s.outcomes?[...Object.entries(s.outcomes),...Object.entries(s.settled)].reduce((sum,[c,n])=>code===(codes.includes(
 c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0):null}var refusals=s=>s.outcomes?codes.reduce((sum,code)=>sum+refused(
@@ -1418,8 +1417,8 @@ h("progress",{value:sold,max:Math.max(all2,1),"aria-label":words2}),h("span",{},
 "img",{src:v.image_url,alt:"",class:"thumb",loading:"lazy"}):h("span",{class:"thumb blank","aria-hidden":"true"},[...v.title][0]);
 function list2(root2){let query2=new URLSearchParams(location.search),search=query2.get("search")??"",chosen=tabs.includes(
 query2.get("tab"))?query2.get("tab"):"",path=tab2=>`/console/sales?${new URLSearchParams({tab:tab2,...search&&{search}})}`,
-counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})])),links2=new Map(tabs.map(tab2=>[tab2,h("a",{href:path(tab2),
-"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))])),bar=h("nav",{class:"tabs","aria-label":t("sales.tabs")},[...links2.
+counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})])),links3=new Map(tabs.map(tab2=>[tab2,h("a",{href:path(tab2),
+"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))])),bar=h("nav",{class:"tabs","aria-label":t("sales.tabs")},[...links3.
 values()]),id2=newID("search"),input=h("input",{id:id2,type:"search",name:"search",value:search,autocomplete:"off",maxlength:255}),
 find2=h("form",{role:"search","data-form":"sales",onsubmit:event=>{event.preventDefault();let words2=input.value.trim();
 go(`/console/sales?${new URLSearchParams({tab:words2?"all":chosen||"all",...words2&&{search:words2}})}`)}},h("label",{for:id2,
@@ -1431,7 +1430,7 @@ ld"),cell:v=>soldBar(v)??"–"},{label:t("voucher.pay_value"),number:!0,cell:v=>
 money(v.pay_value,v.currency)},...["begin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(
 v[at]):"–"}))],read});async function read(cursor){let page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,
 tab:tab2,...search&&{search},...cursor&&{cursor}})}`),answer=await page2(chosen||tabs[0]);chosen||(chosen=tabs.find(tab2=>answer.
-counts[tab2]>0)??tabs[0],chosen!==tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links2)text(counts.get(tab2),
+counts[tab2]>0)??tabs[0],chosen!==tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links3)text(counts.get(tab2),
 number(answer.counts[tab2])+(answer.complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link3,"aria-current",
 tab2===chosen?"page":null);return answer}function plain2({all:all3,...others}){let n=all3-Object.values(others).reduce((sum,count)=>sum+
 count,0);return n>0?` ${t("tab.plain",{n:number(n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("opera\
@@ -1480,20 +1479,20 @@ invariants.map(outdated):stats.invariants),!(!stats||stats===shown3)){if(shown3=
 stats.figures),showRepair(stats.invariants.some(v=>v.ok===!1)),showFigures(stats),text(checked,stats.checked_at?t("live.\
 checked",{at:stamp(stats.checked_at)}):""),!document.hidden){for(let p of pictures)p.show(seconds);for(let p of hourly)p.
 show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse()),onStats?.(stats)}}function showRepair(broken){broken&&
-repair.hidden&&repair.replaceChildren(t("live.repair")," ",h("a",{href:"/console/reconcile"},t("reconcile.nav"))),show(repair,
-broken)}async function readCurve({figures:figures3,voucher,at}){if(!(!figures3||figures3.orders===counted||performance.now()-
-curveAt<CURVE)){curveAt=performance.now(),counted=figures3.orders;try{let{figures:all2}=await getMine(`/admin/vouchers/${id2}\
-/stats?hour=false`),points3=course(all2?.curve??[],voucher,at);show(sold.element,points3.length>1),sold.show(points3)}catch(problem){
-if(!problem.code)throw problem;counted=-1}}}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
-lane,p.series)})),grid2.replaceChildren(...pictures.map(p=>p.element)),last=table(t("live.table"),[{label:t("live.at"),cell:s=>clockTime(
-Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:!0,cell:s=>round3(value(
-s))}))]),lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,lane,instances}){
-let entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.added],...queue?
-[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.
-p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(n)})),byStatus=statuses.
-filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set([...byStatus,...entries2,
-{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(id2,render3);return{element,end(){stop();for(let p of[sold,...hourly,
-...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
+repair.hidden&&repair.replaceChildren(t("live.repair")," ",h("a",{href:"/console/reconcile"},t("reconcile.title"))),show(
+repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!(!figures3||figures3.orders===counted||performance.
+now()-curveAt<CURVE)){curveAt=performance.now(),counted=figures3.orders;try{let{figures:all2}=await getMine(`/admin/vouc\
+hers/${id2}/stats?hour=false`),points3=course(all2?.curve??[],voucher,at);show(sold.element,points3.length>1),sold.show(
+points3)}catch(problem){if(!problem.code)throw problem;counted=-1}}}function draw(lane){pictures=inLane(lane,plots).map(
+p=>plot({...p,series:inLane(lane,p.series)})),grid2.replaceChildren(...pictures.map(p=>p.element)),last=table(t("live.ta\
+ble"),[{label:t("audit.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(
+`series.${name}`),number:!0,cell:s=>round3(value(s))}))]),lastPlace.replaceChildren(last.element)}function showFigures({
+stock:stock2,orders,queue,totals,lane,instances}){let entries2=[["database",stock2.database],["gate",stock2.gate],["init\
+ial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.
+dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`l\
+ive.${id3}`),value:n==null?"":round3(n)})),byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),
+value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(
+id2,render3);return{element,end(){stop();for(let p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
 a",{href:`/console/sales/${v.id}`},v.title),orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
 function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("loading")),running=h("div",{class:"running"}),
 todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"briefly"}),upcoming=section(t("home.upcom\
@@ -1517,24 +1516,24 @@ map(v=>brief(v,stateOf(v)[0])))),show(ended,past.children.length>0),drafts=unfin
 !1),show(page2,!0),out.clear()}async function poll(){clearTimeout(timer2);try{document.hidden||await load2()}catch(problem){
 if(!problem.code)throw problem;unmounted||out.show(problem)}unmounted||(timer2=setTimeout(poll,EVERY))}root2.replaceChildren(
 head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.
-element,waiting,page2),poll();let unsubscribe=onChange(showTodo);return()=>{unmounted=!0,clearTimeout(timer2),unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links2=[...nav3.querySelectorAll(
+element,waiting,page2),poll();let unsubscribe=onChange(showTodo);return()=>{unmounted=!0,clearTimeout(timer2),unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
-ry",{},t("system.nav")),h("div",{},links2)),links2.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
+ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
 event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
 "Escape"&&inside&&menu.querySelector("summary").focus()}group(),session.on(group),onLanguage(group),document.addEventListener(
 "click",close),document.addEventListener("keydown",close)}function mount6(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("notices.title"),empty:t(
 "notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t("notices.reason"),cell:n=>h(
 "span",{lang:detailOf(n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`noti\
-ces.source.${n.source}`)}`},{label:t("notices.ref"),cell:n=>n.provider_ref??"–"},{label:t("notices.order_id"),cell:n=>n.
-order_id?h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:!0,cell:n=>n.times},
-{label:t("notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("o\
-perate")?[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({
-state:"open",limit:50,...cursor&&{cursor}})}`)});function closing(notice){let f=form({name:`close-${notice.id}`,kind:"qu\
-iet",label:t("notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:!0,max:255}],work:async values=>{
-status.clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values),status.show(t("notices.closed"))}finally{
-await all2.load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}return root2.
-replaceChildren(head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.
-load())),status.element,out.element,all2.element),all2.load(),()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
+ces.source.${n.source}`)}`},{label:t("payments.ref"),cell:n=>n.provider_ref??"–"},{label:t("orders.one"),cell:n=>n.order_id?
+h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:!0,cell:n=>n.times},{label:t(
+"notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?
+[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"op\
+en",limit:50,...cursor&&{cursor}})}`)});function closing(notice){let f=form({name:`close-${notice.id}`,kind:"quiet",label:t(
+"notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:!0,max:255}],work:async values=>{status.
+clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values),status.show(t("notices.closed"))}finally{await all2.
+load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}return root2.replaceChildren(
+head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),
+status.element,out.element,all2.element),all2.load(),()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
 chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null),pathOf=o=>`/conso\
 le/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title","\
@@ -1552,13 +1551,13 @@ work:({phone:phone2="",...values})=>{let end=/^\d{4}$/.test(phone2)?{phone_end:p
 {...end,...values})}`,phone2&&!end.phone_end?{phone:phone2}:null)}}),fields3={phone_end:"phone",created_from:"from",created_to:"\
 to"},found=listing({caption:t("orders.title"),empty:t("orders.none"),columns:[{label:t("orders.id"),cell:o=>h("a",{href:pathOf(
 o),"data-order":o.id},o.id)},{label:t("orders.status"),cell:statusChip},{label:t("orders.created_at"),cell:o=>stamp(o.created_at)},
-{label:t("orders.voucher_id"),cell:o=>saleLink(o.voucher_id,o.title)},{label:t("voucher.shop_id"),cell:o=>o.shop_name||"\
-–"},{label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:!0,cell:amount2}],
-read:cursor=>{let query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/\
-admin/orders/search?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{problem.errors.length>
-0&&(find2.open=!0);let wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.
-showErrors(Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}}),find2=finder(t("ord\
-ers.find"),search.element),out=errorBox(),file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.
+{label:t("sale.title"),cell:o=>saleLink(o.voucher_id,o.title)},{label:t("voucher.shop_id"),cell:o=>o.shop_name||"–"},{
+label:t("orders.user_id"),cell:o=>named(o.phone||"–",o.user_id)},{label:t("orders.amount"),number:!0,cell:amount2}],read:cursor=>{
+let query3=new URLSearchParams({limit:50,...queryOf(filter),...cursor&&{cursor}});return phone?postMine(`/admin/orders/s\
+earch?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:problem=>{problem.errors.length>0&&(find2.open=
+!0);let wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(
+Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}}),find2=finder(t("orders.find"),
+search.element),out=errorBox(),file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.
 voucher_id}:{},file:name,out});return root2.replaceChildren(head(t("orders.title")),find2,found.element,h("div",{class:"\
 bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element),found.load(),()=>{}}var amount2=o=>o.currency?
 money(o.amount,o.currency):"–",UNDO_TIME=36e5,canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;
@@ -1583,10 +1582,10 @@ work:async values=>{status.clear();let paid=open3.find(p=>p.provider_ref===value
 ents.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))try{await post(`/admin/orders/${id2}/return-outside`,
 values),status.show(t("payments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"\
 note"},t("payments.outside.lead")),f.element)}function render3(o){let payments=table(t("payments.title"),[{label:t("paym\
-ents.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("payments.status"),cell:p=>h("span",{},chip(has(`payment.${p.
+ents.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.
 status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status===
-"refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("payments.amount"),
-number:!0,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
+"refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("orders.amount"),number:!0,
+cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
 p.updated_at)}],{cards:!0});payments.set(o.payments),about.replaceChildren(h("div",{class:"panel","data-order":o.id,"dat\
 a-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("order\
 s.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id\
@@ -1609,20 +1608,19 @@ e.repaired",{n:number(repaired)}):"",left2===0?t("reconcile.clean",{n:number(ans
 repair,session.may("administer")&&found.some(f=>f.repairable&&!f.repaired)),reports.replaceChildren(...answer.reports.filter(
 r=>r.findings.length>0).map(report))}function report(r){let rows=table(t("reconcile.findings",{id:r.voucher_id}),[{label:t(
 "reconcile.kind"),cell:f=>h("code",{},f.kind)},{label:t("reconcile.what"),cell:f=>{let[detail2,lang]=findingOf(f);return h(
-"span",{lang},detail2)}},{label:t("reconcile.count"),number:!0,cell:f=>number(f.count)},{label:t("reconcile.orders"),cell:f=>orders(
-f)},{label:t("reconcile.state"),cell:f=>state(f)}]);rows.set(r.findings);let sale=section("",h("p",{class:"note"},t("rec\
-oncile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);return sale.querySelector("h2").
-replaceChildren(saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/o\
-rders/${o.order_id}`},o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):
-[]);function state(f){let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),
-f.repaired?"good":"bad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.le\
-ad"))),h("div",{class:"bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.
-click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
+"span",{lang},detail2)}},{label:t("reconcile.count"),number:!0,cell:f=>number(f.count)},{label:t("orders.title"),cell:f=>orders(
+f)},{label:t("orders.status"),cell:f=>state(f)}]);rows.set(r.findings);let sale=section("",h("p",{class:"note"},t("recon\
+cile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.element);return sale.querySelector("h2").replaceChildren(
+saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/orders/${o.order_id}`},
+o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):[]);function state(f){
+let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),f.repaired?"good":"b\
+ad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"\
+bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
 amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
-"button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("camera.stop")),element=h("div",{class:"\
-camera"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().
-then(yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"\
-environment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=stream,await video.play();
+"button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("do.stop")),element=h("div",{class:"cam\
+era"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().then(
+yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"en\
+vironment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=stream,await video.play();
 for(let el of[video,stop])show(el,!0);show(start4,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
 for(;stream;await sleep(EVERY2)){let[code]=await detector.detect(video).catch(()=>[]);!code||!stream||(end(),found(code.
 rawValue))}}function end(){for(let track of stream?.getTracks()??[])track.stop();stream&&show(start4,!0),stream=null,video.
@@ -1640,17 +1638,17 @@ code&&render3(found,code)}catch(problem){if(problem.errors?.some(e=>e.field==="c
 e")}))return;if(!problem.shopName)throw problem;attr(shown3,"data-verdict","no"),shown3.replaceChildren(h("p",{class:"sh\
 op"},problem.shopName),h("p",{class:"verdict",role:"alert"},t("redeem.otherShop"))),show(shown3,!0)}}function render3({order,
 voucher,redeemed_by:by},code){let shop2=newID("shop"),title=newID("title"),use2=button({name:"use-code",kind:"primary",label:t(
-"redeem.do"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.code!==
-"invalid_state")throw problem;if(await preview2(code),input.value.trim()!==code)return;input.focus(),input.select();return}
-status.show(t("redeem.done",{title:order.title,id:order.id})),input.value.trim()===code&&f.clear(),use2.isConnected&&(attr(
-shown3,"data-verdict",null),shown3.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,by);attr(shown3,
-"data-verdict",no?"no":"yes"),shown3.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"head"},
-h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("voucher.\
-sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.paid"),
-amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.valid_until&&
-stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],[t("\
-orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?"":
-h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown3,!0),!no&&input.value.trim()===
+"move.redeem"),about:`${shop2} ${title}`,out},async()=>{try{await post("/admin/redeem",{code})}catch(problem){if(problem.
+code!=="invalid_state")throw problem;if(await preview2(code),input.value.trim()!==code)return;input.focus(),input.select();
+return}status.show(t("redeem.done",{title:order.title,id:order.id})),input.value.trim()===code&&f.clear(),use2.isConnected&&
+(attr(shown3,"data-verdict",null),shown3.replaceChildren(undoOf(order,code)),input.focus())}),no=refusal(order,by);attr(
+shown3,"data-verdict",no?"no":"yes"),shown3.replaceChildren(h("p",{class:"shop",id:shop2},order.shop_name),h("div",{class:"\
+head"},h("strong",{id:title},order.title),statusChip(order)),no?h("p",{class:"verdict",role:"alert"},no):"",facts([[t("v\
+oucher.sub_title"),order.sub_title],[t("voucher.actual_value"),money(voucher.actual_value,voucher.currency)],[t("redeem.\
+paid"),amount2(order)],[t("voucher.valid_from"),order.valid_from&&stamp(order.valid_from)],[t("voucher.valid_until"),order.
+valid_until&&stamp(order.valid_until)],[t("orders.phone"),order.phone],[t("orders.paid_at"),order.paid_at&&stamp(order.paid_at)],
+[t("orders.id"),session.may("read")?h("a",{href:pathOf(order)},order.id):order.id],[t("voucher.rules"),order.rules]]),no?
+"":h("div",{class:"actions start"},use2),...canUndo(order)?[undoOf(order,code)]:[]),show(shown3,!0),!no&&input.value.trim()===
 code&&use2.focus()}let f=form({name:"redeem",label:t("redeem.check"),fields:[{name:"code",kind:"text",label:t("redeem.co\
 de"),required:!0,max:64}],work:async({code})=>{status.clear(),out.clear(),show(shown3,!1),input.select();try{await preview2(
 code)}finally{asked!==code&&setTimeout(()=>f.element.requestSubmit())}}}),input=f.element.querySelector("input"),asked="";
@@ -1662,18 +1660,18 @@ matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t(
 end}var POLL3=700,IDLE_POLL=4e3,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(
 Math.round(n*10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"ari\
 a-label":t("rush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",
-lang:"en"}),results=verdicts(),link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",label:t("rush.stop"),
-out},async()=>{await deleteMine("/admin/rush"),await poll()}),last=section(t("rush.last"),h("div",{class:"head"},h("p",{
-class:"sub"},link3),state),progress,list4.element,why,detail2,results.element,h("div",{class:"actions"},stop)),panelPlace=h(
-"div",{}),start4=form({name:"rush",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:!0,
-min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("rush.stock"),required:!0,min:1,max:STOCK,value:100},{name:"\
-for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(
-await post("/admin/rush",values))}),live=null,shown3="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;
-let running=r.state==="running";show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(state,t(`rush.is.${r.
-state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`),
-show(link3,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??0),list4.set([{id:"answered",
-name:t("rush.answered"),value:t("rush.of",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"orders",name:t("rush.\
-orders"),value:t("rush.of",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.took"),value:r.took_ms?
+lang:"en"}),results=verdicts(),link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine(
+"/admin/rush"),await poll()}),last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,
+list4.element,why,detail2,results.element,h("div",{class:"actions"},stop)),panelPlace=h("div",{}),start4=form({name:"rus\
+h",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:!0,min:1,max:BUYERS,value:1e3},
+{name:"stock",kind:"whole",label:t("voucher.stock"),required:!0,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t(
+"rush.for"),note:t("rush.forNote"),required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admi\
+n/rush",values))}),live=null,shown3="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;let running=r.
+state==="running";show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(state,t(`rush.is.${r.state}`),{running:"\
+on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`),show(link3,
+r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??0),list4.set([{id:"answered",name:t("ru\
+sh.answered"),value:t("sales.soldOf",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"orders",name:t("orders.tit\
+le"),value:t("sales.soldOf",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.took"),value:r.took_ms?
 oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"p99",name:t("live.p99"),value:oneDecimal(
 r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?
 t(`series.${code}`):code,value:number(n)}))]);let known=has(`rush.why.${r.reason}`);text(why,r.state==="failed"?t(`rush.\
@@ -1772,46 +1770,46 @@ working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missi
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
 conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
-irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
-ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
-t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
-n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
-moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
- request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
- in and continue","login.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.t\
-otp":"Authenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"Th\
-e digits are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile\
- number of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"\
-In the queue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redee\
-med":"Used","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"\
-Failed","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you\
- entered.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"\
-You are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.cha\
-llenge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a curre\
-nt browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have\
- been removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This pa\
-ge is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The s\
-ale has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_\
-in_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","e\
-rror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order ex\
-pire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overload\
-ed":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Pleas\
-e try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You\
- can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
-skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
-登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
-"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
-接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} \
-分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_\
-out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
-"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
-送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
-"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first login creates your\
+ account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","login.code":"6-digit\
+ code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login.sent":"Code sent\
+. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:","role.buyer":"Buy\
+er","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","login.ended":"You\
+r session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments ago. Enter th\
+at code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can request the next one\
+ at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in and continue","lo\
+gin.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"Authenticator c\
+ode","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or\
+ were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country \
+that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status\
+.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.c\
+ancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.net\
+work":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.\
+unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allo\
+wed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"\
+The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","erro\
+r.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","e\
+rror.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date.\
+ Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","e\
+rror.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your\
+ order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"\
+Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no furt\
+her order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very \
+high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error\
+.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","er\
+ror.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",
+cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退\
+出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more\
+.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档",
+"more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.\
+minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光",
+"state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.pho\
+ne":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发\
+送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
+"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
+"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
 态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
@@ -1829,230 +1827,224 @@ totp_required":"请输入身份验证器应用上的六位数字。","error.unpa
 未付，则不能再次下单。","error.rate_limited":"请求太频繁，请稍后再试。","error.overloaded":"当前抢购人\
 数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
 问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
-"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","state.on_sale":"\
-On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.",
-"access.buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role doe\
-s not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.\
-whole":"Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","form.long":"At mos\
-t {max} characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators, such as 9900 or 9\
-9.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decimals.","form.\
-time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.order":"Th\
-e end must be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"This time is\
- over.","form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after the publication: {\
-n} or more.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not acc\
-epted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"A\
-t most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printa\
-ble characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","i\
-nvalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At m\
-ost 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 c\
-urrency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount f\
-rom 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.",
-"invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.ope\
-ns_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challe\
-nge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255\
- printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","inva\
-lid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time \
-after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after “\
-Valid from”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within the allowed \
-range.","invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 \
-to 60 seconds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes effect tw\
-ice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one as well\
-?","open.do":"Submit this one as well","home.nav":"Home","home.title":"Home","home.none":"No sale is running.","home.unt\
-il":"Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Not\
-hing needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lack\
-s {lacks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"\
-a price below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"\
-a validity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Rev\
-enue","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpa\
-id":"Unpaid","money.refunded":"Refunded","preview.title":"Preview","preview.untitled":"Untitled","preview.off":"−{off}%",
-"preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock",
-"group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upco\
-ming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","\
-sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, whic\
-h customers do not see. A title is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.bac\
-k":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"\
-Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.ru\
-les":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Creat\
-e one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"\
-JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 c\
-ode, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.\
-faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.ent\
-ry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","vou\
-cher.entry.modeNote":"With a pass: purchases need a pass, which logged-in customers get from the start of the sale. Wait\
-ing room: customers wait in line and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds\
-)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at",
-"voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher\
-.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.en\
-try.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser sol\
-ves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNot\
-e":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","vo\
-ucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis \
-Cluster: the parts over which the stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed u\
-ntil a minute before the sale begins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer can\
-not order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at",
-"voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"Wh\
-en it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone\
-}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"\
-Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was delete\
-d.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit \
-log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sal\
-e.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a \
-second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All\
- passes are void within a second. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Custo\
-mers who are about to buy need a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a nega\
-tive number to remove unsold units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"\
-Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed \
-and may have been applied. Submit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|uni\
-ts are} free. Units of active orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” of\
-f sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Tak\
-e “{title}” off sale? It can no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones re\
-deemed. Afterwards you can refund all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","s\
-ale.sure.price":"Change the price of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"\
-It is published. Orders that were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you en\
-tered has already passed.","sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all pai\
-d orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption\
- codes of these orders will stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.y\
-es":"Refund {n} {n|order|orders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refu\
-nds.of":"{n} of {all} {all|refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} reque\
-sted.","alerts.stale":"No answer from the server since {at}. This page may be out of date. Reconnecting…","alerts.viol\
-ation":"“{title}”: {what}. See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violatio\
-n.overLimit":"{n} {n|customer has|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too \
-many in stock","violation.tooFew":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} ca\
-nnot be bought","violation.other":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invari\
-ants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|\
-tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notic\
-es that could not be processed: {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The \
-invariants have not been checked since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.\
-badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders a\
-s CSV","files.ordersOfSale":"Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"P\
-ayments of the sale as CSV","files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.r\
-equests":"All requests as CSV","publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","p\
-ublish.broken":"To be fixed: {n}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change",
-"publish.fixOf":"Change: {point}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at\
- {price} instead of {value}, on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{\
-price} instead of {value}. Customers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.pri\
-ce":"Price","check.window":"Start and end","check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pa\
-y","check.picture":"Picture","check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.prob\
-lem.shop_id":"No shop is chosen, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0.\
- Enter what the voucher is worth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower i\
-t.","check.problem.currency":"Nothing can be paid in this currency. Clone the sale and choose another one.","check.probl\
-em.end_at":"The sale is over. Choose a later end.","check.problem.valid_until":"The voucher can no longer be redeemed. C\
-hoose a later “Valid until”.","check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The p\
-rice equals the face value, so there is no discount.","check.warning.image_id":"The sale has no picture.","check.warning\
-.begin_at":"The start has passed, so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts\
-}, so units that are not paid within {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} i\
-s too short; most payments will be refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server \
-does not accept a file of this size. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size \
-11m).","picture.alt":"Picture of the sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remo\
-ve":"Remove","picture.uploading":"Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"\
-The picture is still being uploaded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{nam\
-e} has {size} MB. At most 10 MB are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG,\
- WebP or GIF file. Save a file for print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.nav":"S\
-hops","shops.title":"Shops","shops.lead":"Your locations.","shops.none":"No shops.","shops.new":"New shop","shops.one":"\
-Shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create shop","shops.created":"“{name}” was cre\
-ated.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"Address","shop.open_hours":"Opening hours","\
-room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused","room.pause":"Pause admissions","room.resu\
-me":"Resume admissions","room.stopped":"Paused. Customers keep their places.","room.resumed":"Admissions continue.","roo\
-m.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these present","room.admitted":"Admitted so far","ro\
-om.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.left":"Left so far","room.rate":"Admission\
-s per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|customer is|customers are} admitted per second.",
-"room.message":"Message to waiting customers","room.messageNote":"Leave it empty to remove the message.","room.showMessa\
-ge":"Show message","room.messageShown":"Waiting customers see the message within a second.","room.messageRemoved":"The m\
-essage was removed.","live.waiting":"No data yet. Connecting…","live.stale":"No data since {at}. The figures may be ou\
-t of date. Reconnecting…","live.course":"Sales","live.technical":"Technical","live.invariants":"Invariants","live.repa\
-ir":"Orders and units of this sale do not agree. What to do: check again on the page Reconciliation, and repair what it \
-can repair. What is left is wrong in the database: “seckill verify” names the orders, and docs/operations.md says how to\
- correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the last ten seconds","live.at":"Time","live\
-.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Initial stock","live.added":"\
-Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales, s)","live.deadLetters":"\
-Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.instances":"Servers","live.l\
-ane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.I3":"Conservation","invari\
-ant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique","invariant.I1.means":"Act\
-ive orders never exceed the total stock.","invariant.I2.means":"No user has more active orders than the sale allows.","i\
-nvariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invariant.I4.means":"Each answe\
-r to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.","invariant.I6.means":"N\
-o two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.unknown":"not checked",
-"plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten seconds","plot.left":"Last\
- hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.latency":"Response time \
-(ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"Plot: {title}. Total: {f\
-igures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed","series.left":"Left",
-"series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"Rejected","series.d\
-atabase":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)","series.p50":"p50\
- (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","series.order_in_progre\
-ss":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavailable":"Unavailabl\
-e","series.other":"Other","orders.nav":"Orders","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}",
-"orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No ord\
-ers match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.re\
-vealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.voucher_id":"Sale","orders.u\
-ser_id":"Customer","orders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"\
-Sale title","orders.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment referenc\
-e","orders.find.status":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"\
-Enter the last four digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number.\
- Enter all of it, or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole n\
-umber.","orders.wrong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","order\
-s.expires_at":"Payment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancell\
-ed at","orders.refunded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Fa\
-ilure reason","move.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for \
-an order in this state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.\
-yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on \
-sale immediately.","move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.\
-redeem":"Redeem order {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Ref\
-und requested.","move.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.nav":"Redeem","redeem.page":"Red\
-eem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expi\
-red on {at}.","camera.start":"Scan with the camera","camera.stop":"Stop","camera.picture":"Picture of the camera","camer\
-a.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of the customer",
-"redeem.do":"Redeem","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.p\
-aid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"\
-Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem\
-.undone":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that th\
-e order belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payment\
-s.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.out\
-side.lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is n\
-ot requested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Rec\
-ord","payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"\
-Recorded.","payments.ref":"Reference","payments.status":"Status","payments.amount":"Amount","payments.created_at":"Creat\
-ed","payments.updated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed",
-"payment.refunding":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notic\
-es","notices.title":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries\
-, that could not be read or matched. They changed nothing, but money may have moved: compare each with the provider’s da\
-shboard, then close it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Prob\
-lem","notices.source":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.ref":"Reference",
-"notices.order_id":"Order","notices.times":"Times","notices.body":"Content","notices.do":"Action","notices.close":"Close",
-"notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","ev\
-ents.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without t\
-hat setting there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events\
-.status":"State","events.status.all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","even\
-ts.status.failed":"Failed","events.order_id":"Order","events.created_at":"Created at","events.type":"Event","events.trie\
-s":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.do":"Actio\
-ns","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.nav":"Dead letters","dea\
-dLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned\
-, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.\
-order_id":"Order","deadLetters.voucher_id":"Sale","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLetters\
-.tries":"Attempts","deadLetters.do":"Actions","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters\
-.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the de\
-ad letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done\
-.discard":"Discarded.","reconcile.nav":"Reconciliation","reconcile.title":"Reconciliation","reconcile.lead":"Differences\
- between the database, the admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"\
-Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are made to match the database; the \
-database is not changed.","reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the \
-queue match it and never changes the database. Problems in the database must be fixed by hand. Repeating a repair is saf\
-e.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","r\
-econcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","re\
-concile.busy":"Orders arrived during the comparison, so some figures could not be compared exactly.","reconcile.findings":"\
-Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.or\
-ders":"Orders","reconcile.more":"and {n} more","reconcile.state":"Status","reconcile.is.done":"Repaired","reconcile.is.r\
-epairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.nav":"Audit log","audit.title":"Audit log","a\
-udit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind":"Entries","\
-audit.kind.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers",
-"audit.by.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.anyAction":"Any",
-"audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID",
-"audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Requ\
-est","audit.target":"Object ID","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.none":"\
-No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.action":"A\
-ction","audit.voucher_id":"Sale","audit.order_id":"Order","audit.detail":"Details","audit.change":"{field}: {was} → {is}",
-"audit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (sm\
-allest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation \
-of passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
+"error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","do.stop":"Stop",
+"state.on_sale":"On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account \
+that has a role.","access.buyer":"This account has no role here. An administrator of the server gives roles.","access.ro\
+le":"Your role does not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fil\
+l this in.","form.whole":"Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","\
+form.long":"At most {max} characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators,\
+ such as 9900 or 99.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places}\
+ decimals.","form.time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.",
+"form.order":"The end must be after the start.","form.opens":"The waiting room must not open after the start.","form.ove\
+r":"This time is over.","form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after th\
+e publication: {n} or more.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.r\
+efused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","inval\
+id.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"\
+1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Uploa\
+d it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid\
+.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"\
+An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"\
+An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"Fro\
+m 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","inva\
+lid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid\
+.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"\
+At most 255 printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to \
+100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_a\
+t":"A time after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A t\
+ime after “Valid from”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within\
+ the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.\
+for":"From 0 to 60 seconds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never ta\
+kes effect twice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit thi\
+s one as well?","open.do":"Submit this one as well","home.title":"Home","home.none":"No sale is running.","home.until":"\
+Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing \
+needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {la\
+cks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a p\
+rice below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a v\
+alidity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenu\
+e","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"\
+Unpaid","money.refunded":"Refunded","preview.untitled":"Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit\
+|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.f\
+airness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts",
+"tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.\
+none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A ti\
+tle is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"\
+Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of \
+{all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"\
+Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","vouch\
+er.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 M\
+B. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be \
+changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when rede\
+emed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry\
+.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pa\
+ss: purchases need a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait in lin\
+e and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"\
+Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Emp\
+ty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many\
+ customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher\
+.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which \
+slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a min\
+ute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpa\
+id orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the\
+ stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale beg\
+ins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Emp\
+ty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","vou\
+cher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: a\
+lways.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","vo\
+ucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sa\
+le.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nob\
+ody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit s\
+ale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale\
+.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"\
+Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a se\
+cond. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy ne\
+ed a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold\
+ units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"\
+Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. S\
+ubmit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of activ\
+e orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unp\
+aid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can\
+ no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refun\
+d all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the pric\
+e of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that \
+were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.",
+"sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"R\
+efund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will\
+ stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|or\
+ders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|\
+refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No a\
+nswer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. \
+See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer h\
+as|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFe\
+w":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.othe\
+r":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"De\
+ad letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRe\
+funds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed:\
+ {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checke\
+d since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list\
+.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders as CSV","files.ordersOfSale":"Or\
+ders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","fi\
+les.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV",
+"publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n\
+}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {poi\
+nt}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, \
+on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Cu\
+stomers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"S\
+tart and end","check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
+"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chos\
+en, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is wo\
+rth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"\
+Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. \
+Choose a later end.","check.problem.valid_until":"The voucher can no longer be redeemed. Choose a later “Valid until”.",
+"check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so the\
+re is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, \
+so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid with\
+in {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be\
+ refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not accept a file of this siz\
+e. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of t\
+he sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"\
+Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploa\
+ded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB \
+are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file f\
+or print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.title":"Shops","shops.lead":"Your locat\
+ions.","shops.none":"No shops.","shops.new":"New shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"\
+Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.addr\
+ess":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"\
+Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their p\
+laces.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of th\
+ese present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used",
+"room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|c\
+ustomer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave \
+it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the messag\
+e within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.s\
+tale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Tech\
+nical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again\
+ on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” name\
+s the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures\
+ of the last ten seconds","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
+Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
+ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
+e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
+ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
+que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
+ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
+nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
+ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
+ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
+ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
+"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
+ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
+Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
+refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
+all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
+cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
+ries.unavailable":"Unavailable","series.other":"Other","orders.title":"Orders","orders.one":"Order","orders.number":"Ord\
+er {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"\
+No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","ord\
+ers.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.user_id":"Customer","o\
+rders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","order\
+s.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.st\
+atus":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last fo\
+ur digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it,\
+ or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.w\
+rong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Pa\
+yment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.re\
+funded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","mo\
+ve.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this \
+state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refu\
+nd","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.",
+"move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem ord\
+er {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","mo\
+ve.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.page":"Redeem","redeem.otherShop":"This is a vouche\
+r of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with t\
+he camera","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this pag\
+e, or type the code.","redeem.code":"Code of the customer","redeem.done":"“{title}” has been redeemed (order {id}).",
+"redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already rede\
+emed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem\
+.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.",
+"redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"\
+Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returne\
+d outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, \
+and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"Ho\
+w and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot \
+be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.created_at":"Created","payments.upd\
+ated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refund\
+ing":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.ti\
+tle":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could no\
+t be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then c\
+lose it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.s\
+ource":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.times":"Times","notices.body":"\
+Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.\
+nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per ord\
+er placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.","even\
+ts.find":"Find deliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"\
+Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.created_at":"Created at","events.\
+type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"P\
+ayload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetter\
+s.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and t\
+he buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.user_id":"\
+User","deadLetters.reason":"Error","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.repla\
+y":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter o\
+f order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"\
+Discarded.","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in\
+ Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair\
+ the admission gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"\
+The database is authoritative. A repair makes the admission gate and the queue match it and never changes the database. \
+Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|s\
+ale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.\
+leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the compar\
+ison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"\
+Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.more":"and {n} more","reconcile.is.done":"Repa\
+ired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.title":"Audit log","audi\
+t.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind.change":"Change\
+s","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Paym\
+ent providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.find.kind":"Entries","audit.find.actor":"\
+Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.o\
+rder_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.status":"Result","audit.unknown":"u\
+nknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"\
+Time","audit.actor":"Actor","audit.action":"Action","audit.detail":"Details","audit.change":"{field}: {was} → {is}","a\
+udit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smal\
+lest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of\
+ passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
 Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
 "actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
 id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
@@ -2062,24 +2054,24 @@ e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change
 play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
 atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
 ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
- disputed","rush.nav":"Load simulation","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates bu\
-yers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.stock":"Stock","rush.for":"Buyers a\
-rrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.stop":"Stop","rush.last":"Last simulat\
-ion","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.orders":"Orders",
-"rush.of":"{n} of {all}","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.do\
-ne":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.tim\
-eout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"I\
-t could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the com\
-mand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
-"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
-"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
-"form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
-"form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
-了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
-"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。",
-"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
+ disputed","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","\
+rush.new":"New simulation","rush.buyers":"Buyers","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at on\
+ce.","rush.start":"Start","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response",
+"rush.answered":"Responses","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is\
+.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.\
+timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"\
+It could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the co\
+mmand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
+"do.refresh":"刷新","do.stop":"停止","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供\
+工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
+"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统","form.required":"\
+请填写此项。","form.whole":"请输入整数，不带分隔符。","form.between":"须在 {min} 到 {max} 之间。",
+"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。",
+"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
+ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
+结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
+间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。","form.c\
+urrency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
 "form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
 "invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
 请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
@@ -2096,34 +2088,34 @@ e":"每秒须在 1 到 10,000 人之间。","invalid.entry.challenge":"请选择
 "invalid.delta":"数量不能为 0，也不能超出允许范围。","invalid.code":"未找到该核销码。","invalid.\
 buyers":"人数超出允许范围。","invalid.for":"须在 0 到 60 秒之间。","open.unknown":"请求可能已生效。原样重新提交即可确认，不会\
 重复执行。","open.another":"上一次提交的内容（{open}）未收到响应，可能已经生效。仍要另外提交这一项吗？",
-"open.do":"另外提交","home.nav":"首页","home.title":"首页","home.none":"当前没有进行中的活动。","home\
-.until":"{at} 结束","home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","hom\
-e.nothing":"暂无待办事项。","home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布",
-"home.lacks":"还缺{lacks}","home.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lac\
-ks.pay_value":"低于面值的售价","home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.vali\
-d_until":"未过期的有效期","home.lacks.stock":"库存","home.lacks.sale":"活动时间","money.title":"经营数据",
-"money.revenue":"销售额","money.paid":"已支付","money.paidAndRefunded":"已支付（含已退款）","money.conver\
-sion":"支付转化率","money.unpaid":"未支付","money.refunded":"已退款","preview.title":"预览","preview.untitl\
-ed":"未命名","preview.off":"{off} 折","preview.stock":"共 {n} 份","preview.starts":"{at} 开抢","group.what":"商品",
-"group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购","group.advanced":"高级设置","t\
-ab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","\
-tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀活动","sales.none":"没有符合条件的活动。",
-"sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。","sales.save":"\
-保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"\
-按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID",
-"voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","vouc\
-her.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。","voucher.unk\
-nownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。",
-"voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","vouc\
-her.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","vouche\
-r.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购",
-"voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后\
-才能领取。排队入场：用户在等候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）",
-"voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间",
-"voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.\
-rateNote":"每秒最多放行的人数，留空为 100。","voucher.entry.challenge":"人机验证","voucher.entry.chall\
-enge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。",
-"voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+"open.do":"另外提交","home.title":"首页","home.none":"当前没有进行中的活动。","home.until":"{at} 结束",
+"home.allRunning":"全部进行中的活动","home.starts":"{at} 开抢","home.todo":"待办","home.nothing":"暂无待办事项。",
+"home.upcoming":"即将开始","home.ended":"最近结束","home.ready":"可以发布","home.lacks":"还缺{lacks}","hom\
+e.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","home.lacks.pay_value":"低于面值的售价",
+"home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.valid_until":"未过期的有效期","home\
+.lacks.stock":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.\
+paid":"已支付","money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpa\
+id":"未支付","money.refunded":"已退款","preview.untitled":"未命名","preview.off":"{off} 折","preview.stock":"共\
+ {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","gr\
+oup.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","ta\
+b.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动",
+"sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先\
+保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
+"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
+"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
+副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
+hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
+d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
+货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
+"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
+er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
+.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
+候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
+留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
+ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
+ 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
+启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
+voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2179,20 +2171,20 @@ end_at":"活动已结束，请推迟结束时间。","check.problem.valid_until"
 re.uploading":"图片上传中…","picture.uploaded":"图片已上传。","picture.wait":"图片仍在上传，请稍候。",
 "picture.type":"{name} 不是 JPEG、PNG、WebP 或 GIF 文件。","picture.size":"{name} 有 {size} MB，超过 10 MB 的上限。",
 "picture.refused":"{name} 未被接受：须为完好的 JPEG、PNG、WebP 或 GIF 图片。印刷用图片（CMYK）请另存为 RGB，超过 5000 万像素的图片请先缩小。",
-"shops.nav":"店铺","shops.title":"店铺","shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。",
-"shops.new":"新建店铺","shops.one":"店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"\
-新建店铺","shops.created":"已新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈",
-"shop.address":"地址","shop.open_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaus\
-ed":"已暂停","room.pause":"暂停放行","room.resume":"恢复放行","room.stopped":"已暂停放行，排队位次保留。",
-"room.resumed":"已恢复放行。","room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线",
-"room.admitted":"累计放行","room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）",
-"room.left":"累计离开","room.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。",
-"room.message":"给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告",
-"room.messageShown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waitin\
-g":"暂无数据，正在连接…","live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…",
-"live.course":"销售走势","live.technical":"技术指标","live.invariants":"一致性检查","live.repair":"此活动的订单与库\
-存不符。处理方法：在“数据核对”页面重新检查，并修复可修复的差异；其余问题出在数据库，可用 seckill verify 列出相关订单，再按 docs/operations.md 处理。",
-"live.checked":"上次检查：{at}。","live.table":"最近十秒数据","live.at":"时间","live.database":"未售库存（数据库）",
+"shops.title":"店铺","shops.lead":"用户凭券到店消费的门店。","shops.none":"还没有店铺。","shops.new":"\
+新建店铺","shops.back":"全部店铺","shops.change":"修改店铺","shops.create":"新建店铺","shops.created":"已\
+新建“{name}”。","shop.id":"店铺 ID","shop.name":"名称","shop.area":"商圈","shop.address":"地址","shop.ope\
+n_hours":"营业时间","room.title":"等候室","room.isOpen":"放行中","room.isPaused":"已暂停","room.pause":"暂停放\
+行","room.resume":"恢复放行","room.stopped":"已暂停放行，排队位次保留。","room.resumed":"已恢复放行。",
+"room.lobby":"等待开始","room.waiting":"正在排队","room.present":"其中在线","room.admitted":"累计放行","\
+room.outstanding":"有效凭证（未使用）","room.used":"有效凭证（已使用）","room.left":"累计离开","ro\
+om.rate":"每秒放行人数","room.setRate":"调整速度","room.rateSet":"每秒最多放行 {n} 人。","room.message":"\
+给排队用户的公告","room.messageNote":"留空即撤下公告。","room.showMessage":"发布公告","room.messageS\
+hown":"排队用户将在一秒内看到公告。","room.messageRemoved":"公告已撤下。","live.waiting":"暂无数据，正在连接…",
+"live.stale":"自 {at} 起没有新数据，当前数据可能已过时，正在重新连接…","live.course":"销售走势",
+"live.technical":"技术指标","live.invariants":"一致性检查","live.repair":"此活动的订单与库存不符。处理方法：在“数据核对”页面重新检查，并修复可修复\
+的差异；其余问题出在数据库，可用 seckill verify 列出相关订单，再按 docs/operations.md 处理。",
+"live.checked":"上次检查：{at}。","live.table":"最近十秒数据","live.database":"未售库存（数据库）",
 "live.gate":"可预扣库存（Redis）","live.initial":"初始库存","live.added":"追加库存","live.lag":"队列积压（全部活动\
 ）","live.oldest":"最长排队时间（全部活动，秒）","live.deadLetters":"死信（全部活动）","live.p50":"\
 p50 延迟（毫秒）","live.p99":"p99 延迟（毫秒）","live.instances":"服务器数量","live.lane":"下单模式",
@@ -2209,73 +2201,68 @@ t.left":"最近一小时剩余库存","plot.refusals":"每秒拒绝","plot.stock
 "series.database":"数据库","series.gate":"Redis","series.batch":"单事务订单数","series.lag":"队列（全部活动）",
 "series.p50":"p50（毫秒）","series.p99":"p99（毫秒）","series.sold_out":"已抢光","series.duplicate_order":"重复\
 下单","series.order_in_progress":"处理中","series.rate_limited":"请求过于频繁","series.overloaded":"过载","\
-series.unavailable":"不可用","series.other":"其他","orders.nav":"订单","orders.title":"订单","orders.one":"订单",
-"orders.number":"订单 {id}","orders.back":"全部订单","orders.find":"查找订单","orders.search":"查找","orders\
-.any":"不限","orders.none":"没有符合条件的订单。","orders.id":"订单号","orders.status":"状态","orders.p\
-hone":"手机号","orders.reveal":"显示完整号码","orders.revealed":"已显示完整号码，此次查看已记入审计日志。",
-"orders.amount":"金额","orders.voucher_id":"活动","orders.user_id":"用户","orders.find.phone":"手机号或后四位",
-"orders.find.id":"订单号","orders.find.title":"活动标题","orders.find.from":"下单日期（起）","orders.find.\
-to":"下单日期（止）","orders.find.payment_ref":"支付流水号","orders.find.status":"状态","orders.find.vouch\
-er_id":"活动 ID","orders.find.user_id":"用户 ID","orders.fourDigits":"请输入手机号后四位。","orders.days":"\
-结束日期不能早于开始日期。","orders.wrong.phone":"手机号有误，请输入完整号码或后四位。","\
-orders.wrong.phone_end":"匹配的用户超过 1,000 个，请输入完整手机号。","orders.wrong.title":"匹配的活动超过 50\
- 个，请输入更多标题文字。","orders.created_at":"下单时间","orders.expires_at":"支付截止","orders.pai\
-d_at":"支付时间","orders.redeemed_at":"核销时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间",
-"orders.disputed":"已拒付","orders.ahead":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消",
-"move.refund":"退款","move.redeem":"核销","move.none":"该状态的订单没有可执行的操作。","move.noneRede\
-emed":"已核销的订单不能更改。","move.yes.cancel":"取消订单","move.yes.refund":"退款","move.yes.redeem":"\
-核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即重新开售。","move.sur\
-e.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.sure.redeem":"确定不凭核销码，直接核销\
- {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","move.done.refund":"已发起退款。","move.done.red\
-eem":"已核销。","redeem.title":"核销码","redeem.nav":"核销","redeem.page":"核销","redeem.otherShop":"这是其他店铺的券\
-。","redeem.early":"{at} 起才能使用。","redeem.late":"已于 {at} 过期。","camera.start":"用摄像头扫码",
-"camera.stop":"停止","camera.picture":"摄像头画面","camera.refused":"无法使用摄像头，请在浏览器中允许，或手动输入核销码。",
-"redeem.code":"顾客的核销码","redeem.do":"核销","redeem.done":"“{title}”已核销（订单 {id}）。","rede\
-em.check":"查验","redeem.paid":"实付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who}\
- 核销。","redeem.not":"无法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤\
-销原因","redeem.undone":"订单 {id} 的核销已撤销，核销码恢复有效。","redeem.note":"核销码可证明订单属于该买家，请尽量凭\
-码核销。","payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error\
-}","payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
+series.unavailable":"不可用","series.other":"其他","orders.title":"订单","orders.one":"订单","orders.number":"订\
+单 {id}","orders.back":"全部订单","orders.find":"查找订单","orders.search":"查找","orders.any":"不限","orde\
+rs.none":"没有符合条件的订单。","orders.id":"订单号","orders.status":"状态","orders.phone":"手机号","o\
+rders.reveal":"显示完整号码","orders.revealed":"已显示完整号码，此次查看已记入审计日志。","ord\
+ers.amount":"金额","orders.user_id":"用户","orders.find.phone":"手机号或后四位","orders.find.id":"订单号",
+"orders.find.title":"活动标题","orders.find.from":"下单日期（起）","orders.find.to":"下单日期（止）","\
+orders.find.payment_ref":"支付流水号","orders.find.status":"状态","orders.find.voucher_id":"活动 ID","orders.fi\
+nd.user_id":"用户 ID","orders.fourDigits":"请输入手机号后四位。","orders.days":"结束日期不能早于开始日期。",
+"orders.wrong.phone":"手机号有误，请输入完整号码或后四位。","orders.wrong.phone_end":"匹配的用户超过 1,000 个，\
+请输入完整手机号。","orders.wrong.title":"匹配的活动超过 50 个，请输入更多标题文字。","order\
+s.created_at":"下单时间","orders.expires_at":"支付截止","orders.paid_at":"支付时间","orders.redeemed_at":"核销\
+时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间","orders.disputed":"已拒付","orders.a\
+head":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消","move.refund":"退款","move.redeem":"核\
+销","move.none":"该状态的订单没有可执行的操作。","move.noneRedeemed":"已核销的订单不能更改。",
+"move.yes.cancel":"取消订单","move.yes.refund":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} \
+的订单 {id} 吗？取消后名额会立即重新开售。","move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。",
+"move.sure.redeem":"确定不凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。",
+"move.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.title":"核销码","redeem.page":"核销",
+"redeem.otherShop":"这是其他店铺的券。","redeem.early":"{at} 起才能使用。","redeem.late":"已于 {at} 过期。",
+"camera.start":"用摄像头扫码","camera.picture":"摄像头画面","camera.refused":"无法使用摄像头，请在浏览器中允许，或手动输入核销码。",
+"redeem.code":"顾客的核销码","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","r\
+edeem.paid":"实付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。",
+"redeem.not":"无法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤销原因",
+"redeem.undone":"订单 {id} 的核销已撤销，核销码恢复有效。","redeem.note":"核销码可证明订单属于该买家，请尽量凭码核销。",
+"payments.title":"支付记录","payments.none":"没有支付记录。","payments.tries":"已尝试 {n} 次：{error}","\
+payments.outside":"渠道外退款","payments.outside.lead":"如果支付渠道无法退款，请先用其他方式把钱退给买家，再在此登记。登记后不再向渠道发起退款。",
 "payments.outside.ref":"支付","payments.outside.reason":"退款方式与原因","payments.outside.do":"登记","paymen\
 ts.outside.sure":"买家已经收到 {amount} 了吗？登记后无法撤销。","payments.outside.done":"已登记。",
-"payments.ref":"流水号","payments.status":"状态","payments.amount":"金额","payments.created_at":"发起时间","p\
-ayments.updated_at":"更新时间","payment.pending":"处理中","payment.succeeded":"成功","payment.failed":"失败",
-"payment.refunding":"退款中","payment.refunded":"已退款","payment.disputed":"已拒付","notices.nav":"支付通知",
-"notices.title":"未处理的支付通知","notices.lead":"支付渠道发来的、签名有效但无法解析或匹配的通知与查询结果。系统没有做任何变更，但款项可能已经变动：请与渠道后台核对，处理后\
-关闭。","notices.none":"没有未处理的通知。","notices.received_at":"首次收到","notices.reason":"问题","\
-notices.source":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.ref":"流水号","not\
-ices.order_id":"订单","notices.times":"次数","notices.body":"内容","notices.do":"操作","notices.close":"关闭",
-"notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"回调记录","events.title":"回调记录","\
-events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该地址时没有记录。",
-"events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.status":"状态","events.sta\
-tus.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败",
-"events.order_id":"订单","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","even\
-ts.next_try_at":"下次尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","events.rep\
-eat":"重新发送","events.repeated":"一秒内会重新发送。","deadLetters.nav":"死信队列","deadLetters.title":"\
-死信队列","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
-"deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.order_id":"订单","deadLetters\
-.voucher_id":"活动","deadLetters.user_id":"用户","deadLetters.reason":"原因","deadLetters.tries":"尝试次数","d\
-eadLetters.do":"操作","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定\
-重新投递订单 {id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为\
-下单失败。","deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconci\
-le.nav":"数据核对","reconcile.title":"数据核对","reconcile.lead":"数据库、Redis 准入与队列之间的差异。",
-"reconcile.refresh":"重新检查","reconcile.apply":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库\
-。","reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
+"payments.ref":"流水号","payments.created_at":"发起时间","payments.updated_at":"更新时间","payment.pending":"\
+处理中","payment.succeeded":"成功","payment.failed":"失败","payment.refunding":"退款中","payment.refunded":"已退\
+款","payment.disputed":"已拒付","notices.nav":"支付通知","notices.title":"未处理的支付通知","notices.lea\
+d":"支付渠道发来的、签名有效但无法解析或匹配的通知与查询结果。系统没有做任何变更，但款项可能已经变动：请与渠道后台核对，处理后关闭。",
+"notices.none":"没有未处理的通知。","notices.received_at":"首次收到","notices.reason":"问题","notices.sou\
+rce":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.times":"次数","notices.body":"\
+内容","notices.do":"操作","notices.close":"关闭","notices.why":"处理说明","notices.closed":"已关闭。","eve\
+nts.nav":"回调记录","events.title":"回调记录","events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该\
+地址时没有记录。","events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.st\
+atus":"状态","events.status.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","e\
+vents.status.failed":"发送失败","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数",
+"events.next_try_at":"下次尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","event\
+s.repeat":"重新发送","events.repeated":"一秒内会重新发送。","deadLetters.title":"死信队列","deadLetters\
+.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetter\
+s.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.user_id":"用户","deadLetters.reason":"原因",
+"deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣\
+一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.\
+done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.title":"数据核对","reco\
+ncile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查","reconcile.apply":"\
+修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+"reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.at":"比对时间：{a\
 t}。","reconcile.busy":"比对期间仍有订单产生，部分数据无法精确比对。","reconcile.findings":"活动 {i\
-d} 的差异","reconcile.kind":"类型","reconcile.what":"说明","reconcile.count":"数量","reconcile.orders":"订单",
-"reconcile.more":"等另外 {n} 个","reconcile.state":"状态","reconcile.is.done":"已修复","reconcile.is.repairable":"\
-可修复","reconcile.is.manual":"需人工处理","audit.nav":"审计日志","audit.title":"审计日志","audit.lead":"\
-工作人员、买家和系统的变更，或工作人员的全部请求，最新的在前。","audit.kind":"记录类型",
+d} 的差异","reconcile.kind":"类型","reconcile.what":"说明","reconcile.count":"数量","reconcile.more":"等另外 {n} 个",
+"reconcile.is.done":"已修复","reconcile.is.repairable":"可修复","reconcile.is.manual":"需人工处理","audit.tit\
+le":"审计日志","audit.lead":"工作人员、买家和系统的变更，或工作人员的全部请求，最新的在前。",
 "audit.kind.change":"变更","audit.kind.request":"工作人员的请求","audit.by.admin":"工作人员","audit.by.buye\
-r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit.by.any":"所有人","audit.anyAction":"\
-不限","audit.find.kind":"记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audit.find.actor_i\
-d":"用户 ID","audit.find.voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号",
-"audit.request":"请求","audit.target":"对象编号","audit.status":"结果","audit.unknown":"未知","audit.network":"\
-网络","audit.none":"没有记录。","audit.find":"查找记录","audit.show":"筛选","audit.at":"时间","audit.acto\
-r":"操作者","audit.action":"操作","audit.voucher_id":"活动","audit.order_id":"订单","audit.detail":"详情","au\
-dit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
+r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit.by.any":"所有人","audit.find.kind":"\
+记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audit.find.actor_id":"用户 ID","audit.find.\
+voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号","audit.request":"请求","a\
+udit.status":"结果","audit.unknown":"未知","audit.network":"网络","audit.none":"没有记录。","audit.find":"查找记\
+录","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.action":"操作","audit.detail":"详情",
+"audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
 "audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
 入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
 "audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已结束",
@@ -2287,39 +2274,36 @@ elete_voucher":"删除草稿","action.change_stock":"调整库存","action.revok
 hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信",
 "action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回","action.close_notice":"关闭支\
 付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款","action.dispute":"银行拒付",
-"rush.nav":"模拟抢购","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
-"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.stock":"库存","rush.for":"买家到达时长（秒）",
-"rush.forNote":"0 为同时到达。","rush.start":"开始","rush.stop":"停止","rush.last":"最近一次","rush.sale":"\
-查看活动","rush.progress":"已收到响应的买家","rush.answered":"已响应","rush.orders":"订单","rush.of":"{\
-n} / {all}","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rush.is.done":"已完\
-成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.why.timeout":"超过三分钟\
-仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成。","rush.noDemo":"\
-本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},texts_default=withOwn(
-{en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permissions2)=>(root2,...args)=>{
-location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(permissions2.some(session.may))
-return mount11(root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"pr\
-imary","data-do":"enter",onclick:()=>login()},t("login.title")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?
-`${outage} ${t("loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(
-enter,sessionKnown&&!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h(
-"a",{href:"/",class:"button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(
-null,"",landing()),queueMicrotask(reload)),()=>{}},permissions={"/console":["read"],"/console/sales":["read"],"/console/\
-orders":["read"],"/console/redeem":["redeem"],"/console/shops":["read"]},system={"/console/dead-letters":["read"],"/cons\
-ole/events":["read"],"/console/notices":["read"],"/console/reconcile":["read"],"/console/audit":["read"],"/console/rush":[
-"administer"]},page=(path,title,mount11,nav4,needed=permissions[nav4]??system[nav4])=>({path,title,nav:nav4,mount:guarded(
-title,mount11,needed)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.title",mount5,"/cons\
-ole"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.new",make2,"/consol\
-e/sales",["operate"]),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
-"sale.change",mount3,"/console/sales",["operate"]),page(/^\/console\/orders$/,"orders.title",list3,"/console/orders"),page(
-/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,"redeem.page",mount8,"/cons\
-ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"shops.one",
-one,"/console/shops",["operate"]),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead-letters"),page(
-/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.title",mount6,"/cons\
-ole/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,"au\
-dit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],missing:{title:"missin\
-g.title",mount:guarded("missing.title",missing2("/console","home.nav"),["read"])},links:user2=>[["/console","home.nav"],
-["/console/sales","sales.nav"],["/console/orders","orders.nav"],["/console/redeem","redeem.nav"],["/console/shops","shop\
-s.nav"],["/console/dead-letters","deadLetters.nav"],["/console/events","events.nav"],["/console/notices","notices.nav"],
-["/console/reconcile","reconcile.nav"],["/console/audit","audit.nav"],["/console/rush","rush.nav"]].filter(([path])=>user2?.
-permissions?.length>0&&(permissions[path]??system[path]).some(session.may)),foot:()=>t("foot",{zone:zone()})});start3(Object.
-keys(system));session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(()=>{sessionKnown=
-!0,session.user()||reload()});
+"rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起\
+模拟抢购","rush.buyers":"买家数","rush.for":"买家到达时长（秒）","rush.forNote":"0 为同时到达。","\
+rush.start":"开始","rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","r\
+ush.answered":"已响应","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rus\
+h.is.done":"已完成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.w\
+hy.timeout":"超过三分钟仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成\
+。","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},
+texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permission)=>(root2,...args)=>{
+location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(session.may(permission))return mount11(
+root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\
+enter",onclick:()=>login()},t("login")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?`${outage} ${t(
+"loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,sessionKnown&&
+!user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"\
+button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(null,"",landing()),
+queueMicrotask(reload)),()=>{}},daily=[["/console","home.title","read"],["/console/sales","sales.nav","read"],["/console\
+/orders","orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","shops.title","read"]],system=[
+["/console/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],["/console/notices","notice\
+s.nav","read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title","read"],["/console/rush",
+"rush.title","administer"]],links2=[...daily,...system],page=(path,title,mount11,nav4,permission=links2.find(([of])=>of===
+nav4)[2])=>({path,title,nav:nav4,mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[
+page(/^\/console$/,"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(
+/^\/console\/new$/,"sales.new",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"\
+/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,
+"orders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
+"redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
+"voucher.shop_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/\
+dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.\
+title",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
+"audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],missing:{title:"mis\
+sing.title",mount:guarded("missing.title",missing2("/console","home.title"),"read")},links:()=>links2.filter(([,,permission])=>session.
+may(permission)).map(([path,title])=>[path,title]),foot:()=>t("foot",{zone:zone()})});start3(system.map(([path])=>path));
+session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(()=>{sessionKnown=!0,session.
+user()||reload()});

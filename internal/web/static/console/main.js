@@ -34,15 +34,15 @@ let shown = ""; // path of the current page
 // landing returns the page on which the user's role begins.
 const landing = () => (session.may("read") ? "/console" : "/console/redeem");
 
-// guarded shows a page to users with one of the permissions. Guests and buyers get a login button or a hint instead of a page
+// guarded shows a page to users with a permission. Guests and buyers get a login button or a hint instead of a page
 // of rejected requests, and staff without the permission the page of their role; the access check itself is the server's.
-const guarded = (title, mount, permissions) => (root, ...args) => {
+const guarded = (title, mount, permission) => (root, ...args) => {
   if (location.pathname !== shown) forget();
   shown = location.pathname;
   const user = session.user();
-  if (permissions.some(session.may)) return mount(root, ...args);
+  if (session.may(permission)) return mount(root, ...args);
   const notice = h("p", { class: "empty", "data-gate": true });
-  const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login.title"));
+  const enter = h("button", { type: "button", class: "primary", "data-do": "enter", onclick: () => login() }, t("login"));
   const staff = user?.permissions?.length > 0;
   const waiting = !user && !sessionKnown ? `${outage} ${t("loading")}` : staff ? t("loading") : "";
   text(notice, waiting || t(user ? "access.buyer" : "access.guest"));
@@ -56,30 +56,32 @@ const guarded = (title, mount, permissions) => (root, ...args) => {
   return () => {};
 };
 
-// The navigation: the permissions of each page by its path. System groups what engineers look at.
-const permissions = {
-  "/console": ["read"], "/console/sales": ["read"], "/console/orders": ["read"], "/console/redeem": ["redeem"], "/console/shops": ["read"],
-};
-const system = {
-  "/console/dead-letters": ["read"], "/console/events": ["read"], "/console/notices": ["read"], "/console/reconcile": ["read"], "/console/audit": ["read"],
-  "/console/rush": ["administer"],
-};
+// The navigation: path, title and permission of each page in it. The menu System groups what engineers look at.
+const daily = [
+  ["/console", "home.title", "read"], ["/console/sales", "sales.nav", "read"], ["/console/orders", "orders.title", "read"],
+  ["/console/redeem", "redeem.page", "redeem"], ["/console/shops", "shops.title", "read"],
+];
+const system = [
+  ["/console/dead-letters", "deadLetters.title", "read"], ["/console/events", "events.nav", "read"], ["/console/notices", "notices.nav", "read"],
+  ["/console/reconcile", "reconcile.title", "read"], ["/console/audit", "audit.title", "read"], ["/console/rush", "rush.title", "administer"],
+];
+const links = [...daily, ...system];
 
-const page = (path, title, mount, nav, needed = permissions[nav] ?? system[nav]) => ({ path, title, nav, mount: guarded(title, mount, needed) });
+const page = (path, title, mount, nav, permission = links.find(([of]) => of === nav)[2]) => ({ path, title, nav, mount: guarded(title, mount, permission) });
 
 frame.start({
   texts, account,
   pages: [
     page(/^\/console$/, "home.title", home.mount, "/console"),
     page(/^\/console\/sales$/, "sales.title", sales.list, "/console/sales"),
-    page(/^\/console\/new$/, "sales.new", sales.make, "/console/sales", ["operate"]),
+    page(/^\/console\/new$/, "sales.new", sales.make, "/console/sales", "operate"),
     page(/^\/console\/sales\/(\d+)$/, "sale.title", sale.mount, "/console/sales"),
-    page(/^\/console\/sales\/(\d+)\/edit$/, "sale.change", edit.mount, "/console/sales", ["operate"]),
+    page(/^\/console\/sales\/(\d+)\/edit$/, "sale.change", edit.mount, "/console/sales", "operate"),
     page(/^\/console\/orders$/, "orders.title", orders.list, "/console/orders"),
     page(/^\/console\/orders\/(\d+)$/, "orders.one", orders.one, "/console/orders"),
     page(/^\/console\/redeem$/, "redeem.page", redeem.mount, "/console/redeem"),
     page(/^\/console\/shops$/, "shops.title", shops.list, "/console/shops"),
-    page(/^\/console\/shops\/(\d+)$/, "shops.one", shops.one, "/console/shops", ["operate"]),
+    page(/^\/console\/shops\/(\d+)$/, "voucher.shop_id", shops.one, "/console/shops", "operate"),
     page(/^\/console\/dead-letters$/, "deadLetters.title", deadLetters.mount, "/console/dead-letters"),
     page(/^\/console\/events$/, "events.title", events.mount, "/console/events"),
     page(/^\/console\/notices$/, "notices.title", notices.mount, "/console/notices"),
@@ -87,16 +89,12 @@ frame.start({
     page(/^\/console\/audit$/, "audit.title", audit.mount, "/console/audit"),
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
-  missing: { title: "missing.title", mount: guarded("missing.title", missing("/console", "home.nav"), ["read"]) },
-  links: (user) => [
-    ["/console", "home.nav"], ["/console/sales", "sales.nav"], ["/console/orders", "orders.nav"], ["/console/redeem", "redeem.nav"], ["/console/shops", "shops.nav"],
-    ["/console/dead-letters", "deadLetters.nav"], ["/console/events", "events.nav"], ["/console/notices", "notices.nav"],
-    ["/console/reconcile", "reconcile.nav"], ["/console/audit", "audit.nav"], ["/console/rush", "rush.nav"],
-  ].filter(([path]) => user?.permissions?.length > 0 && (permissions[path] ?? system[path]).some(session.may)),
+  missing: { title: "missing.title", mount: guarded("missing.title", missing("/console", "home.title"), "read") },
+  links: () => links.filter(([, , permission]) => session.may(permission)).map(([path, title]) => [path, title]),
   foot: () => t("foot", { zone: zone() }),
 });
 
-menu.start(Object.keys(system));
+menu.start(system.map(([path]) => path));
 session.on(frame.reload);
 alerts.start();
 session.start((problem) => {

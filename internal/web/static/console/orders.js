@@ -67,7 +67,7 @@ export function list(root) {
       { label: t("orders.id"), cell: (o) => h("a", { href: pathOf(o), "data-order": o.id }, o.id) },
       { label: t("orders.status"), cell: statusChip },
       { label: t("orders.created_at"), cell: (o) => stamp(o.created_at) },
-      { label: t("orders.voucher_id"), cell: (o) => saleLink(o.voucher_id, o.title) },
+      { label: t("sale.title"), cell: (o) => saleLink(o.voucher_id, o.title) },
       { label: t("voucher.shop_id"), cell: (o) => o.shop_name || "–" },
       { label: t("orders.user_id"), cell: (o) => named(o.phone || "–", o.user_id) },
       { label: t("orders.amount"), number: true, cell: amount },
@@ -188,9 +188,9 @@ export function one(root, id) {
   function render(o) {
     const payments = table(t("payments.title"), [
       { label: t("payments.ref"), cell: (p) => `${p.provider} ${p.provider_ref}` },
-      { label: t("payments.status"), cell: (p) => h("span", {}, chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, ["failed", "disputed"].includes(p.status) ? "bad" : undefined),
+      { label: t("orders.status"), cell: (p) => h("span", {}, chip(has(`payment.${p.status}`) ? t(`payment.${p.status}`) : p.status, ["failed", "disputed"].includes(p.status) ? "bad" : undefined),
         p.refund_error && p.status === "refunding" ? ` ${t("payments.tries", { n: number(p.refund_tries), error: p.refund_error })}` : null) },
-      { label: t("payments.amount"), number: true, cell: amount },
+      { label: t("orders.amount"), number: true, cell: amount },
       { label: t("payments.created_at"), cell: (p) => stamp(p.created_at) },
       { label: t("payments.updated_at"), cell: (p) => stamp(p.updated_at) },
     ], { cards: true });

@@ -103,7 +103,7 @@ export function panel(id, onStats) {
 
   // showRepair shows what to do about a violated invariant.
   function showRepair(broken) {
-    if (broken && repair.hidden) repair.replaceChildren(t("live.repair"), " ", h("a", { href: "/console/reconcile" }, t("reconcile.nav")));
+    if (broken && repair.hidden) repair.replaceChildren(t("live.repair"), " ", h("a", { href: "/console/reconcile" }, t("reconcile.title")));
     show(repair, broken);
   }
 
@@ -128,7 +128,7 @@ export function panel(id, onStats) {
     pictures = inLane(lane, plots).map((p) => plot({ ...p, series: inLane(lane, p.series) }));
     grid.replaceChildren(...pictures.map((p) => p.element));
     last = table(t("live.table"), [
-      { label: t("live.at"), cell: (s) => clockTime(Date.parse(s.at)) },
+      { label: t("audit.at"), cell: (s) => clockTime(Date.parse(s.at)) },
       ...inLane(lane, columns).map(({ name, value }) => ({ label: t(`series.${name}`), number: true, cell: (s) => round(value(s)) })),
     ]);
     lastPlace.replaceChildren(last.element);

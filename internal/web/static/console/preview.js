@@ -17,7 +17,7 @@ export function preview(form, shops, { currency, stock }) {
   const off = h("span", { class: "off" });
   const units = h("span", { class: "sub" });
   const starts = h("p", { class: "sub" });
-  const element = section(t("preview.title"), image, blank, shop, title, sub, h("p", { class: "price" }, price, " ", worth, " ", off), units, starts);
+  const element = section(t("sale.preview"), image, blank, shop, title, sub, h("p", { class: "price" }, price, " ", worth, " ", off), units, starts);
   attr(element, "data-preview", true);
   attr(element, "aria-live", "off");
 

@@ -45,8 +45,8 @@ export function mount(root) {
       { label: t("reconcile.kind"), cell: (f) => h("code", {}, f.kind) },
       { label: t("reconcile.what"), cell: (f) => { const [detail, lang] = findingOf(f); return h("span", { lang }, detail); } },
       { label: t("reconcile.count"), number: true, cell: (f) => number(f.count) },
-      { label: t("reconcile.orders"), cell: (f) => orders(f) },
-      { label: t("reconcile.state"), cell: (f) => state(f) },
+      { label: t("orders.title"), cell: (f) => orders(f) },
+      { label: t("orders.status"), cell: (f) => state(f) },
     ]);
     rows.set(r.findings);
     const sale = section("",

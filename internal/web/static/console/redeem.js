@@ -52,7 +52,7 @@ export function mount(root) {
   function render({ order, voucher, redeemed_by: by }, code) {
     const shop = newID("shop");
     const title = newID("title");
-    const use = button({ name: "use-code", kind: "primary", label: t("redeem.do"), about: `${shop} ${title}`, out }, async () => {
+    const use = button({ name: "use-code", kind: "primary", label: t("move.redeem"), about: `${shop} ${title}`, out }, async () => {
       try {
         await post("/admin/redeem", { code });
       } catch (problem) {

@@ -30,7 +30,7 @@ export function mount(root) {
   const detail = h("p", { class: "reference", lang: "en" });
   const results = verdicts();
   const link = h("a", { class: "link" }, t("rush.sale"));
-  const stop = button({ name: "stop", label: t("rush.stop"), out }, async () => {
+  const stop = button({ name: "stop", out }, async () => {
     await deleteMine("/admin/rush");
     await poll();
   });
@@ -41,7 +41,7 @@ export function mount(root) {
     name: "rush", label: t("rush.start"),
     fields: [
       { name: "buyers", kind: "whole", label: t("rush.buyers"), required: true, min: 1, max: BUYERS, value: 1000 },
-      { name: "stock", kind: "whole", label: t("rush.stock"), required: true, min: 1, max: STOCK, value: 100 },
+      { name: "stock", kind: "whole", label: t("voucher.stock"), required: true, min: 1, max: STOCK, value: 100 },
       { name: "for", kind: "whole", label: t("rush.for"), note: t("rush.forNote"), required: true, min: 0, max: LONGEST, value: 20 },
     ],
     work: async (values) => render(await post("/admin/rush", values)),
@@ -63,8 +63,8 @@ export function mount(root) {
     attr(progress, "max", r.buyers || 1);
     attr(progress, "value", r.answered ?? 0);
     list.set([
-      { id: "answered", name: t("rush.answered"), value: t("rush.of", { n: number(r.answered ?? 0), all: number(r.buyers ?? 0) }) },
-      { id: "orders", name: t("rush.orders"), value: t("rush.of", { n: number(r.orders ?? 0), all: number(r.stock ?? 0) }) },
+      { id: "answered", name: t("rush.answered"), value: t("sales.soldOf", { n: number(r.answered ?? 0), all: number(r.buyers ?? 0) }) },
+      { id: "orders", name: t("orders.title"), value: t("sales.soldOf", { n: number(r.orders ?? 0), all: number(r.stock ?? 0) }) },
       { id: "took", name: t("rush.took"), value: r.took_ms ? oneDecimal(r.took_ms / 1000) : "" },
       { id: "p50", name: t("live.p50"), value: oneDecimal(r.p50_ms) }, { id: "p99", name: t("live.p99"), value: oneDecimal(r.p99_ms) },
       ...Object.entries(r.outcomes ?? {}).sort(([a], [b]) => (a < b ? -1 : 1))

@@ -60,7 +60,7 @@ function make(created) {
 export function one(root, id) {
   const out = errorBox();
   const status = statusLine();
-  const title = h("h1", { tabindex: -1 }, t("shops.one"));
+  const title = h("h1", { tabindex: -1 }, t("voucher.shop_id"));
   const place = h("div", {});
   root.replaceChildren(h("header", { class: "lead" }, title, h("a", { href: "/console/shops", class: "link" }, t("shops.back"))), out.element, place);
   reading(out, () => get(`/shops/${id}`)).then((shop) => {

@@ -58,7 +58,7 @@ function openDialog(again) {
       h("label", { for: ids.totp }, t("login.totp")), totp, h("p", { id: ids.totpNote, class: "note" }, t("login.totpNote")));
     const demo = demoAccounts(enterAs);
     const form = h("form", { onsubmit: next, novalidate: true },
-      h("h2", { id: ids.title }, t("login.title")),
+      h("h2", { id: ids.title }, t("login")),
       again || !demo ? h("p", { class: "note" }, t(again ? "login.ended" : "login.why")) : null,
       h("div", { class: "field" }, h("label", { for: ids.phone }, t("login.phone")), phone,
         h("p", { id: ids.format, class: "note" }, t("login.format")), demo),

@@ -32,7 +32,6 @@ const en = {
   "state.sold_out": "Sold out",
   "state.ended": "Ended",
 
-  "login.title": "Log in",
   "login.why": "We text you a code. The first login creates your account.",
   "login.phone": "Mobile number",
   "login.format": "Such as 13800000000 or +86 138 0000 0000",
@@ -127,7 +126,6 @@ const zh = {
   "state.sold_out": "已抢光",
   "state.ended": "已结束",
 
-  "login.title": "登录",
   "login.why": "我们会向你的手机发送验证码，首次登录自动注册。",
   "login.phone": "手机号",
   "login.format": "例如 13800000000 或 +86 138 0000 0000",

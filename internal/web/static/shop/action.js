@@ -90,7 +90,7 @@ function bought(v, state, alone, { p, held, order, due, unpaid, most, limit }) {
   if (several) note = `${t("buy.unpaid", { n: number(due.length) })} ${note}`;
   if (refused) note = explain(p.problem);
   return {
-    label: t(several ? "orders.nav" : !unpaid ? "buy.see" : alone ? "buy.pay" : "buy.payShort"), calm: !unpaid,
+    label: t(several ? "orders.title" : !unpaid ? "buy.see" : alone ? "buy.pay" : "buy.payShort"), calm: !unpaid,
     href: several ? "/orders" : `/orders/${unpaid?.id ?? order?.id ?? p.order}`,
     kind: refused ? "warn" : "won", head: unpaid && !refused ? t("buy.won") : "", note, until, limit,
     // Another unit needs a press of its own: a press on the same place never buys a second one.

@@ -124,10 +124,10 @@ error,class:"error",role:"alert"}),resend=h("button",{type:"button",class:"link"
 isabled")||send2()},t("login.resend")),submit=h("button",{type:"submit",class:"primary",onclick:once}),second2=h("div",{
 class:"field"},h("label",{for:ids2.code},t("login.code")),code,note,resend),third=h("div",{class:"field"},h("label",{for:ids2.
 totp},t("login.totp")),totp,h("p",{id:ids2.totpNote,class:"note"},t("login.totpNote"))),demo=demoAccounts(enterAs),form=h(
-"form",{onsubmit:next2,novalidate:!0},h("h2",{id:ids2.title},t("login.title")),again||!demo?h("p",{class:"note"},t(again?
-"login.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.
-format,class:"note"},t("login.format")),demo),second2,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"\
-quiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},
+"form",{onsubmit:next2,novalidate:!0},h("h2",{id:ids2.title},t("login")),again||!demo?h("p",{class:"note"},t(again?"logi\
+n.ended":"login.why")):null,h("div",{class:"field"},h("label",{for:ids2.phone},t("login.phone")),phone,h("p",{id:ids2.format,
+class:"note"},t("login.format")),demo),second2,third,error2,h("div",{class:"actions"},h("button",{type:"button",class:"q\
+uiet",onclick:()=>dialog.close()},t("cancel")),submit)),dialog=h("dialog",{"aria-labelledby":ids2.title,class:"sheet",onclose:closed2},
 form),sentTo="",loginID,needsTOTP=!1,done2=!1,working=!1,ticking=0,sent=()=>sentTo!==""&&sentTo===phone.value.trim();function render2(){
 show(second2,sent()),show(third,sent()&&needsTOTP),text(submit,working?t("working"):sent()?t("login.enter"):t("login.sen\
 d")),attr(submit,"aria-disabled",working)}function fail2(problem2){if(problem2.code==="totp_required"){needsTOTP&&text(error2,
@@ -496,7 +496,7 @@ join(" ")}function mapLink(address){let lang=languageOf(address);return h("a",{c
 address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount(root2,only2){let cards=new Map,heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title")),all2=h(
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
-t("login.title")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load2(
+t("login")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load2(
 !0)),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"\
 lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(
 retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{missing5=
@@ -602,9 +602,9 @@ p:p2,held,order:order2,due,unpaid,most,limit}){let several=due.length>1,fresh=p2
 "refused"&&performance.now()-p2.since<REFUSAL_SHOWN,until=unpaid?.id?{at:Date.parse(unpaid.expires_at),label:t("time.pay\
 Within")}:void 0,note=t(fresh?"buy.paid":"buy.already");return unpaid&&(note=until?t("buy.payWithin",{left:left(timeLeft(
 unpaid),!0)}):t("buy.payInTime")),several&&(note=`${t("buy.unpaid",{n:number(due.length)})} ${note}`),refused&&(note=explain(
-p2.problem)),{label:t(several?"orders.nav":unpaid?alone?"buy.pay":"buy.payShort":"buy.see"),calm:!unpaid,href:several?"/\
-orders":`/orders/${unpaid?.id??order2?.id??p2.order}`,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",note,
-until,limit,another:held.length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,
+p2.problem)),{label:t(several?"orders.title":unpaid?alone?"buy.pay":"buy.payShort":"buy.see"),calm:!unpaid,href:several?
+"/orders":`/orders/${unpaid?.id??order2?.id??p2.order}`,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",
+note,until,limit,another:held.length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,
 say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4,ALARM="-PT5M",LENGTH=15*6e4,LONGEST=2**31-1,LINE=75,timers=new Map;function reminders(id){let status=h("p",
 {class:"note",role:"status"}),button=(name2,sign,press2)=>h("button",{type:"button",class:"quiet","data-do":name2,onclick:press2},
 icon(sign),t(`remind.${name2}`)),notify=button("notify","bell",async()=>text(status,await schedule2(sale(id)))),element=h(
@@ -613,7 +613,7 @@ show(element,state2==="upcoming"&&!v2.preview),show(notify,"Notification"in glob
 d"&&untilAlarm(v2)<LONGEST)}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-now();async function schedule2(v2){try{if(await Notification.
 requestPermission()!=="granted")return t("remind.blocked");notification(v2)}catch{return t("remind.blocked")}return clearTimeout(
 timers.get(v2.id)),untilAlarm(v2)>0&&timers.set(v2.id,setTimeout(notification,untilAlarm(v2),v2)),t("remind.set")}function notification(v2){
-let shown3=new Notification(v2.title,{body:t("remind.starts",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.
+let shown3=new Notification(v2.title,{body:t("button.upcoming",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.
 onclick=()=>globalThis.focus()}function toCalendar(v2){save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calend\
 ar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().replace(/[-:]|\.\d+/g,""),escaped=words=>words.replace(
 /[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){let begin2=Date.parse(v2.begin_at),link=new URL(`/sal\
@@ -749,46 +749,46 @@ working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missi
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
 conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.title":"Log in","login.why":"We text you a code. The f\
-irst login creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000",
-"login.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","l\
-ogin.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an accoun\
-t:","role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admi\
-n","login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number \
-moments ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can\
- request the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log\
- in and continue","login.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.t\
-otp":"Authenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"Th\
-e digits are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile\
- number of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"\
-In the queue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redee\
-med":"Used","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"\
-Failed","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you\
- entered.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"\
-You are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.cha\
-llenge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a curre\
-nt browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have\
- been removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This pa\
-ge is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The s\
-ale has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_\
-in_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","e\
-rror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order ex\
-pire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overload\
-ed":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Pleas\
-e try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You\
- can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
-skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
-登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
-"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
-接口文档","more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} \
-分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_\
-out":"已抢光","state.ended":"已结束","login.title":"登录","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
-"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
-n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
-送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
-r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
-ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
-"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first login creates your\
+ account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","login.code":"6-digit\
+ code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login.sent":"Code sent\
+. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:","role.buyer":"Buy\
+er","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","login.ended":"You\
+r session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments ago. Enter th\
+at code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can request the next one\
+ at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in and continue","lo\
+gin.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"Authenticator c\
+ode","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or\
+ were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country \
+that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status\
+.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.c\
+ancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.net\
+work":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.\
+unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allo\
+wed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"\
+The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","erro\
+r.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","e\
+rror.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date.\
+ Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","e\
+rror.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your\
+ order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"\
+Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no furt\
+her order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very \
+high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error\
+.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","er\
+ror.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",
+cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退\
+出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more\
+.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档",
+"more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.\
+minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光",
+"state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.pho\
+ne":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发\
+送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
+"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
+"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
+"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
+a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
 态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
@@ -828,68 +828,67 @@ shows a redemption code. Until it is used you can have the order refunded.","sal
 . It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now\
 , and one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser \
 notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no notifications\
- here. Use the calendar.","remind.starts":"Starts {at}","button.upcoming":"Starts {at}","button.sold_out":"Sold out","bu\
-tton.ended":"Ended","note.upcoming":"This button activates at the start time. No need to refresh.","note.sold_out":"This\
- page updates if a unit comes back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your req\
-uest has been sent. No need to press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.\
-queued":"In the queue…","buy.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders a\
-head of yours: about {count}.","buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do \
-anything.","buy.won":"You got it!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payI\
-nTime":"Pay in time to keep it.","buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","bu\
-y.held":"You have {held} of {n} allowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"Yo\
-u already have an order for this.","buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Tr\
-y again","buy.unknown":"Your order may have been placed. Try again to find out; it is never placed twice.","proof.workin\
-g":"A security check is running. You do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"\
-The security check could not finish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.r\
-ate_limited":"Too many requests.","waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The serve\
-r is temporarily unavailable.","waiting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your \
-order is being processed.","room.opensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on \
-{at}.","room.open":"The waiting room is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"\
-At the start, the order of everyone in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"\
-Customers are admitted in turn.","room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"\
-Your position is drawn at the start. Keep this page open.","room.position":"Your position","room.positionIs":"Your posit\
-ion: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a m\
-inute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All units are reserved by customers befor\
-e you. If one is not bought, it is yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.tur\
-n":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, \
-and your place is kept while this page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed\
-, or you left. You can join again at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Yo\
-ur place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your \
-place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.nav":"My orders",
-"orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see your ord\
-ers.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales","orders.v\
-oucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.","orders.l\
-ate":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}). A paym\
-ent that arrives later is returned.","orders.cancelled":"Cancelled on {at}. A payment that arrives later is returned.","\
-orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being processed\
-.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","orders.show":"\
-Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","orders.qr":"QR c\
-ode for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no money moves,\
- and no card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","pay.now":"Pa\
-y {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this order? It g\
-oes back on sale immediately.","confirm.refund":"Refund this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝\
-不超卖。","account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
-"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
-nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
-券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
-sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
-剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
-时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
-ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.o\
-ff":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {l\
-eft} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everyth\
-ing":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatc\
-h":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","sale.preview":"此\
-页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址","sale.hours":"\
-营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sale.validUntil":"\
-有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"支付时限",
-"sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。",
-"sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，\
-仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"\
-登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分\
-钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
-"remind.starts":"{at} 开抢","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","\
-note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
+ here. Use the calendar.","button.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upco\
+ming":"This button activates at the start time. No need to refresh.","note.sold_out":"This page updates if a unit comes \
+back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to\
+ press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy\
+.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.",
+"buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"You got i\
+t!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.",
+"buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} a\
+llowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.",
+"buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order \
+may have been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is running. Yo\
+u do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not fin\
+ish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.",
+"waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","wa\
+iting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.o\
+pensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting ro\
+om is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyo\
+ne in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.",
+"room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the sta\
+rt. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ah\
+ead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated\
+ wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If one is not bought, it i\
+s yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.you\
+rs":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this\
+ page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You can join again\
+ at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place is kept. Retrying…","r\
+oom.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {positi\
+on}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.title":"My orders","orders.one":"Order details","\
+orders.all":"All orders","orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.mis\
+sing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders\
+.due":"Pay within {left}, or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being\
+ closed.","orders.expired":"Payment time ran out ({at}). A payment that arrives later is returned.","orders.cancelled":"\
+Cancelled on {at}. A payment that arrives later is returned.","orders.again":"Buy again","orders.paying":"Confirming the\
+ payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"R\
+efunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.show\
+Code":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.tota\
+l":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The\
+ amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel orde\
+r","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund\
+ this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的\
+账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"\
+退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
+"account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
+"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
+于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
+store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
+时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
+"store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","stor\
+e.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","\
+store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
+商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
+e.all":"全部秒杀","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺",
+"sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validF\
+rom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n\
+} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你\
+锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请\
+退款。","sale.after.shop":"到店出示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。",
+"ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.\
+notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"\
+浏览器未允许通知，可改用日历提醒。","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","butt\
+on.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
 "note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
 "buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
 已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
@@ -913,20 +912,20 @@ oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时
 "room.lost":"排队位次已失效。","room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","r\
 oom.again":"重新排队","room.offline":"网络已断开，排队位次仍为你保留，正在重试…","room.leave":"\
 离开等候室","room.sure":"确定离开等候室吗？离开后排队位次不再保留。","room.badge":"第 {position\
-} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"等候中","orders.nav":"我的订单","orders.title":"我的订单",
-"orders.one":"订单详情","orders.all":"全部订单","orders.guest":"登录后查看你的订单。","orders.none":"还\
-没有订单。","orders.missing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"优惠券 {id}","o\
-rders.number":"订单号 {id}","orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。","orders.lat\
-e":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已取消。之后到账的款项会原路退回。",
-"orders.cancelled":"已于 {at} 取消。之后到账的款项会原路退回。","orders.again":"重新抢购","orders.\
-paying":"正在确认支付…","orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","order\
-s.refunded":"已于 {at} 退款。","orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orde\
-rs.showCode":"出示核销码","orders.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.titl\
-e":"确认支付","pay.total":"应付金额","pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。",
-"pay.provider":"款项由商家的支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.canc\
-el":"取消订单","do.refund":"退款","confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。",
-"confirm.refund":"确定退款吗？退款后核销码将失效。"},texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.nav","orders"]];start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,
-title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"\
-orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],missing:{title:"\
-missing.title",mount:missing2("/","store.all")},links:user2=>user2?.permissions?[...links2,["/console","console","consol\
-e"]]:links2,foot:()=>t("foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();
+} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"等候中","orders.title":"我的订单","orders.one":"订单详情",
+"orders.all":"全部订单","orders.guest":"登录后查看你的订单。","orders.none":"还没有订单。","orders.m\
+issing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"优惠券 {id}","orders.number":"订单号 {id}",
+"orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。","orders.late":"已超过支付时限，订单正在关闭。",
+"orders.expired":"未在 {at} 前支付，订单已取消。之后到账的款项会原路退回。","orders.cancelled":"\
+已于 {at} 取消。之后到账的款项会原路退回。","orders.again":"重新抢购","orders.paying":"正在确认支付…",
+"orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。",
+"orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orders.showCode":"出示核销码","orde\
+rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.title":"确认支付","pay.total":"应付金额",
+"pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
+支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
+"confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"},
+texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.title","orders"]];start4();start5();start({texts:texts_default,pages:[{
+path:/^\/$/,title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,
+title:"orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],missing:{
+title:"missing.title",mount:missing2("/","store.all")},links:user2=>user2?.permissions?[...links2,["/console","console",
+"console"]]:links2,foot:()=>t("foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();

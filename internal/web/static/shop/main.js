@@ -14,7 +14,7 @@ import * as sales from "./sales.js";
 import { mount as store } from "./store.js";
 import texts from "./texts.js";
 
-const links = [["/", "store.nav"], ["/orders", "orders.nav", "orders"]];
+const links = [["/", "store.nav"], ["/orders", "orders.title", "orders"]];
 
 sales.start();
 buy.start();

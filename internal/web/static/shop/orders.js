@@ -25,7 +25,7 @@ export function mount(root, only) {
   const list = h("ul", { class: "orders", "data-one": Boolean(only) });
   const empty = h("p", { class: "empty" });
   const error = h("p", { class: "banner", role: "status" });
-  const enter = h("button", { type: "button", class: "primary", onclick: () => login() }, t("login.title"));
+  const enter = h("button", { type: "button", class: "primary", onclick: () => login() }, t("login"));
   const shop = h("a", { href: "/", class: "button primary" }, t("orders.shop"));
   const more = moreButton("more", t("more"), () => mine.load(true));
   let missing = false;

@@ -48,7 +48,7 @@ async function schedule(v) {
 }
 
 function notification(v) {
-  const shown = new Notification(v.title, { body: t("remind.starts", { at: hour(v.begin_at, clock.now()) }), tag: `seckill-${v.id}` });
+  const shown = new Notification(v.title, { body: t("button.upcoming", { at: hour(v.begin_at, clock.now()) }), tag: `seckill-${v.id}` });
   shown.onclick = () => globalThis.focus();
 }
 

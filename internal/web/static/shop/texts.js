@@ -71,7 +71,6 @@ const en = {
   "remind.notify": "Notify me",
   "remind.set": "Your browser notifies you a minute before the start, while this page is open.",
   "remind.blocked": "Your browser allows no notifications here. Use the calendar.",
-  "remind.starts": "Starts {at}",
 
   "button.upcoming": "Starts {at}",
   "button.sold_out": "Sold out",
@@ -146,7 +145,6 @@ const en = {
   "room.badgeTurn": "Your turn!",
   "room.badgeLobby": "Waiting",
 
-  "orders.nav": "My orders",
   "orders.title": "My orders",
   "orders.one": "Order details",
   "orders.all": "All orders",
@@ -253,7 +251,6 @@ const zh = {
   "remind.notify": "开抢提醒",
   "remind.set": "开抢前一分钟将弹出提醒，请不要关闭本页面。",
   "remind.blocked": "浏览器未允许通知，可改用日历提醒。",
-  "remind.starts": "{at} 开抢",
 
   "button.upcoming": "{at} 开抢",
   "button.sold_out": "已抢光",
@@ -328,7 +325,6 @@ const zh = {
   "room.badgeTurn": "轮到你了！",
   "room.badgeLobby": "等候中",
 
-  "orders.nav": "我的订单",
   "orders.title": "我的订单",
   "orders.one": "订单详情",
   "orders.all": "全部订单",
