@@ -81,5 +81,4 @@ export function mount(root) {
   root.replaceChildren(head(t("audit.title"), h("p", {}, t("audit.lead"))), finder(t("audit.find"), f.element),
     h("div", { class: "bar" }, download({ ...file, file: kind === "change" ? "audit" : "requests", out })), out.element, log.element);
   log.load();
-  return () => {};
 }

@@ -45,5 +45,4 @@ export function mount(root) {
   root.replaceChildren(head(t("deadLetters.title"), h("p", {}, t("deadLetters.lead"))),
     h("div", { class: "bar" }, button({ name: "refresh", out }, () => all.load())), status.element, out.element, all.element);
   all.load();
-  return () => {};
 }

@@ -119,5 +119,4 @@ export function mount(root, id) {
     place.replaceChildren(all.element);
     all.focus(new URLSearchParams(location.search).get("field"));
   });
-  return () => {};
 }

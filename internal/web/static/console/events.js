@@ -60,5 +60,4 @@ export function mount(root) {
   root.replaceChildren(head(t("events.title"), h("p", {}, t("events.lead"))), finder(t("events.find"), f.element),
     h("div", { class: "bar" }, button({ name: "refresh", out }, () => all.load())), status.element, out.element, all.element);
   all.load();
-  return () => {};
 }

@@ -6,7 +6,7 @@ import { stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import { takings } from "./panel.js";
-import { chip, errorBox, head, keepFocus, section } from "./parts.js";
+import { chip, errorBox, head, keepFocus, poll, section } from "./parts.js";
 import { soldBar, stateOf, thumbnail } from "./sales.js";
 
 const EVERY = 10_000; // ms
@@ -33,8 +33,6 @@ export function mount(root) {
   const ended = section(t("home.ended"), past);
   const page = h("div", { "data-home": true }, section(t("home.todo"), todo), running, h("div", { class: "forms" }, upcoming, ended));
   let drafts = [];
-  let timer = 0;
-  let unmounted = false;
   show(page, false);
 
   // sale returns the panel of a running sale.
@@ -69,7 +67,6 @@ export function mount(root) {
     const [now, soon, saved, over] = await Promise.all(["running", "upcoming", "drafts", "ended"].map(tab));
     const panels = await Promise.all(now.items.map(sale));
     const unfinished = await Promise.all(saved.items.map(draft));
-    if (unmounted) return;
     if (now.next_cursor) panels.push(h("a", { href: "/console/sales" }, t("home.allRunning")));
     const none = h("div", { class: "panel empty" }, t("home.none"), " ",
       session.may("operate") ? h("a", { href: "/console/new" }, t("sales.new")) : null);
@@ -82,27 +79,10 @@ export function mount(root) {
     showTodo();
     show(waiting, false);
     show(page, true);
-    out.clear();
-  }
-
-  async function poll() {
-    clearTimeout(timer);
-    try {
-      if (!document.hidden) await load();
-    } catch (problem) {
-      if (!problem.code) throw problem;
-      if (!unmounted) out.show(problem);
-    }
-    if (!unmounted) timer = setTimeout(poll, EVERY);
   }
 
   root.replaceChildren(head(t("home.title"), session.may("operate") ? h("a", { href: "/console/new", class: "button primary" }, t("sales.new")) : null),
     out.element, waiting, page);
-  poll();
-  const unsubscribe = alerts.onChange(showTodo);
-  return () => {
-    unmounted = true;
-    clearTimeout(timer);
-    unsubscribe();
-  };
+  poll(page, out, EVERY, load);
+  return alerts.onChange(showTodo);
 }

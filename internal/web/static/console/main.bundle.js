@@ -160,43 +160,43 @@ append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=do
 find(p=>p.path.test(path)),here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(
 ".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){
 try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();
-unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),showTitle(),markCurrent(),moved&&
-(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link3=>link3.getAttribute(
-"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
-function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?
-part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
-".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
-style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
-shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
-function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
-history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
-go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");!link3||event.defaultPrevented||
-event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&event.preventDefault()}function markCurrent(){
-for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-curren\
-t",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
-"button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){
-let say=words2=>text(account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("ex\
-it")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}
-function accountOf(phone){let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"\
-button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"\
-word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();
-return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.\
-shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,
-"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(
-document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById(
-"foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(
-...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,
-name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).
-find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"z\
-h-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):
-"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("outpu\
-t",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&
-account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=
-options),badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.
+unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),
+moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link3=>link3.
+getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:
+t2("brand")}function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=
+.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.
+querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.
+documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color}\
+ 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":
+"#fff")}function showTitle(){let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].
+filter(Boolean).join(" · ")}function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(
+to)!==full(location)||state!==history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.
+pathname===from&&go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");
+!link3||event.defaultPrevented||event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&
+event.preventDefault()}function markCurrent(){for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute(
+"href")===here().nav;attr(link3,"aria-current",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}
+var accountButton=(name,press,...sign2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("\
+span",{class:"word"},t2(name)));function leave(){let say=words2=>text(account.querySelector("output"),words2),button2=accountButton(
+"logout",event=>press(event),icon("exit")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},
+session.logout);return button2}function accountOf(phone){let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?
+h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("use\
+r"),h("span",{class:"word"},label)):h("span",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.
+dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.
+privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/p\
+roblems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}
+function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
+getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
+elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
+user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.
+keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other===
+"zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1\
+····$3"):"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(
+h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),
+held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,
+foot}=options),badge=options.badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.
 addEventListener("click",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{
-render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
-h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key))))};var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail:detail2})=>{detail2>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","ari\
 a-labelledby":id2,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id:id2},question),
@@ -258,11 +258,12 @@ text(note,detail(problem,beside2)),text(code,[problem.code,reference(problem)].f
 status>=500?problem.retryAfter+backoff(failures2,FIRST,MOST):0}async function reading(out,read){for(let failures2=0;;failures2++)
 try{let answer=await read();return failures2>0&&out.clear(),out.element.isConnected?answer:null}catch(problem){if(!problem.
 code)throw problem;out.show(problem);let pause=pauseAfter(problem,failures2);if(pause>0&&await sleep(pause),pause===0||!out.
-element.isConnected)return null}}async function confirmAnother(post,path,body2,describe){let open3=post.open(path);return!open3||
-post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.do"))}function button({name,label,kind="\
-quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,"aria-describedby":about},label??t(`do\
-.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){let id2=newID(
-"section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
+element.isConnected)return null}}async function poll(element,out,every,read){for(;element.isConnected;await sleep(every))
+if(!document.hidden)try{await read(),out.clear()}catch(problem){if(!problem.code)throw problem;out.show(problem)}}async function confirmAnother(post,path,body2,describe){
+let open3=post.open(path);return!open3||post.same(path,body2)||confirm(t("open.another",{open:describe(open3)}),t("open.\
+do"))}function button({name,label,kind="quiet",about,out},work){let b=h("button",{type:"button",class:kind,"data-do":name,
+"aria-describedby":about},label??t(`do.${name}`));return b.addEventListener("click",singleFlight(b,out,work)),b}function section(title,...children){
+let id2=newID("section");return h("section",{class:"panel","aria-labelledby":id2},h("h2",{id:id2},title),...children)}function head(title,...more2){
 return h("header",{class:"lead"},h("h1",{tabindex:-1},title),...more2)}var LONG=60;function factList(){let element=h("dl",
 {class:"facts-list"}),shown3="";return{element,set(entries2){let given=entries2.filter(e=>e.value!=null&&e.value!==""&&e.
 value!==!1),names2=JSON.stringify(given.map(e=>e.name));names2!==shown3&&element.replaceChildren(...given.map(e=>h("div",
@@ -320,10 +321,10 @@ s":!0},list4);show(banner,!1),document.querySelector("header.top").after(banner)
 words2=JSON.stringify(all2.map(s=>s.href?[s.href,s.textContent]:s));show(banner,all2.length>0),words2!==shown3&&(keepFocus(
 list4,()=>list4.replaceChildren(...all2.map(s=>h("li",{},s)))),shown3=words2,changes3.emit())};async function read(){if(!(document.
 hidden||!session.may("read"))){try{alerts=await getMine("/admin/alerts"),[failures,answeredAt]=[0,new Date]}catch(problem){
-if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll(){
+if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll2(){
 for(;;)await read(),wake=new AbortController,await sleep(failures?RETRY:POLL,wake.signal)}session.on(user2=>{user2||([alerts,
 failures]=[null,0]),render2(),wake.abort()}),document.addEventListener("visibilitychange",()=>wake.abort()),onLanguage(render2),
-poll()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4,SIDEWAYS={"imag\
+poll2()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4,SIDEWAYS={"imag\
 e/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS2kAAAALSURBVHjaY2Bg\
 AAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvAQAAAAcQEf0PRET/A0VY\
 SUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return!0;let file=Uint8Array.
@@ -452,9 +453,8 @@ t",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2
 `/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
 fromEntries(names2.filter(given).map(name=>[name,given(name)])),log=entries({kind,...filter,...kind==="change"&&actor&&{
 actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_id"):"",file={path:"/admin/audit.csv",query:{kind,...voucher&&
-{voucher_id:voucher}}};return root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.fin\
-d"),f.element),h("div",{class:"bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element),
-log.load(),()=>{}}function mount2(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("deadLetters.title"),
+{voucher_id:voucher}}};root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.find"),f.element),
+h("div",{class:"bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element),log.load()}function mount2(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("deadLetters.title"),
 empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("orders.one"),
 cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t("sale.t\
 itle"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??"–"},{label:t(
@@ -464,25 +464,25 @@ label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/dead-lette
 clear(),!!await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters.${name}`)))try{await post(
 `/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),status.show(t(`deadLetters.done.${name}`))}finally{await all2.
 load()}});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}
-return root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({
-name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
+root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"r\
+efresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load()}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
 fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
 let found=[];for(let cursor="";cursor!==null;){let page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&{
 cursor}})}`);found.push(...page2.items),cursor=page2.next_cursor}return found}function list(root2){let operates=session.
 may("operate"),shops=listing({caption:t("shops.title"),empty:t("shops.none"),columns:[{label:t("shop.name"),cell:s=>operates?
 h("a",{href:`/console/shops/${s.id}`},s.name):s.name},...["area","address","open_hours"].map(name=>({label:t(`shop.${name}`),
 cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:cursor=>getMine(`/shops?${new URLSearchParams(
-{limit:50,...cursor&&{cursor}})}`)});return root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
-section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.load(),()=>{}}function make(created){let post=intents(
+{limit:50,...cursor&&{cursor}})}`)});root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
+section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.load()}function make(created){let post=intents(
 {lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),status,work:async values=>{
 if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post("/admin/shops",values);
 f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
-let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.shop_id")),place=h("div",{});return root2.replaceChildren(
+let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.shop_id")),place=h("div",{});root2.replaceChildren(
 h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(
 out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,shop2.name);let f=form({name:"shop",label:t("sale\
 .save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.keys(values).length===0)return status.show(
 t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values)),text(title,
-changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))}),()=>{}}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))})}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("sale.preview"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
@@ -581,11 +581,11 @@ showOpen).catch(async problem=>{if(problem.code!=="invalid_state"||values.delta>
 `/vouchers/${v.id}`);changed(current2),f.showErrors({delta:t("sale.free",{n:number(current2.stock)})})});saved&&(f.clear(),
 changed(saved),status.show(t("sale.stockUpdated",{n:number(saved.stock)})))}});return post.open(path)&&f.edited().length===
 0&&f.write(Object.entries(post.open(path))),showOpen(),f}function mount3(root2,id2){let title=h("h1",{tabindex:-1},t("sa\
-le.change")),out=errorBox(),place=h("div",{});return root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`\
-/console/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers\
-/${id2}`),all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{
-text(title,changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.
-search).get("field"))}),()=>{}}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
+le.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:`/consol\
+e/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers/${id2}`),
+all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,
+changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
+get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
 out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
 query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
 "events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
@@ -600,9 +600,9 @@ stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e
 null,2)))},...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
 {limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){let repeat=button({name:"repeat",out,label:t("ev\
 ents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`),status.show(t("events.repeate\
-d"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}return root2.replaceChildren(
+d"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
 head(t("events.title"),h("p",{},t("events.lead"))),finder(t("events.find"),f.element),h("div",{class:"bar"},button({name:"\
-refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load(),()=>{}}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
+refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load()}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
 order","order_in_progress","rate_limited","overloaded","unavailable","other"],notRejected=["ok","replayed"];function refused(s,code){
 return s.outcomes?[...Object.entries(s.outcomes),...Object.entries(s.settled)].reduce((sum,[c,n])=>code===(codes.includes(
 c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0):null}var refusals=s=>s.outcomes?codes.reduce((sum,code)=>sum+refused(
@@ -1438,15 +1438,15 @@ te")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h(
 all2.load();let onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilitychange",onVisible);let unsubscribe=onChange(
 all2.refresh);return()=>{unsubscribe(),document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){
 let post=intents({lasting:!0}),from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("div",{},h("\
-p",{class:"empty"},t("loading")));return root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"\
-/console/sales",class:"link"},t("sales.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vo\
-uchers/${from}`)])).then(found=>{if(!found)return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):
+p",{class:"empty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/c\
+onsole/sales",class:"link"},t("sales.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vouc\
+hers/${from}`)])).then(found=>{if(!found)return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):
 {},f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.parsed(
 "currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(
 values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post(
 "/admin/vouchers",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.
 parsed("currency"),stock:()=>f.parsed("stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.
-element))}),()=>{}}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+element))})}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
 v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
 "ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
 ...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(
@@ -1497,26 +1497,24 @@ a",{href:`/console/sales/${v.id}`},v.title),orNull=answer=>answer.catch(problem=
 function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("loading")),running=h("div",{class:"running"}),
 todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"briefly"}),upcoming=section(t("home.upcom\
 ing"),next),ended=section(t("home.ended"),past),page2=h("div",{"data-home":!0},section(t("home.todo"),todo),running,h("d\
-iv",{class:"forms"},upcoming,ended)),drafts=[],timer2=0,unmounted=!1;show(page2,!1);async function sale(v){let takes=takings(),
-stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);let panel2=section(
-v.title,takes.element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(
-v))),panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),h("div",{class:"picture\
-d"},thumbnail(v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(
-v));async function draft(v){let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;let lacks=[
-...new Set(list4.problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?
-t("home.lacks",{lacks}):t("home.ready"))}function showTodo(){let all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.
-replaceChildren(...(all2.length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){let[now2,
-soon2,saved,over]=await Promise.all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.all(now2.items.
-map(sale)),unfinished=await Promise.all(saved.items.map(draft));if(unmounted)return;now2.next_cursor&&panels.push(h("a",
-{href:"/console/sales"},t("home.allRunning")));let none=h("div",{class:"panel empty"},t("home.none")," ",session.may("op\
-erate")?h("a",{href:"/console/new"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>
-0?panels:[none])),keepFocus(next,()=>next.replaceChildren(...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))))),
-show(upcoming,soon2.items.length>0),keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").
-map(v=>brief(v,stateOf(v)[0])))),show(ended,past.children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,
-!1),show(page2,!0),out.clear()}async function poll(){clearTimeout(timer2);try{document.hidden||await load2()}catch(problem){
-if(!problem.code)throw problem;unmounted||out.show(problem)}unmounted||(timer2=setTimeout(poll,EVERY))}root2.replaceChildren(
+iv",{class:"forms"},upcoming,ended)),drafts=[];show(page2,!1);async function sale(v){let takes=takings(),stats=await orNull(
+getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);let panel2=section(v.title,takes.
+element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v))),
+panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),h("div",{class:"pictured"},thumbnail(
+v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){
+let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;let lacks=[...new Set(list4.problems.
+map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):
+t("home.ready"))}function showTodo(){let all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.
+length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){let[now2,soon2,saved,over]=await Promise.
+all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.all(now2.items.map(sale)),unfinished=await Promise.
+all(saved.items.map(draft));now2.next_cursor&&panels.push(h("a",{href:"/console/sales"},t("home.allRunning")));let none=h(
+"div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/new"},t("sales.new")):null);
+keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none])),keepFocus(next,()=>next.replaceChildren(
+...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))))),show(upcoming,soon2.items.length>0),keepFocus(
+past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])))),show(ended,past.
+children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,!1),show(page2,!0)}return root2.replaceChildren(
 head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.
-element,waiting,page2),poll();let unsubscribe=onChange(showTodo);return()=>{unmounted=!0,clearTimeout(timer2),unsubscribe()}}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
+element,waiting,page2),poll(page2,out,EVERY,load2),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
 ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
 event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
@@ -1531,9 +1529,9 @@ h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notice
 en",limit:50,...cursor&&{cursor}})}`)});function closing(notice){let f=form({name:`close-${notice.id}`,kind:"quiet",label:t(
 "notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:!0,max:255}],work:async values=>{status.
 clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values),status.show(t("notices.closed"))}finally{await all2.
-load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}return root2.replaceChildren(
+load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(
 head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),
-status.element,out.element,all2.element),all2.load(),()=>{}}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
+status.element,out.element,all2.element),all2.load()}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
 chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null),pathOf=o=>`/conso\
 le/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title","\
@@ -1558,21 +1556,21 @@ earch?${query3}`,{body:{phone}}):getMine(`/admin/orders?${query3}`)},refused:pro
 !0);let wrong=field2=>has(`orders.wrong.${field2}`)?t(`orders.wrong.${field2}`):t("form.refused");return search.showErrors(
 Object.fromEntries(problem.errors.map(e=>[fields3[e.field]??e.field,wrong(e.field)])))}}),find2=finder(t("orders.find"),
 search.element),out=errorBox(),file=name=>download({path:`/admin/${name}.csv`,query:filter.voucher_id?{voucher_id:filter.
-voucher_id}:{},file:name,out});return root2.replaceChildren(head(t("orders.title")),find2,found.element,h("div",{class:"\
-bar"},h("div",{class:"actions"},file("orders"),file("payments"))),out.element),found.load(),()=>{}}var amount2=o=>o.currency?
-money(o.amount,o.currency):"–",UNDO_TIME=36e5,canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;
-function undo(send2){let f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"tex\
-t",label:t("redeem.undoReason"),required:!0,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":!0},
-h("summary",{},t("redeem.undo")),f.element)}function one2(root2,id2){let post=intents(),out=errorBox(),status=statusLine(),
-about=h("div",{},h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(location.search).get("user_id"),log=entries(
-{order_id:id2}),refresh=button({name:"refresh",out},load2),unmounted=!1;async function load2(){let[o]=await Promise.all(
-[getMine(`/admin/orders/${id2}${user2?`?user_id=${user2}`:""}`),log.load()]);unmounted||render3(o)}let redeemNote=h("p",
-{class:"note"},t("redeem.note")),move=o=>name=>button({name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},
-async()=>{if(status.clear(),!!await confirm(t(`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(
-`/admin/orders/${id2}/${name}`),status.show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown3=h(
-"span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown3;let reveal=button({name:"reveal",kind:"\
-link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:
-""}`);text(shown3,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3," ",reveal)}async function undoHere(reason){
+voucher_id}:{},file:name,out});root2.replaceChildren(head(t("orders.title")),find2,found.element,h("div",{class:"bar"},h(
+"div",{class:"actions"},file("orders"),file("payments"))),out.element),found.load()}var amount2=o=>o.currency?money(o.amount,
+o.currency):"–",UNDO_TIME=36e5,canUndo=o=>o.status==="redeemed"&&now()-Date.parse(o.redeemed_at)<UNDO_TIME;function undo(send2){
+let f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name:"reason",kind:"text",label:t("redeem.un\
+doReason"),required:!0,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":!0},h("summary",{},t("\
+redeem.undo")),f.element)}function one2(root2,id2){let post=intents(),out=errorBox(),status=statusLine(),about=h("div",{},
+h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(location.search).get("user_id"),log=entries({order_id:id2}),
+refresh=button({name:"refresh",out},load2);async function load2(){let[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?
+`?user_id=${user2}`:""}`),log.load()]);render3(o)}let redeemNote=h("p",{class:"note"},t("redeem.note")),move=o=>name=>button(
+{name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{if(status.clear(),!!await confirm(t(
+`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(`/admin/orders/${id2}/${name}`),status.
+show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);
+if(!o.phone||!session.may("phones"))return shown3;let reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),
+out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown3,phone),
+reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3," ",reveal)}async function undoHere(reason){
 status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason}),status.show(t("redeem.undone",{id:id2}))}finally{
 await load2()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.
 may("operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"\
@@ -1595,9 +1593,9 @@ o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("o
 reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status===
 "redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?
 undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.n\
-one"))),outside(o)??"")}return root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"\
-link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
-reading(out,async()=>(await load2(),!0)).then(read=>read||about.replaceChildren()),()=>{unmounted=!0}}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+one"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},
+t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
+reading(out,async()=>(await load2(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
 loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>{
 let answer=await reading(out,()=>getMine("/admin/reconcile"));answer?render3(answer,!1):text(summary,"")}),repair=button(
 {name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{await confirm(t("reconcile.sure"),t("reconcile.ap\
@@ -1614,8 +1612,8 @@ cile.at",{at:stamp(r.checked_at)}),r.busy?` ${t("reconcile.busy")}`:""),rows.ele
 saleLink(r.voucher_id)),sale}let orders=f=>f.orders.slice(0,LISTED2).flatMap(o=>[h("a",{href:`/console/orders/${o.order_id}`},
 o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.orders.length-LISTED2)}):[]);function state(f){
 let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),f.repaired?"good":"b\
-ad")}return show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"\
-bar"},refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.click(),()=>{}}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
+ad")}show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},
+refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.click()}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
 amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
 "button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("do.stop")),element=h("div",{class:"cam\
 era"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().then(
@@ -1657,34 +1655,32 @@ de",code]]),f.element.requestSubmit()});show(shown3,!1);let counter=section(t("r
 out.element,status.element,shown3);return attr(counter,"data-counter",!0),attr(input,"data-first",!0),counter.addEventListener(
 "keydown",event=>{!(event.key.length===1&&event.key!==" "&&!event.ctrlKey&&!event.metaKey&&!event.altKey)||event.target.
 matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t("redeem.page")),counter),focusPage(),scanner.
-end}var POLL3=700,IDLE_POLL=4e3,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(
-Math.round(n*10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"ari\
-a-label":t("rush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",
-lang:"en"}),results=verdicts(),link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine(
-"/admin/rush"),await poll()}),last=section(t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,
-list4.element,why,detail2,results.element,h("div",{class:"actions"},stop)),panelPlace=h("div",{}),start4=form({name:"rus\
-h",label:t("rush.start"),fields:[{name:"buyers",kind:"whole",label:t("rush.buyers"),required:!0,min:1,max:BUYERS,value:1e3},
-{name:"stock",kind:"whole",label:t("voucher.stock"),required:!0,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t(
-"rush.for"),note:t("rush.forNote"),required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admi\
-n/rush",values))}),live=null,shown3="",was="",unmounted=!1,timer2=0;function render3(r){if(unmounted)return;let running=r.
-state==="running";show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(state,t(`rush.is.${r.state}`),{running:"\
-on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/console/sales/${r.voucher_id}`),show(link3,
-r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??0),list4.set([{id:"answered",name:t("ru\
-sh.answered"),value:t("sales.soldOf",{n:number(r.answered??0),all:number(r.buyers??0)})},{id:"orders",name:t("orders.tit\
-le"),value:t("sales.soldOf",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"took",name:t("rush.took"),value:r.took_ms?
-oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},{id:"p99",name:t("live.p99"),value:oneDecimal(
-r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(([code,n])=>({id:code,name:has(`series.${code}`)?
-t(`series.${code}`):code,value:number(n)}))]);let known=has(`rush.why.${r.reason}`);text(why,r.state==="failed"?t(`rush.\
-why.${known?r.reason:"other"}`):""),text(detail2,known?"":r.detail??""),results.set(r.verdicts??[]),show(stop,running),r.
-voucher_id&&r.voucher_id!=="0"&&showSale(r.voucher_id),was&&was!==r.state&&announce(t(`rush.is.${r.state}`)),was=r.state,
-schedule(running?POLL3:IDLE_POLL)}function showSale(id2){id2!==shown3&&(shown3=id2,live?.end(),live=panel(id2),panelPlace.
-replaceChildren(live.element))}function schedule(pause){clearTimeout(timer2),unmounted||(timer2=setTimeout(()=>document.
-hidden?schedule(pause):poll(),pause))}async function poll(){try{render3(await getMine("/admin/rush")),out.clear()}catch(problem){
-if(!problem.code)throw problem;if(unmounted)return;if(problem.code==="forbidden")return showForbidden(problem);out.show(
-problem),schedule(IDLE_POLL)}}function showForbidden(problem){let why2=problem.title===NO_DEMO?h("p",{class:"empty","dat\
-a-nodemo":!0},t("rush.noDemo")):h("p",{class:"empty","data-gate":!0},t("access.role"));live?.end(),root2.replaceChildren(
-head(t("rush.title")),why2)}return show(last,!1),root2.replaceChildren(head(t("rush.title"),h("p",{},t("rush.lead"))),section(
-t("rush.new"),start4.element),out.element,last,panelPlace),poll(),()=>{unmounted=!0,clearTimeout(timer2),live?.end()}}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],validity:["vali\
+end}var EVERY3=700,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(Math.round(n*
+10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"aria-label":t("r\
+ush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",lang:"en"}),results=verdicts(),
+link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine("/admin/rush")}),last=section(
+t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,list4.element,why,detail2,results.element,
+h("div",{class:"actions"},stop)),panelPlace=h("div",{}),start4=form({name:"rush",label:t("rush.start"),fields:[{name:"bu\
+yers",kind:"whole",label:t("rush.buyers"),required:!0,min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("vo\
+ucher.stock"),required:!0,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),
+required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admin/rush",values))}),live=null,shown3="",
+was="";function render3(r){if(!last.isConnected)return;show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(
+state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/c\
+onsole/sales/${r.voucher_id}`),show(link3,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??
+0),list4.set([{id:"answered",name:t("rush.answered"),value:t("sales.soldOf",{n:number(r.answered??0),all:number(r.buyers??
+0)})},{id:"orders",name:t("orders.title"),value:t("sales.soldOf",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"t\
+ook",name:t("rush.took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},
+{id:"p99",name:t("live.p99"),value:oneDecimal(r.p99_ms)},...Object.entries(r.outcomes??{}).sort(([a],[b])=>a<b?-1:1).map(
+([code,n])=>({id:code,name:has(`series.${code}`)?t(`series.${code}`):code,value:number(n)}))]);let known=has(`rush.why.${r.
+reason}`);text(why,r.state==="failed"?t(`rush.why.${known?r.reason:"other"}`):""),text(detail2,known?"":r.detail??""),results.
+set(r.verdicts??[]),show(stop,r.state==="running"),r.voucher_id&&r.voucher_id!=="0"&&showSale(r.voucher_id),was&&was!==r.
+state&&announce(t(`rush.is.${r.state}`)),was=r.state}function showSale(id2){id2!==shown3&&(shown3=id2,live?.end(),live=panel(
+id2),panelPlace.replaceChildren(live.element))}async function read(){try{render3(await getMine("/admin/rush"))}catch(problem){
+if(problem.code!=="forbidden")throw problem;last.isConnected&&showForbidden(problem)}}function showForbidden(problem){let why2=problem.
+title===NO_DEMO?h("p",{class:"empty","data-nodemo":!0},t("rush.noDemo")):h("p",{class:"empty","data-gate":!0},t("access.\
+role"));live?.end(),root2.replaceChildren(head(t("rush.title")),why2)}return show(last,!1),root2.replaceChildren(head(t(
+"rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace),poll(last,out,
+EVERY3,read),()=>live?.end()}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],validity:["vali\
 d_until"],stock:["stock"],payment:["sale"],picture:["image_id"]},offer=["shop","price","validity"],signs2={holds:"✓",warning:"\
 !",broken:"✕"},isOver=v=>v.status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[
 ...words2.matchAll(/([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{
@@ -1743,9 +1739,9 @@ onsole/audit?voucher_id=${id2}`,"sale.audit"))),publishing=checklist(id2,{fix:(f
 field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","data-do":"fix","aria-label":t("\
 publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{href:`/sales/${id2}?preview`,target:"\
 _blank",class:"button quiet","data-do":"preview"},t("sale.preview"))]:[],unsaved:()=>edit?.edited(),published:()=>{goFrom(
-own,own),announce(t("publish.done"))}}),place=h("div",{}),live=null,edit=null,unmounted=!1,current2=null;function render3(v){
-current2=v,text(title,v.title),text(sub,v.sub_title),setChip(state,...stateOf(v)),attr(about,"data-state",v.state);let values={
-id:v.id,begin_at:v.begin_at<v.end_at&&stamp(v.begin_at),end_at:v.begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,
+own,own),announce(t("publish.done"))}}),place=h("div",{}),live=null,edit=null,current2=null;function render3(v){current2=
+v,text(title,v.title),text(sub,v.sub_title),setChip(state,...stateOf(v)),attr(about,"data-state",v.state);let values={id:v.
+id,begin_at:v.begin_at<v.end_at&&stamp(v.begin_at),end_at:v.begin_at<v.end_at&&stamp(v.end_at),pay_value:money(v.pay_value,
 v.currency),actual_value:money(v.actual_value,v.currency),stock:v.stock===void 0?"":number(v.stock),limit_per_user:v.limit_per_user,
 valid_from:v.valid_from&&stamp(v.valid_from),valid_until:v.valid_until&&stamp(v.valid_until),"entry.mode":v.entry&&t(`vo\
 ucher.entry.${v.entry.mode}`),"entry.opens_at":v.entry?.opens_at&&stamp(v.entry.opens_at),"entry.pass_ttl":v.entry?.pass_ttl,
@@ -1756,16 +1752,16 @@ show(revoke,operates&&v.status==="on"&&v.entry&&v.entry.mode!=="open"),show(view
 "draft"),show(about,v.status!=="draft"||!operates),attr(view,"href",v.status==="on"?`/sales/${id2}`:`/sales/${id2}?previ\
 ew`),text(view,t(v.status==="on"?"sale.view":"sale.preview")),show(terms,v.status!=="draft"||!operates),refund.render(v),
 waitingRoom.render(v),list4.set(Object.entries(values).map(([name,value])=>({id:name,name:t(`voucher.${name}`),value}))),
-edit?.reset(v),publishing.render(v)}function update(v,shops){if(unmounted)return;let first=current2===null;if(render3(v),
-!!first){if(v.status==="draft"){if(!operates)return;edit=forms2(v,shops,update),place.append(edit.element);return}v.type===
-"seckill"&&(live=panel(id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2),refund.count(orders2),
-Date.parse(voucher.updated_at)>=Date.parse(current2.updated_at)&&render3(voucher)}),place.append(waitingRoom.element,live.
-element))}}async function offQuestion(){let{title:title2}=current2,stats=await getMine(`/admin/vouchers/${id2}/stats?hou\
-r=false`).catch(problem=>{if(!problem.code)throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});
-let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sal\
-e.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,out.element,about,publishing.element,
-place,terms,publishing.bar),reading(out,async()=>{let v=await getMine(`/vouchers/${id2}`);return[v,v.status==="draft"&&operates?
-await all():[]]}).then(found=>found&&update(...found)),()=>{unmounted=!0,live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+edit?.reset(v),publishing.render(v)}function update(v,shops){let first=current2===null;if(render3(v),!!first){if(v.status===
+"draft"){if(!operates)return;edit=forms2(v,shops,update),place.append(edit.element);return}v.type==="seckill"&&(live=panel(
+id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2),refund.count(orders2),Date.parse(voucher.updated_at)>=
+Date.parse(current2.updated_at)&&render3(voucher)}),place.append(waitingRoom.element,live.element))}}async function offQuestion(){
+let{title:title2}=current2,stats=await getMine(`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.code)
+throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=[
+"pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(
+terms,!1),root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar),reading(out,async()=>{
+let v=await getMine(`/vouchers/${id2}`);return[v,v.status==="draft"&&operates?await all():[]]}).then(found=>found&&update(
+...found)),()=>{live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
@@ -2285,19 +2281,19 @@ texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",l
 location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(session.may(permission))return mount11(
 root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\
 enter",onclick:()=>login()},t("login")),staff2=user2?.permissions?.length>0,waiting=!user2&&!sessionKnown?`${outage} ${t(
-"loading")}`:staff2?t("loading"):"";return text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,sessionKnown&&
+"loading")}`:staff2?t("loading"):"";text(notice,waiting||t(user2?"access.buyer":"access.guest")),show(enter,sessionKnown&&
 !user2),root2.replaceChildren(head(t(title)),notice,h("div",{class:"center"},enter,user2&&!staff2?h("a",{href:"/",class:"\
 button primary"},t("access.shop")):null)),staff2&&location.pathname!==landing()&&(history.replaceState(null,"",landing()),
-queueMicrotask(reload)),()=>{}},daily=[["/console","home.title","read"],["/console/sales","sales.nav","read"],["/console\
-/orders","orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","shops.title","read"]],system=[
-["/console/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],["/console/notices","notice\
-s.nav","read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title","read"],["/console/rush",
-"rush.title","administer"]],links2=[...daily,...system],page=(path,title,mount11,nav4,permission=links2.find(([of])=>of===
-nav4)[2])=>({path,title,nav:nav4,mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[
-page(/^\/console$/,"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(
-/^\/console\/new$/,"sales.new",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"\
-/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,
-"orders.title",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
+queueMicrotask(reload))},daily=[["/console","home.title","read"],["/console/sales","sales.nav","read"],["/console/orders",
+"orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","shops.title","read"]],system=[["/co\
+nsole/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],["/console/notices","notices.nav",
+"read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title","read"],["/console/rush","rush.t\
+itle","administer"]],links2=[...daily,...system],page=(path,title,mount11,nav4,permission=links2.find(([of])=>of===nav4)[2])=>({
+path,title,nav:nav4,mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,
+"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,
+"sales.new",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(
+/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,"orders.ti\
+tle",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
 "redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
 "voucher.shop_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/\
 dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.\

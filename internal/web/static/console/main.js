@@ -53,7 +53,6 @@ const guarded = (title, mount, permission) => (root, ...args) => {
     history.replaceState(null, "", landing());
     queueMicrotask(frame.reload); // this page is still being shown
   }
-  return () => {};
 };
 
 // The navigation: path, title and permission of each page in it. The menu System groups what engineers look at.

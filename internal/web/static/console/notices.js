@@ -49,5 +49,4 @@ export function mount(root) {
   root.replaceChildren(head(t("notices.title"), h("p", {}, t("notices.lead"))),
     h("div", { class: "bar" }, button({ name: "refresh", out }, () => all.load())), status.element, out.element, all.element);
   all.load();
-  return () => {};
 }

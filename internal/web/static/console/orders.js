@@ -90,7 +90,6 @@ export function list(root) {
     h("div", { class: "bar" }, h("div", { class: "actions" }, file("orders"), file("payments"))), out.element,
   ]);
   found.load();
-  return () => {};
 }
 
 export const amount = (o) => (o.currency ? money(o.amount, o.currency) : "–"); // a queued order has no price yet
@@ -118,11 +117,10 @@ export function one(root, id) {
   const user = new URLSearchParams(location.search).get("user_id");
   const log = audit.entries({ order_id: id });
   const refresh = button({ name: "refresh", out }, load);
-  let unmounted = false;
 
   async function load() {
     const [o] = await Promise.all([getMine(`/admin/orders/${id}${user ? `?user_id=${user}` : ""}`), log.load()]);
-    if (!unmounted) render(o);
+    render(o);
   }
 
   const redeemNote = h("p", { class: "note" }, t("redeem.note"));
@@ -217,7 +215,4 @@ export function one(root, id) {
     await load();
     return true;
   }).then((read) => read || about.replaceChildren());
-  return () => {
-    unmounted = true;
-  };
 }

@@ -65,6 +65,21 @@ export async function reading(out, read) {
   }
 }
 
+// poll calls read() now and every so many ms, while `element` is on the page and that is visible. The error box `out` shows why a
+// read has failed.
+export async function poll(element, out, every, read) {
+  for (; element.isConnected; await sleep(every)) {
+    if (document.hidden) continue;
+    try {
+      await read();
+      out.clear();
+    } catch (problem) {
+      if (!problem.code) throw problem;
+      out.show(problem);
+    }
+  }
+}
+
 // confirmAnother asks for confirmation if the outcome of a different request to the same path is unknown; `describe`
 // describes the body of that request. It resolves to whether to send the new one.
 export async function confirmAnother(post, path, body, describe) {

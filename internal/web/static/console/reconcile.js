@@ -68,5 +68,4 @@ export function mount(root) {
   root.replaceChildren(head(t("reconcile.title"), h("p", {}, t("reconcile.lead"))),
     h("div", { class: "bar" }, refresh, repair), out.element, summary, reports, h("p", { class: "note" }, t("reconcile.meaning")));
   refresh.click();
-  return () => {};
 }

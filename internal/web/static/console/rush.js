@@ -7,11 +7,10 @@ import { has, number, t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { form } from "./form.js";
 import { panel } from "./panel.js";
-import { button, chip, errorBox, factList, head, section, setChip } from "./parts.js";
+import { button, chip, errorBox, factList, head, poll, section, setChip } from "./parts.js";
 import { verdicts } from "./verdicts.js";
 
-const POLL = 700; // ms, while a rush is running
-const IDLE_POLL = 4_000;
+const EVERY = 700; // ms
 const NO_DEMO = "Only in demo mode"; // title of the Problem; its code, "forbidden", has other causes as well
 const BUYERS = 5_000;
 const STOCK = 10_000;
@@ -32,7 +31,6 @@ export function mount(root) {
   const link = h("a", { class: "link" }, t("rush.sale"));
   const stop = button({ name: "stop", out }, async () => {
     await deleteMine("/admin/rush");
-    await poll();
   });
   const last = section(t("rush.last"), h("div", { class: "head" }, h("p", { class: "sub" }, link), state), progress, list.element, why, detail, results.element,
     h("div", { class: "actions" }, stop));
@@ -49,12 +47,9 @@ export function mount(root) {
   let live = null;
   let shown = "";
   let was = "";
-  let unmounted = false;
-  let timer = 0;
 
   function render(r) {
-    if (unmounted) return;
-    const running = r.state === "running";
+    if (!last.isConnected) return;
     show(last, r.state !== "idle");
     attr(last, "data-rush", r.state);
     setChip(state, t(`rush.is.${r.state}`), { running: "on_sale", done: "good", failed: "bad" }[r.state]);
@@ -74,11 +69,10 @@ export function mount(root) {
     text(why, r.state === "failed" ? t(`rush.why.${known ? r.reason : "other"}`) : "");
     text(detail, known ? "" : r.detail ?? "");
     results.set(r.verdicts ?? []);
-    show(stop, running);
+    show(stop, r.state === "running");
     if (r.voucher_id && r.voucher_id !== "0") showSale(r.voucher_id);
     if (was && was !== r.state) announce(t(`rush.is.${r.state}`));
     was = r.state;
-    schedule(running ? POLL : IDLE_POLL);
   }
 
   function showSale(id) {
@@ -89,21 +83,12 @@ export function mount(root) {
     panelPlace.replaceChildren(live.element);
   }
 
-  function schedule(pause) {
-    clearTimeout(timer);
-    if (!unmounted) timer = setTimeout(() => (document.hidden ? schedule(pause) : poll()), pause);
-  }
-
-  async function poll() {
+  async function read() {
     try {
       render(await getMine("/admin/rush"));
-      out.clear();
     } catch (problem) {
-      if (!problem.code) throw problem;
-      if (unmounted) return;
-      if (problem.code === "forbidden") return showForbidden(problem);
-      out.show(problem);
-      schedule(IDLE_POLL);
+      if (problem.code !== "forbidden") throw problem;
+      if (last.isConnected) showForbidden(problem);
     }
   }
 
@@ -116,10 +101,6 @@ export function mount(root) {
 
   show(last, false);
   root.replaceChildren(head(t("rush.title"), h("p", {}, t("rush.lead"))), section(t("rush.new"), start.element), out.element, last, panelPlace);
-  poll();
-  return () => {
-    unmounted = true;
-    clearTimeout(timer);
-    live?.end();
-  };
+  poll(last, out, EVERY, read);
+  return () => live?.end();
 }

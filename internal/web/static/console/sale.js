@@ -73,7 +73,6 @@ export function mount(root, id) {
   const place = h("div", {});
   let live = null;
   let edit = null;
-  let unmounted = false;
   let current = null; // the voucher as last received
 
   function render(v) {
@@ -112,7 +111,6 @@ export function mount(root, id) {
   // update renders a voucher from an answer. With the first one it adds the live panel or, for a draft, the forms, which offer
   // the shops.
   function update(v, shops) {
-    if (unmounted) return;
     const first = current === null;
     render(v);
     if (!first) return;
@@ -151,7 +149,6 @@ export function mount(root, id) {
     return [v, v.status === "draft" && operates ? await allShops() : []];
   }).then((found) => found && update(...found));
   return () => {
-    unmounted = true;
     live?.end();
     refund.end();
   };

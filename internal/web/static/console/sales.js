@@ -130,5 +130,4 @@ export function make(root) {
     const card = preview(f, shops, { currency: () => f.parsed("currency"), stock: () => f.parsed("stock") ?? 0 });
     place.replaceChildren(beside(section(t("sales.details"), f.element), card.element));
   });
-  return () => {};
 }

@@ -37,7 +37,6 @@ export function list(root) {
   });
   root.replaceChildren(...[head(t("shops.title"), h("p", {}, t("shops.lead"))), operates && section(t("shops.new"), make(shops.load)), shops.element].filter(Boolean));
   shops.load();
-  return () => {};
 }
 
 function make(created) {
@@ -78,5 +77,4 @@ export function one(root, id) {
     });
     place.replaceChildren(section(t("shops.change"), f.element));
   });
-  return () => {};
 }

@@ -44,7 +44,7 @@ function open(moved) {
   unmount();
   shown = location.pathname;
   const page = here();
-  unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1).map(decode));
+  unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1).map(decode)) ?? (() => {});
   showTitle();
   markCurrent();
   if (!moved) return;
@@ -182,7 +182,7 @@ function render() {
 // nav}, and `missing` for other addresses, without a path; `links(user)`, which returns [path, text key, icon] triples, the
 // icon only where a phone shows that instead; `foot()`; `badge()`, the beginning of the page's title;
 // `account()`, which opens the account dialog, if the page has one. The groups of the regular expression `path` are
-// arguments of mount(root, ...), which shows the page and returns the function that removes it. `title` is a text key
+// arguments of mount(root, ...), which shows the page and may return a function that ends it. `title` is a text key
 // or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
   ({ pages, missing, links, foot } = options);

@@ -8,5 +8,4 @@ export const missing = (home, key) => (root) => {
   root.replaceChildren(
     h("header", { class: "lead" }, h("h1", { tabindex: -1 }, t("missing.title")), h("p", {}, t("missing.why"))),
     h("div", {}, h("a", { href: home, class: "button primary" }, t(key))));
-  return () => {};
 };

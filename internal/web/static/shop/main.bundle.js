@@ -152,18 +152,18 @@ body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,ro
 find(p2=>p2.path.test(path2)),here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.
 querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
 "{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount(),shown=
-location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode)),
-showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll(
-"a")].find(link=>link.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2(
-"console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,
-at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){
-if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;
-let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-m\
-ix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(
-shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),typeof title2=="fu\
-nction"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.
-href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,"",full(to)),
-open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
+location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??
+(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.
+querySelectorAll("a")].find(link=>link.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.
+name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(
+color.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*
+blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),
+!shop.color)return;let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--acc\
+ent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--\
+accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),
+typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(
+path2,location.href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,
+"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
 event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
 for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
 current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name2,press2,...sign)=>h(
@@ -186,8 +186,8 @@ contains(document.activeElement)?document.activeElement.dataset.do:null;account.
 ...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&account.querySelector(
 `[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.
 badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
-ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>(root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
-h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key)))),()=>{});function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
+ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key))))};function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail})=>{detail>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","aria-labelle\
 dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?h(
 "div",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
