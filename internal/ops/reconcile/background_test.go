@@ -75,6 +75,7 @@ func TestCounterDifferenceTriggersSnapshot(t *testing.T) {
 		"both":              {true, func() { l.view.Level.Stock++; l.view.Level.Held-- }},
 		"users":             {true, func() { l.view.Level.Users-- }},
 		"too many users":    {true, func() { l.view.Level.Users++ }},
+		"queued":            {true, func() { l.view.Level.Queued++ }},
 		"queued, a backlog": {false, func() { l.view.Level.Queued++; l.view.Level.Backlog++; l.view.Level.Sum++ }},
 		"broken":            {true, func() { l.view.Broken = true }},
 		"cold":              {false, func() { l.view.Cold = true }},

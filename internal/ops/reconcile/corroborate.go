@@ -37,9 +37,10 @@ func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
 	surplus := intersect(a.surplus, b.surplus)
 
 	lasting := drift{
-		stock: ifEqual(a.drift.stock, b.drift.stock),
-		held:  ifEqual(a.drift.held, b.drift.held),
-		sum:   ifEqual(a.drift.sum, b.drift.sum),
+		stock:  ifEqual(a.drift.stock, b.drift.stock),
+		held:   ifEqual(a.drift.held, b.drift.held),
+		sum:    ifEqual(a.drift.sum, b.drift.sum),
+		queued: ifEqual(a.drift.queued, b.drift.queued),
 	}
 	if len(missing)+len(surplus) > 0 {
 		// These orders are what the counters differ in.

@@ -12,16 +12,16 @@ import (
 	"seckill/internal/kit/loop"
 )
 
-// drift is the value of each counter of a gate minus what it should be. That of queued orders is not among them: nothing
-// depends on it.
-type drift struct{ stock, held, sum int64 }
+// drift is the value of each counter of a gate minus what it should be.
+type drift struct{ stock, held, sum, queued int64 }
 
 // driftOf compares the counters of a gate with the database. Up to open of the gate's admissions may be orders in the
-// database or not, so they explain a drift of up to their number; the sum is compared without them only.
+// database or not, so they explain a drift of up to their number; the sum and the queue are compared without them only.
 func driftOf(g domain.GateLevel, sale SaleLevel, open int64) drift {
 	d := drift{stock: outside(g.Stock-sale.Stock, -open, 0), held: outside(g.Held-sale.Active, 0, open)}
 	if open == 0 {
 		d.sum = g.Sum - sale.Sum
+		d.queued = g.Queued
 	}
 	return d
 }
@@ -130,12 +130,15 @@ func (c Comparison) Blocks() bool {
 	return c.drift.stock < 0 || c.drift.held > 0 || c.drift.held == 0 && c.drift.sum != 0
 }
 
-// String describes the differences, beginning with those that block buyers.
+// String describes the differences, beginning with those that block buyers. It leaves out the count of queued orders,
+// which nothing depends on.
 func (c Comparison) String() string {
 	if c.Busy {
 		return "the gate changes too fast to be compared"
 	}
-	return strings.Join(c.drift.words(), "; ")
+	seen := c.drift
+	seen.queued = 0
+	return strings.Join(seen.words(), "; ")
 }
 
 func (d drift) words() []string {
@@ -151,11 +154,13 @@ func (d drift) words() []string {
 	add(d.held == 0 && d.sum != 0, "the gate counts other orders than the active ones")
 	add(d.stock > 0, "the gate offers "+domain.Count(d.stock, "nonexistent unit"))
 	add(d.held < 0, "the gate is missing "+domain.Count(-d.held, "active order"))
+	add(d.queued > 0, "the gate counts "+domain.Count(d.queued, "queued order")+" too many")
+	add(d.queued < 0, "the gate counts "+domain.Count(-d.queued, "queued order")+" too few")
 
 	return words
 }
 
 func (d drift) size() int64 {
-	n := cmp.Or(d.stock, d.held, d.sum)
+	n := cmp.Or(d.stock, d.held, d.queued, d.sum)
 	return max(n, -n)
 }

@@ -61,7 +61,7 @@ type Finding struct {
 type Report struct {
 	VoucherID int64     `json:"voucher_id,string"`
 	CheckedAt time.Time `json:"checked_at"`
-	// Busy reports that the gate changed during the snapshot. Its counters were not compared with its buyers.
+	// Busy reports that the gate changed during the snapshot. Its counters were not compared with its buyers and its queue.
 	Busy     bool      `json:"busy"`
 	Findings []Finding `json:"findings"`
 }

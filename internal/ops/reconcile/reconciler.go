@@ -116,9 +116,9 @@ type Config struct {
 // The sum of the units in the gate and the orders that it counts equals the units left plus the active orders in the
 // database at any time. An admission or a release moves a unit from one term to the other, and a commit changes neither
 // sum. This total is therefore compared at any load. Which of its two terms is wrong is seen by the buyers of the gate: its
-// other counters are compared with these if the gate's version did not change during the reads. In a rush it changes all the
-// time. But a gate that is sold out by mistake admits no buyers and is quiet at once, and one with too many units is quiet
-// after it has offered them.
+// other counters are compared with these and with the queue if the gate's version did not change during the reads. In a rush
+// it changes all the time. But a gate that is sold out by mistake admits no buyers and is quiet at once, and one with too many
+// units is quiet after it has offered them.
 //
 // # Why the repair is safe
 //

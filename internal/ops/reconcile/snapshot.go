@@ -24,7 +24,7 @@ type snapshot struct {
 	exact bool
 
 	// Its stock is that of units and orders together, against the database. The other counters are compared with the buyers
-	// of the gate, if the snapshot is exact; otherwise they are zero.
+	// and the queue of the gate, if the snapshot is exact; otherwise they are zero.
 	drift drift
 
 	// Whether the gate is not loaded although it should be.
@@ -124,6 +124,7 @@ func (r *Reconciler) compareCounters(ctx context.Context, s *snapshot) error {
 
 	if s.exact {
 		s.drift.held = before.Held - int64(len(s.gate.Buyers))
+		s.drift.queued = before.Queued - int64(len(s.gate.Queue))
 		s.drift.sum = before.Sum
 		for _, h := range s.gate.Buyers {
 			s.drift.sum -= h.OrderID % domain.LevelDigits
