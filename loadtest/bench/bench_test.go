@@ -146,7 +146,7 @@ func ranOnce(subject string, n int, elapsed time.Duration) *sample {
 	r := &result{answers: map[string]int64{"201": int64(n)}, elapsed: elapsed}
 	r.latencies = slices.Repeat([]time.Duration{time.Millisecond}, n)
 	cpu := usage{server: time.Duration(n) * 5 * time.Microsecond, client: time.Duration(n) * 2 * time.Microsecond}
-	return &sample{subject: subject, result: r, counts: int64(n), batched: 12.5, cpu: cpu}
+	return &sample{subject: subject, result: r, counts: int64(n), allocs: math.NaN(), batched: 12.5, cpu: cpu}
 }
 
 func TestRatiosCompareRunsOfOneRound(t *testing.T) {

@@ -47,6 +47,7 @@ func (s *stack) measure(ctx context.Context, loads ...load) ([]*sample, error) {
 			result:  results[i],
 			counts:  results[i].total(),
 			cpu:     cpu,
+			allocs:  counted.mallocs / float64(total),
 			batched: counted.batched / counted.batches,
 		}
 
@@ -174,6 +175,8 @@ func orderRequest(sale, token, key string) []byte {
 
 // counters are totals that the servers publish as metrics.
 type counters struct {
+	// Heap allocations.
+	mallocs float64
 	// Number of group commits.
 	batches float64
 	// Number of the orders in them.
@@ -182,6 +185,7 @@ type counters struct {
 
 func (c counters) minus(d counters) counters {
 	return counters{
+		mallocs: c.mallocs - d.mallocs,
 		batches: c.batches - d.batches,
 		batched: c.batched - d.batched,
 	}
@@ -190,9 +194,10 @@ func (c counters) minus(d counters) counters {
 func countersOf(ctx context.Context, servers []*process) counters {
 	var sum counters
 	for _, p := range servers {
-		values := metrics(ctx, p.ops, "seckill_batch_size_count", "seckill_batch_size_sum")
-		sum.batches += values[0]
-		sum.batched += values[1]
+		values := metrics(ctx, p.ops, "go_memstats_mallocs_total", "seckill_batch_size_count", "seckill_batch_size_sum")
+		sum.mallocs += values[0]
+		sum.batches += values[1]
+		sum.batched += values[2]
 	}
 	return sum
 }
@@ -232,6 +237,8 @@ type sample struct {
 	cpu    usage
 	// Answers of all loads, if others ran at the same time; else 0.
 	shared int64
+	// Go allocations of the servers per answer; NaN if unknown.
+	allocs float64
 	// Mean number of orders per group commit; NaN if unknown.
 	batched float64
 

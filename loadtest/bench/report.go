@@ -164,7 +164,7 @@ func (s *section) write(w *strings.Builder) {
 	}
 
 	w.WriteString("| | answers/s | p50 ms | p95 ms | p99 ms | max ms | CPU µs per answer: server | MariaDB | Redis | client | all |" +
-		" orders per batch |\n" + strings.Repeat("|---", 12) + "|\n")
+		" Go allocations | orders per batch |\n" + strings.Repeat("|---", 13) + "|\n")
 
 	var queued []string
 	for _, subject := range s.subjects() {
@@ -196,6 +196,7 @@ var columns = []func(*sample) float64{
 	func(m *sample) float64 { return m.perAnswer(m.cpu.redis) },
 	func(m *sample) float64 { return m.perAnswer(m.cpu.client) },
 	(*sample).allCPU,
+	func(m *sample) float64 { return m.allocs },
 	func(m *sample) float64 { return m.batched },
 }
 

@@ -192,6 +192,7 @@ func (b *bench) embedded(ctx context.Context, sec *section) error {
 			result:  &result{elapsed: time.Duration(float64(b.opts.rush[1]) / rate * float64(time.Second))},
 			counts:  int64(b.opts.rush[1]),
 			cpu:     usage{server: cpuTime(server.PID()) - cpu, client: client},
+			allocs:  counted.mallocs / float64(b.opts.rush[1]),
 			batched: counted.batched / counted.batches,
 		}}, nil
 	}
