@@ -66,7 +66,14 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 	}
 
 	q.Add(")")
-	exclude(q, except)
+	if len(except) > 0 {
+		ids := make([]any, len(except))
+		for i, p := range except {
+			ids[i] = p.row.ID
+		}
+		q.Add(" AND id NOT").In(ids)
+	}
+
 	return known.read(tx, q)
 }
 

@@ -34,8 +34,8 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 	return results
 }
 
-// commitIsolating commits the rows together, and then those whose answers depend on theirs. If a single row makes the
-// transaction fail, halving isolates it and the others are committed.
+// commitIsolating commits the rows together, and then those that were left for later. If a single row makes the transaction
+// fail, halving isolates it and the others are committed.
 func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert, known doubts) {
 	later, err := s.commitBatch(ctx, rows, known)
 	switch {
@@ -164,7 +164,7 @@ type batch struct {
 	inserts []*pendingInsert
 	// Their ids.
 	ids map[int64]bool
-	// The rows whose answer depends on whether rows of inserts are stored. Another run answers them.
+	// The rows that the insert skipped, or whose answer depends on whether rows of inserts are stored. Another run answers them.
 	later []*pendingInsert
 }
 
@@ -358,7 +358,7 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	}
 
 	known := knownOrders{}
-	if err := b.store.addActiveOrders(tx, of, nil, known); err != nil {
+	if err := b.store.addActiveOrders(tx, of, known); err != nil {
 		return nil, err
 	}
 
