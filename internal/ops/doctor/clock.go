@@ -5,31 +5,16 @@ import (
 	"time"
 )
 
-// probes is the number of samples of a clock. The fastest bounds it best.
-const probes = 9
-
 // skew is how far a server's clock is ahead of the local one, and the error of that value.
 type skew struct{ ahead, uncertain time.Duration }
 
-// measureSkew reads a server's clock a few times and returns the value of the fastest sample. The server read its clock
-// at some time within the round trip, so the error is half of it.
+// measureSkew reads a server's clock. The server read it at some time within the round trip, so the error is half of that.
 func measureSkew(ctx context.Context, now func() time.Time, read func(context.Context) (time.Time, error)) (skew, error) {
-	var best skew
-	for i := range probes {
-		sent := now()
-		begin := time.Now()
-		theirs, err := read(ctx)
-		if err != nil {
-			return skew{}, err
-		}
-
-		half := time.Since(begin) / 2
-		if s := (skew{theirs.Sub(sent.Add(half)), half}); i == 0 || s.uncertain < best.uncertain {
-			best = s
-		}
-	}
-
-	return best, nil
+	sent := now()
+	begin := time.Now()
+	theirs, err := read(ctx)
+	half := time.Since(begin) / 2
+	return skew{theirs.Sub(sent.Add(half)), half}, err
 }
 
 // result compares a skew with limits, after subtracting the error that the network may explain.
