@@ -16,13 +16,9 @@ import (
 	"seckill/internal/sale/admission"
 )
 
-const (
-	// differingRounds is for how many rounds of the reconciler a gate must differ from the database before verify reports
-	// it. A server needs two of them to detect the difference and rebuild the gate.
-	differingRounds = 4
-	// gatePollInterval is the pause between two comparisons meanwhile.
-	gatePollInterval = 500 * time.Millisecond
-)
+// differingRounds is for how many rounds of the reconciler of a server a gate must differ from the database before verify
+// reports it. The server needs two of them to detect the difference and rebuild the gate.
+const differingRounds = 4
 
 // checkGates compares the gate of every sale with the database. A difference that lasts is a violation only if it affects
 // buyers: a server in lane queue is running, which should have repaired it, and the sale has not ended. Without such a server
@@ -46,18 +42,17 @@ func checkGates(e *app.Env, rdb redis.UniversalClient, store *repo.Store, totals
 		ids[i] = b.VoucherID
 	}
 
-	deadline := time.Now().Add(differingRounds * reconciler.Every())
-	r.gates, err = reconcile.CompareAll(e.Ctx, gate, store, ids, gatePollInterval, func() bool {
-		return served && time.Now().Before(deadline)
-	})
-	if err != nil {
+	until := time.Now()
+	servers := "no server in lane queue is running"
+	if served {
+		until = until.Add(differingRounds * reconciler.Every())
+		servers = "a server in lane queue is running"
+	}
+
+	if r.gates, err = reconcile.CompareAll(e.Ctx, gate, store, ids, until); err != nil {
 		return err
 	}
 
-	servers := "no server in lane queue is running"
-	if served {
-		servers = "a server in lane queue is running"
-	}
 	r.note("queue: %d orders waiting, %d dead letters, %s", lag.Unsettled, lag.DeadLetters, servers)
 
 	for _, id := range ids {

@@ -22,7 +22,7 @@ const (
 	maxListed      = 3                // problems in one line
 	totalsTimeout  = 30 * time.Second // of the totals of all sales, which take seconds with millions of orders
 	gatesTimeout   = 10 * time.Second // of the check of all gates
-	comparePause   = 500 * time.Millisecond
+	differingFor   = time.Second      // how long a gate must differ, because operations in progress cause short differences
 )
 
 var redisUnreachable = Result{Status: Skipped, Found: "Redis is unreachable: see redis.reachable"}
@@ -179,13 +179,7 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 		ids[i] = v.ID
 	}
 
-	// Twice: operations in progress cause short differences.
-	compared := false
-	gates, err := reconcile.CompareAll(ctx, s.Gate, s.Store, ids, comparePause, func() bool {
-		again := !compared
-		compared = true
-		return again
-	})
+	gates, err := reconcile.CompareAll(ctx, s.Gate, s.Store, ids, time.Now().Add(differingFor))
 	switch {
 	case errors.Is(err, domain.ErrGateBroken):
 		return Bad(Warn, change, "%v: its keys hold other data", err)

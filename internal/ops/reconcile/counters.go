@@ -85,12 +85,13 @@ func compare(ctx context.Context, gate Gate, store Store, voucherID int64) (Comp
 	return c, nil
 }
 
-// CompareAll compares the gates of vouchers with the database. It compares those that differ again, each time after a pause,
-// until they match or again returns false: operations in progress cause differences that disappear by themselves. Gates that
-// are not loaded are left out, and so are vouchers without a sale. Errors: domain.ErrGateBroken, ErrUnavailable.
-func CompareAll(
-	ctx context.Context, gate Gate, store Store, ids []int64, pause time.Duration, again func() bool,
-) (map[int64]Comparison, error) {
+// comparePause is the pause between two comparisons of a gate that differs.
+const comparePause = 500 * time.Millisecond
+
+// CompareAll compares the gates of vouchers with the database. It compares those that differ again, until they match or a time
+// is over: operations in progress cause differences that disappear by themselves. Gates that are not loaded are left out, and
+// so are vouchers without a sale. Errors: domain.ErrGateBroken, ErrUnavailable.
+func CompareAll(ctx context.Context, gate Gate, store Store, ids []int64, until time.Time) (map[int64]Comparison, error) {
 	all := map[int64]Comparison{}
 	for {
 		var differing []int64
@@ -110,12 +111,12 @@ func CompareAll(
 			}
 		}
 
-		if len(differing) == 0 || !again() {
+		if len(differing) == 0 || !time.Now().Before(until) {
 			return all, nil
 		}
 
 		ids = differing
-		if err := loop.Sleep(ctx, pause); err != nil {
+		if err := loop.Sleep(ctx, comparePause); err != nil {
 			return nil, err
 		}
 	}
