@@ -1,7 +1,8 @@
 // The live statistics of a sale: the current figures, the seconds of the last ten minutes, and the last hour.
 
 import { getMine } from "../lib/api.js";
-import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
+import { sleep } from "../lib/events.js";
+import { follow, HELD } from "../lib/stream.js";
 import { durable, refusals } from "./figures.js";
 
 const KEEP = 3600; // seconds
@@ -46,7 +47,7 @@ export function watch(id, onUpdate) {
   async function run() {
     const onEvent = (event) => event.event === "stats" && add(JSON.parse(event.data));
     while (await follow(`/admin/vouchers/${id}/events`, { signal: abort.signal, onEvent, onProblem: setProblem })) {
-      for (const until = performance.now() + HELD; performance.now() < until; await pauseOrOnline(POLL, abort.signal)) {
+      for (const until = performance.now() + HELD; performance.now() < until; await sleep(POLL, abort.signal)) {
         const [latest, failed] = await getMine(`/admin/vouchers/${id}/stats`, { signal: abort.signal }).then((s) => [s], (p) => [null, p]);
         if (abort.signal.aborted) return;
         setProblem(failed ?? null);

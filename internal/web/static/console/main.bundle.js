@@ -17,35 +17,37 @@ language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
-if(signal?.aborted)return resolve();let timer2=setTimeout(done,ms);function done(){clearTimeout(timer2),signal?.removeEventListener(
-"abort",done),resolve()}signal?.addEventListener("abort",done)})}function backoff(n,first,most){let full2=Math.min(most,
-first*2**n);return full2/2+Math.random()*full2/2}var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
-dictionaries=texts;let preferred=[remembered(),...navigator.languages??[navigator.language]];select(preferred.map(l=>(l??
-"").slice(0,2).toLowerCase()).find(l=>l in texts)??"en")}function choose(language2){select(language2);try{localStorage.setItem(
-REMEMBERED,language2)}catch{}changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){current=
-language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}function remembered(){try{return localStorage.getItem(
-REMEMBERED)}catch{return null}}var has=key=>key in dictionaries[current];function t(key,values={}){let text2=dictionaries[current][key];
-if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,
-(_2,name,one3,more2)=>one3===void 0?values[name]:String(values[name])==="1"?one3:more2)}var locale=()=>current==="zh"?"z\
-h-CN":(navigator.languages??[]).find(l=>l.startsWith("en"))??"en-GB",formatters=new Map;function formatter(type,options){
-let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.set(key,new Intl[type](locale(),
-options)),formatters.get(key)}function money(amount3,currency2){let places=digits(currency2),unit=10**places,decimals={minimumFractionDigits:amount3%
-unit===0?0:places,maximumFractionDigits:places},currencyDisplay=currency2==="CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.
-test(currency2)?currency2:"XXX",words2=formatter("NumberFormat",{style:"currency",currency:code,currencyDisplay,...decimals}).
-format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,"JP¥"):words2}var number=n=>formatter("NumberFor\
-mat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).format(share),dayAndTime={month:"short",day:"\
-numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
-DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3)),stamp=time3=>formatter("DateTimeF\
-ormat",{year:"numeric",...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3);return formatter(
-"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("Da\
-teTimeFormat",timeOfDay).format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===
-0?t("time.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
-s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.
-replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
-0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}\
-:${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>
-0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
+if(signal?.aborted)return resolve();let timer2=setTimeout(done,ms);function done(){clearTimeout(timer2),removeEventListener(
+"online",done),signal?.removeEventListener("abort",done),resolve()}addEventListener("online",done),signal?.addEventListener(
+"abort",done)})}function backoff(n,first,most){let full2=Math.min(most,first*2**n);return full2/2+Math.random()*full2/2}function storage(part){let refused2=new Map;return{get(name){try{return refused2.get(name)??window[part].getItem(name)}catch{
+return null}},set(name,value){refused2.delete(name);try{value===null?window[part].removeItem(name):window[part].setItem(
+name,value)}catch{value!==null&&refused2.set(name,value)}},names(){try{return Object.keys(window[part])}catch{return[]}}}}
+var forAll=storage("localStorage"),forTab=storage("sessionStorage");var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
+dictionaries=texts;let preferred=[forAll.get(REMEMBERED),...navigator.languages??[navigator.language]];select(preferred.
+map(l=>(l??"").slice(0,2).toLowerCase()).find(l=>l in texts)??"en")}function choose(language2){select(language2),forAll.
+set(REMEMBERED,language2),changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){current=
+language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}var has=key=>key in dictionaries[current];function t(key,values={}){
+let text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.
+replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name,one3,more2)=>one3===void 0?values[name]:String(values[name])==="1"?
+one3:more2)}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l=>l.startsWith("en"))??"en-GB",formatters=new Map;
+function formatter(type,options){let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.
+set(key,new Intl[type](locale(),options)),formatters.get(key)}function money(amount3,currency2){let places=digits(currency2),
+unit=10**places,decimals={minimumFractionDigits:amount3%unit===0?0:places,maximumFractionDigits:places},currencyDisplay=currency2===
+"CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.test(currency2)?currency2:"XXX",words2=formatter("NumberFormat",{style:"\
+currency",currency:code,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,
+"JP¥"):words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).
+format(share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},
+{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).
+format(new Date(time3)),stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time3));
+function hour(time3,now2){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,
+day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
+let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===
+0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.
+test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffse\
+t"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
+timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),
+days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;
+let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
 "error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -54,34 +56,33 @@ M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
 20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/2,rtt:got-
 sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(s.offset-fresh.
-offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=best.rtt&&(best=s);return performance.
-now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)
+s.rtt<=best.rtt&&(best=s);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
 alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
-channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0;function hint(value){
-try{if(value===void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(
-NAME)}catch{}return!1}function adopt(login2,broadcast){let before=user?.id;({access_token:token,user}=login2),expires=performance.
+channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
+NAME)==="1";function adopt(login2,broadcast){let before=user?.id;({access_token:token,user}=login2),expires=performance.
 now()+login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({
 login:login2}),user.id!==before&&changes2.emit(user)}function scheduleRenewal(pause){clearTimeout(timer),timer=setTimeout(
-()=>session.renew().catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.
-postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",
-({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
+()=>session.renew().catch(()=>{}),pause)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(forAll.set(NAME,
+null),channel?.postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener(
+"message",({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
 try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT}))}catch(problem){
 if(problem.code!=="network"||attempt===ATTEMPTS)throw problem;await sleep(backoff(attempt,100,500))}}async function renew(){
 let stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&
-(hint(!0),adopt(login2,!0))})}catch(problem){if(token!==stale)return;throw problem.code==="unauthenticated"?drop(!0):token&&
-scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem}}var session={user:()=>user,lastPhone:()=>lastPhone,
-may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){let failures2=0;for(;hint()&&
-!token;failures2++)try{await session.renew()}catch(problem){hint()&&failed(problem),await sleep(Math.max(problem.retryAfter,
-backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&!token&&hint(),async token(){
-if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.now()>expires)&&await session.
-renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){let response=await send(
-"POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.headers.get("X-Demo-C\
-ode")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body2={phone,code,login_id:loginID,...totp&&
-{totp}},login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));hint(!0),adopt(login2,!0)})},
-async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem){
-if(problem.code!=="unauthenticated")throw problem}drop(!0)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE}),
-drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.detail??
+(forAll.set(NAME,"1"),adopt(login2,!0))})}catch(problem){if(token!==stale)return;throw problem.code==="unauthenticated"?
+drop(!0):token&&scheduleRenewal(Math.max(problem.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem}}var session={user:()=>user,
+lastPhone:()=>lastPhone,may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){
+let failures2=0;for(;hint()&&!token;failures2++)try{await session.renew()}catch(problem){hint()&&failed(problem),await sleep(
+Math.max(problem.retryAfter,backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&
+!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.
+now()>expires)&&await session.renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){
+let response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
+headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body2={phone,code,
+login_id:loginID,...totp&&{totp}},login2=await json(await send("POST","/auth/login",{body:body2,headers:BY_COOKIE}));forAll.
+set(NAME,"1"),adopt(login2,!0)})},async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":
+"/auth/logout",{headers:BY_COOKIE})}catch(problem){if(problem.code!=="unauthenticated")throw problem}drop(!0)},async erase(){
+await asUser("DELETE","/me",{headers:BY_COOKIE}),drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields3){super(`${fields3.code}: ${fields3.detail??
 fields3.title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields3)}};function codeOf(status){
 return status===413?"too_large":status===429?"rate_limited":status>=502&&status<=504?"unavailable":"internal"}async function problemOf(response){
 let body2={};try{body2=await response.json()}catch{}return new Problem({code:body2.code??codeOf(response.status),title:body2.
@@ -105,19 +106,18 @@ await send("GET",path,options)),getMine=async(path,options)=>json(await asUser("
 await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser("PATCH",path,options)),deleteMine=async(path,options)=>json(
 await asUser("DELETE",path,options));function newKey(){return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.
 toString(16).padStart(2,"0")).join("")}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
-"rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(
-sessionStorage.getItem(STORED))??{}}catch{return{}}}function save(){try{sessionStorage.setItem(STORED,JSON.stringify(stored))}catch{}}
-function intents({lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&save()},openAt=path=>all2[path]?.
-user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);return open3!==void 0&&Date.now()-
-open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{let again=same(path,body2),
-mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(path,mine);let close=()=>{all2[path]===
-mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});return close(),answer}catch(problem){
-throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),problem.open||close(),problem}};return post.
-open=path=>openAt(path)?.body,post.same=same,post}var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button2,errorBox2,work){
-let working=!1;return async event=>{if(event?.preventDefault(),!(working||event?.detail>1||button2.getAttribute("aria-di\
-sabled")==="true")){working=!0,errorBox2.clear(),attr(button2,"aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){
-if(!problem.code)throw problem;errorBox2.show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,
-"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
+"rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");function intents({
+lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&forTab.set(STORED,JSON.stringify(
+stored))},openAt=path=>all2[path]?.user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);
+return open3!==void 0&&Date.now()-open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{
+let again=same(path,body2),mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(
+path,mine);let close=()=>{all2[path]===mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});
+return close(),answer}catch(problem){throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),
+problem.open||close(),problem}};return post.open=path=>openAt(path)?.body,post.same=same,post}var once=event=>{event.detail>
+1&&event.preventDefault()};function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{if(event?.preventDefault(),
+!(working||event?.detail>1||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(button2,"\
+aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;errorBox2.
+show(problem)}finally{working=!1,attr(button2,"aria-disabled",null),attr(button2,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem=>problem.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
 again).finally(()=>open=null),open}function demoAccounts(choose2){let accounts=(document.documentElement.dataset.demo??"").
 split(";").filter(Boolean).map(a=>a.split(" "));return accounts.length===0?null:h("div",{class:"demo note"},h("p",{},t("\
 login.demoAccounts")),h("ul",{},accounts.map(([role,number2])=>h("li",{},h("button",{type:"button",class:"quiet","data-r\
@@ -287,12 +287,12 @@ let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]
 next);if(turn!==requests)return;found=[...found,...answer.items],next=answer.next_cursor}while(next!==null&&found.length<
 wanted);items=found,cursor=next,rows.set(items),text(count,items.length===0?"":t(cursor===null?"list.all":"list.more",{n:number(
 items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,items.length===0),more2.update(cursor!==null,
-()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}async function load2(){attr(element,
+()=>first?null:rows.element.querySelectorAll("tbody tr")[Math.min(known,items.length-1)])}async function load(){attr(element,
 "aria-busy","true");let turn=requests+1;try{await page2(!0),failures2=0,turn===requests&&out.clear()}catch(problem){if(!problem.
 code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||out.show(problem);let pause=pauseAfter(
-problem,failures2++);pause>0&&setTimeout(()=>element.isConnected&&turn===requests&&load2(),pause)}finally{attr(element,"\
-aria-busy",null)}}rows.set([]),more2.update(!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.
-element,nothing,h("div",{class:"center"},more2.element));return{element,refresh:()=>rows.set(items),load:load2}}function statusLine(){
+problem,failures2++);pause>0&&setTimeout(()=>element.isConnected&&turn===requests&&load(),pause)}finally{attr(element,"a\
+ria-busy",null)}}rows.set([]),more2.update(!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.
+element,nothing,h("div",{class:"center"},more2.element));return{element,refresh:()=>rows.set(items),load}}function statusLine(){
 let element=h("p",{class:"status-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(
 element,sentence),show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave2=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
@@ -301,8 +301,8 @@ link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:
 close()},t("back")),leave2));document.body.append(dialog),dialog.showModal()}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);return sale||(sale={title:""},sales.set(id2,sale),
 sale.read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;problem.code!==
 "not_found"&&sales.delete(id2)})),sale.title||sale.read.then(()=>sale.title&&known()),sale.title||t("sale.untitled",{id:id2})}
-function saleLink(id2,title=""){title&&sales.set(id2,{title});let link3=h("a",{href:`/console/sales/${id2}`}),show3=()=>text(
-link3,titleOf(id2,show3));return show3(),named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
+function saleLink(id2,title=""){title&&sales.set(id2,{title});let link3=h("a",{href:`/console/sales/${id2}`}),show2=()=>text(
+link3,titleOf(id2,show2));return show2(),named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
 ll",{},id2));var POLL=5e3,RETRY=2e3,STALE=2,UNCHECKED=12e4,NAMED=3,changes3=topic(),started=performance.now(),alerts=null,failures=0,
 answeredAt=new Date,wake=new AbortController,render2=()=>{},violated=voucherID=>alerts?.violations.some(v=>v.voucher_id===
 voucherID)??!1,onChange=changes3.on,link=(href,words2)=>h("a",{href},words2);function sentences2(){let all2=[];if(failures>=
@@ -629,13 +629,11 @@ response.body,hear,fallSilent)){if(failures2=0,renew2=event.event==="reauth")bre
 data!==""&&onEvent(event),done?.(event))return!1}}catch(err){if(signal.aborted)return!1;if(!(err instanceof Problem))throw err;
 if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
 401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop),cut.abort()}
-if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew2||await pauseOrOnline(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST2,most)),signal)}return!1}async function pauseOrOnline(pause,signal){
-if(signal.aborted)return;let wake2=new AbortController,up=()=>wake2.abort();addEventListener("online",up,{once:!0}),signal.
-addEventListener("abort",up,{once:!0}),await sleep(pause,wake2.signal),removeEventListener("online",up),signal.removeEventListener(
-"abort",up)}async function*events(body2,hear,stop){let reader=body2.pipeThrough(new TextDecoderStream).getReader(),timer2=setTimeout(
-stop,MUTE),rest="",event={event:"message",id:"",data:""};try{for(;;){let{value,done}=await reader.read().catch(()=>({done:!0}));
-if(done)return;hear(),clearTimeout(timer2),timer2=setTimeout(stop,SILENCE);let lines=(rest+value).split(`
+if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew2||await sleep(retryAfter+
+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST2,most)),signal)}return!1}async function*events(body2,hear,stop){
+let reader=body2.pipeThrough(new TextDecoderStream).getReader(),timer2=setTimeout(stop,MUTE),rest="",event={event:"messa\
+ge",id:"",data:""};try{for(;;){let{value,done}=await reader.read().catch(()=>({done:!0}));if(done)return;hear(),clearTimeout(
+timer2),timer2=setTimeout(stop,SILENCE);let lines=(rest+value).split(`
 `);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
 ":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer2),reader.
 cancel().catch(()=>{})}}var KEEP=3600,SECONDS=600,PERIOD=10,STALE2=5e3,POLL2=2e3;function watch(id2,onUpdate){let history2=new Map,periods=new Map,
@@ -646,7 +644,7 @@ keys())at<=last-KEEP&&history2.delete(at);update()}function update(){onUpdate({s
 hourOf(history2,periods,Date.parse(stats.totals.since)/1e3):[],stale:performance.now()-received>STALE2,receivedAt,problem})}
 let timer2=setInterval(update,1e3),setProblem=p=>{problem=p,p&&update()};async function run(){let onEvent=event=>event.event===
 "stats"&&add(JSON.parse(event.data));for(;await follow(`/admin/vouchers/${id2}/events`,{signal:abort.signal,onEvent,onProblem:setProblem});)
-for(let until=performance.now()+HELD;performance.now()<until;await pauseOrOnline(POLL2,abort.signal)){let[latest,failed]=await getMine(
+for(let until=performance.now()+HELD;performance.now()<until;await sleep(POLL2,abort.signal)){let[latest,failed]=await getMine(
 `/admin/vouchers/${id2}/stats`,{signal:abort.signal}).then(s=>[s],p=>[null,p]);if(abort.signal.aborted)return;setProblem(
 failed??null),latest&&add(latest)}}return run(),()=>{abort.abort(),clearInterval(timer2)}}function hourOf(history2,periods,since){
 let known=[...history2.keys()];if(known.length+periods.size===0)return[];let begin=at=>at-at%PERIOD,earliest=Math.min(...known),
@@ -1159,8 +1157,8 @@ globalAlpha=ctxAlpha=focus.alpha),series.forEach((s,i)=>{if(i>0&&s.show&&(cacheS
 _paths==null)){let _ctxAlpha=ctxAlpha;ctxAlpha!=s.alpha&&(ctx.globalAlpha=ctxAlpha=s.alpha);let _idxs=mode==2?[0,data[i][0].
 length-1]:getOuterIdxs(data[i]);s._paths=s.paths(self,i,_idxs[0],_idxs[1]),ctxAlpha!=_ctxAlpha&&(ctx.globalAlpha=ctxAlpha=
 _ctxAlpha)}}),series.forEach((s,i)=>{if(i>0&&s.show){let _ctxAlpha=ctxAlpha;ctxAlpha!=s.alpha&&(ctx.globalAlpha=ctxAlpha=
-s.alpha),s._paths!=null&&drawPath(i,!1);{let _gaps=s._paths!=null?s._paths.gaps:null,show3=s.points.show(self,i,i0,i1,_gaps),
-idxs2=s.points.filter(self,i,show3,_gaps);(show3||idxs2)&&(s.points._paths=s.points.paths(self,i,i0,i1,idxs2),drawPath(i,
+s.alpha),s._paths!=null&&drawPath(i,!1);{let _gaps=s._paths!=null?s._paths.gaps:null,show2=s.points.show(self,i,i0,i1,_gaps),
+idxs2=s.points.filter(self,i,show2,_gaps);(show2||idxs2)&&(s.points._paths=s.points.paths(self,i,i0,i1,idxs2),drawPath(i,
 !0))}ctxAlpha!=_ctxAlpha&&(ctx.globalAlpha=ctxAlpha=_ctxAlpha),fire("drawSeries",i)}}),shouldAlpha&&(ctx.globalAlpha=ctxAlpha=
 1)}}function cacheStrokeFill(si,_points){let s=_points?series[si].points:series[si];s._stroke=s.stroke(self,si),s._fill=
 s.fill(self,si)}function drawPath(si,_points){let s=_points?series[si].points:series[si],{stroke,fill,clip:gapsClip,flags,
@@ -1505,7 +1503,7 @@ v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p
 let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;let lacks=[...new Set(list4.problems.
 map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):
 t("home.ready"))}function showTodo(){let all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.
-length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load2(){let[now2,soon2,saved,over]=await Promise.
+length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load(){let[now2,soon2,saved,over]=await Promise.
 all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.all(now2.items.map(sale)),unfinished=await Promise.
 all(saved.items.map(draft));now2.next_cursor&&panels.push(h("a",{href:"/console/sales"},t("home.allRunning")));let none=h(
 "div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/new"},t("sales.new")):null);
@@ -1514,7 +1512,7 @@ keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none]))
 past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])))),show(ended,past.
 children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,!1),show(page2,!0)}return root2.replaceChildren(
 head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.
-element,waiting,page2),poll(page2,out,EVERY,load2),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
+element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
 ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
 event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
@@ -1563,22 +1561,22 @@ let f=form({name:"undo-redeem",kind:"quiet",label:t("redeem.undo"),fields:[{name
 doReason"),required:!0,max:255}],work:({reason})=>send2(reason)});return h("details",{"data-undo":!0},h("summary",{},t("\
 redeem.undo")),f.element)}function one2(root2,id2){let post=intents(),out=errorBox(),status=statusLine(),about=h("div",{},
 h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(location.search).get("user_id"),log=entries({order_id:id2}),
-refresh=button({name:"refresh",out},load2);async function load2(){let[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?
+refresh=button({name:"refresh",out},load);async function load(){let[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?
 `?user_id=${user2}`:""}`),log.load()]);render3(o)}let redeemNote=h("p",{class:"note"},t("redeem.note")),move=o=>name=>button(
 {name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{if(status.clear(),!!await confirm(t(
 `move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(`/admin/orders/${id2}/${name}`),status.
-show(t(`move.done.${name}`))}finally{await load2()}});function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);
+show(t(`move.done.${name}`))}finally{await load()}});function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);
 if(!o.phone||!session.may("phones"))return shown3;let reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),
 out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown3,phone),
 reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3," ",reveal)}async function undoHere(reason){
 status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason}),status.show(t("redeem.undone",{id:id2}))}finally{
-await load2()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.
-may("operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"\
-provider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(
+await load()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may(
+"operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"prov\
+ider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(
 p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("payments.outside.reason"),required:!0,max:255}],
 work:async values=>{status.clear();let paid=open3.find(p=>p.provider_ref===values.provider_ref);if(await confirm(t("paym\
 ents.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))try{await post(`/admin/orders/${id2}/return-outside`,
-values),status.show(t("payments.outside.done"))}finally{await load2()}}});return section(t("payments.outside"),h("p",{class:"\
+values),status.show(t("payments.outside.done"))}finally{await load()}}});return section(t("payments.outside"),h("p",{class:"\
 note"},t("payments.outside.lead")),f.element)}function render3(o){let payments=table(t("payments.title"),[{label:t("paym\
 ents.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.
 status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status===
@@ -1595,7 +1593,7 @@ reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(mo
 undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.n\
 one"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},
 t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
-reading(out,async()=>(await load2(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+reading(out,async()=>(await load(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
 loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>{
 let answer=await reading(out,()=>getMine("/admin/reconcile"));answer?render3(answer,!1):text(summary,"")}),repair=button(
 {name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{await confirm(t("reconcile.sure"),t("reconcile.ap\
@@ -1685,15 +1683,15 @@ d_until"],stock:["stock"],payment:["sale"],picture:["image_id"]},offer=["shop","
 !",broken:"✕"},isOver=v=>v.status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[
 ...words2.matchAll(/([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{
 fix,actions:actions2,unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),
-list4=h("ul",{class:"checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load2()>
+list4=h("ul",{class:"checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load()>
 0)return;if(unsaved())return text(summary,t("publish.unsaved"));let facts2={price:money(current2.pay_value,current2.currency),
 value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
 begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)},means=t(current2.type==="seckill"?"publi\
 sh.means":"publish.meansVoucher",facts2);if(await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),means)){
 try{current2.status==="draft"?await post(`/admin/vouchers/${id2}/publish`):await patchMine(`/admin/vouchers/${id2}`,{body:{
-status:"on"}})}catch(problem){throw await load2(),problem}published()}}),element=section(t("publish.title"),list4),bar=h(
+status:"on"}})}catch(problem){throw await load(),problem}published()}}),element=section(t("publish.title"),list4),bar=h(
 "div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions2,publish)),current2=null;show(element,!1),show(
-bar,!1);async function load2(){let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status===
+bar,!1);async function load(){let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status===
 "on",rows=Object.entries(points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"pictur\
 e"].includes(name)).map(([name,fields3])=>{let of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(
 problems),warnings:of(warnings)}}),broken=rows.filter(r=>r.problems.length>0).length;return list4.replaceChildren(...rows.
@@ -1709,7 +1707,7 @@ exec(p.detail);if(short){let[lasts,time3]=short.slice(1).map(words2=>duration(se
 ote"},t("check.warning.lasts",{lasts,time:time3}))}let[detail2,lang]=detailOf(p.detail);return h("p",{class:"note"},t("c\
 heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let before=current2;if(current2=v,isOver(v)){show(
 element,!1),show(bar,!1);return}before?.updated_at===v.updated_at&&before.stock===v.stock||(v.status!=="on"||before?.status!==
-"on")&&reading(out,load2)}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
+"on")&&reading(out,load)}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
 "progress",{"aria-label":t("refunds.progress")}),words2=h("p",{class:"note"}),progress=h("div",{"data-refunds":!0},bar,words2),
 ended=!1,title="",over=!1,paid=0,start4=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
 path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(

@@ -3,7 +3,7 @@
 import { getMine, postMine } from "../lib/api.js";
 import * as clock from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
-import { h, show, text } from "../lib/dom.js";
+import { h, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { go } from "../lib/frame.js";
 import { has, money, number, stamp, t } from "../lib/i18n.js";

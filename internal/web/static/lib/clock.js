@@ -32,12 +32,6 @@ function dropContradicted(fresh, slack) {
   samples = samples.filter((s) => Math.abs(s.offset - fresh.offset) <= (s.rtt + fresh.rtt) / 2 + slack);
 }
 
-// forget removes all samples but the last. It is called when the page becomes visible: on some systems performance.now()
-// does not advance while the device sleeps.
-export function forget() {
-  samples = samples.slice(-1);
-}
-
 // now returns the server's time in ms since 1970. It uses the sample with the shortest round trip, whose error is at most
 // half of that round trip.
 export function now() {

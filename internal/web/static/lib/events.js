@@ -15,16 +15,18 @@ export function topic() {
   };
 }
 
-// sleep resolves after ms milliseconds, or earlier (without an error) when the signal is aborted.
+// sleep resolves after ms milliseconds, or earlier (without an error) when the network is back or the signal is aborted.
 export function sleep(ms, signal) {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();
     const timer = setTimeout(done, ms);
     function done() {
       clearTimeout(timer);
+      removeEventListener("online", done);
       signal?.removeEventListener("abort", done);
       resolve();
     }
+    addEventListener("online", done);
     signal?.addEventListener("abort", done);
   });
 }

@@ -2,6 +2,7 @@
 
 import { digits } from "./currency.js";
 import { topic } from "./events.js";
+import { forAll } from "./storage.js";
 
 const REMEMBERED = "seckill.language";
 const changes = topic();
@@ -14,18 +15,14 @@ export const languages = { en: "English", zh: "中文" };
 // use installs texts, as {en: {key: text}, zh: {...}}, and selects the initial language.
 export function use(texts) {
   dictionaries = texts;
-  const preferred = [remembered(), ...(navigator.languages ?? [navigator.language])];
+  const preferred = [forAll.get(REMEMBERED), ...(navigator.languages ?? [navigator.language])];
   select(preferred.map((l) => (l ?? "").slice(0, 2).toLowerCase()).find((l) => l in texts) ?? "en");
 }
 
 // choose changes the language and remembers it.
 export function choose(language) {
   select(language);
-  try {
-    localStorage.setItem(REMEMBERED, language);
-  } catch {
-    // without storage the choice lasts until the next page load
-  }
+  forAll.set(REMEMBERED, language);
   changes.emit();
 }
 
@@ -35,14 +32,6 @@ export const onLanguage = changes.on;
 function select(language) {
   current = language;
   document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
-}
-
-function remembered() {
-  try {
-    return localStorage.getItem(REMEMBERED);
-  } catch {
-    return null;
-  }
 }
 
 // has reports whether a text exists for a key.

@@ -3,6 +3,7 @@
 import { newKey, postMine } from "./api.js";
 import { attr } from "./dom.js";
 import { session } from "./session.js";
+import { forTab } from "./storage.js";
 
 // Problems after which the outcome of a request is unknown; and problems that are returned before the server reads the
 // key, so they say nothing about an earlier request under the same key.
@@ -13,23 +14,7 @@ const STORED = "seckill.open";
 const LIFETIME = 23 * 3_600_000; // ms; the server keeps a key for a day
 
 // stored holds the unanswered requests of this tab by path, as {body, key, user, at}.
-const stored = load();
-
-function load() {
-  try {
-    return JSON.parse(sessionStorage.getItem(STORED)) ?? {};
-  } catch {
-    return {};
-  }
-}
-
-function save() {
-  try {
-    sessionStorage.setItem(STORED, JSON.stringify(stored));
-  } catch {
-    // without storage it is lost with the page
-  }
-}
+const stored = JSON.parse(forTab.get(STORED) ?? "{}");
 
 // intents returns a function post(path, body) that sends each intent with an Idempotency-Key. While the outcome of a
 // request is unknown, an equal request reuses its key; a Problem then has `open` set, post.open(path) returns the body of
@@ -38,7 +23,7 @@ export function intents({ lasting = false } = {}) {
   const all = lasting ? stored : {};
   const keep = (path, intent) => {
     all[path] = intent;
-    if (lasting) save();
+    if (lasting) forTab.set(STORED, JSON.stringify(stored));
   };
   const openAt = (path) => (all[path]?.user === session.user()?.id ? all[path] : undefined); // a key belongs to its user
   const same = (path, body) => {

@@ -6,6 +6,7 @@
 
 import { asUser, Problem, send, json } from "./api.js";
 import { backoff, sleep, topic } from "./events.js";
+import { forAll } from "./storage.js";
 import { channelOf, exclusive } from "./tabs.js";
 
 const NAME = "seckill.session"; // of the flag, the channel and the lock
@@ -28,17 +29,8 @@ let renewing = null;
 let timer = 0;
 let starting = true; // until start has restored the session, or there is none
 
-// hint sets the flag that a session exists, or returns it if called without a value.
-function hint(value) {
-  try {
-    if (value === undefined) return localStorage.getItem(NAME) === "1";
-    if (value) localStorage.setItem(NAME, "1");
-    else localStorage.removeItem(NAME);
-  } catch {
-    // without storage a reload ends the session
-  }
-  return false;
-}
+// hint reports whether a session exists, as far as this browser knows.
+const hint = () => forAll.get(NAME) === "1";
 
 function adopt(login, broadcast) {
   const before = user?.id;
@@ -58,7 +50,7 @@ function drop(broadcast) {
   clearTimeout(timer);
   token = "";
   if (broadcast) {
-    hint(false);
+    forAll.set(NAME, null);
     channel?.postMessage({ logout: true });
   }
   if (user) {
@@ -93,7 +85,7 @@ async function renew() {
       if (token && token !== stale) return; // another tab has renewed it
       const login = await exchange();
       if (token !== stale) return; // a login has replaced the session meanwhile
-      hint(true);
+      forAll.set(NAME, "1");
       adopt(login, true);
     });
   } catch (problem) {
@@ -159,7 +151,7 @@ export const session = {
     await exclusive(NAME, async () => {
       const body = { phone, code, login_id: loginID, ...(totp && { totp }) };
       const login = await json(await send("POST", "/auth/login", { body, headers: BY_COOKIE }));
-      hint(true);
+      forAll.set(NAME, "1");
       adopt(login, true);
     });
   },

@@ -60,21 +60,9 @@ export async function follow(path, { signal, headers: own, lastID = "", most = M
     }
     if (!heard && !signal.aborted && performance.now() - began >= MUTE) return true;
     if (silent === MOST_SILENT) return true;
-    if (!renew) await pauseOrOnline(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
+    if (!renew) await sleep(retryAfter + (failures === 0 ? Math.random() * SPREAD : backoff(failures, FIRST, most)), signal);
   }
   return false;
-}
-
-// pauseOrOnline waits, at most until the network is back or the signal is aborted.
-export async function pauseOrOnline(pause, signal) {
-  if (signal.aborted) return;
-  const wake = new AbortController();
-  const up = () => wake.abort();
-  addEventListener("online", up, { once: true });
-  signal.addEventListener("abort", up, { once: true });
-  await sleep(pause, wake.signal);
-  removeEventListener("online", up);
-  signal.removeEventListener("abort", up);
 }
 
 // events parses a body by https://html.spec.whatwg.org/multipage/server-sent-events.html, as far as our server uses it.

@@ -6,6 +6,7 @@ import { newKey, postMine } from "../lib/api.js";
 import { backoff, sleep, topic } from "../lib/events.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
+import { forTab } from "../lib/storage.js";
 import * as human from "./human.js";
 import * as mine from "./mine.js";
 import * as rooms from "./rooms.js";
@@ -65,11 +66,12 @@ async function run(voucherID, p) {
   const user = (p.user = await buyer(setState, expired));
   if (!user) return;
   if (expired()) pressed = Date.now(); // the login took long, but it has just ended
+  const intent = `seckill.intent.${user}.${voucherID}`;
   let early = 0;
   const room = sales.sale(voucherID)?.entry?.mode === "room";
   let pass; // of a sale that needs one
   // A press that repeats an earlier one may have its order already, so it needs a pass only if the server says so.
-  let enter = (room ? !rooms.place(voucherID).pass : sales.sale(voucherID)?.entry?.mode === "pass") && !keys.has(user, voucherID);
+  let enter = (room ? !rooms.place(voucherID).pass : sales.sale(voucherID)?.entry?.mode === "pass") && forTab.get(intent) === null;
   let renewed = false;
   let challenge = null; // sent by the server with its last answer
   let refusals = 0; // of solutions
@@ -95,8 +97,8 @@ async function run(voucherID, p) {
       enter = false;
       if (room) pass = rooms.place(voucherID).pass ?? pass;
       const headers = pass && { "X-Entry-Pass": pass };
-      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keys.of(user, voucherID), headers, timeout: TIMEOUT });
-      keys.forget(user, voucherID);
+      const answer = await postMine(`/vouchers/${voucherID}/orders`, { as: user, key: keyUnder(intent), headers, timeout: TIMEOUT });
+      forTab.set(intent, null);
       if (session.user()?.id === user) accepted(voucherID, answer, setState);
       return;
     } catch (problem) {
@@ -108,7 +110,7 @@ async function run(voucherID, p) {
         continue;
       }
       if (problem.code === "duplicate_order") {
-        keys.forget(user, voucherID);
+        forTab.set(intent, null);
         if (session.user()?.id !== user) return;
         rooms.done(voucherID);
         setState({ is: "bought", order: problem.orderId, already: true });
@@ -127,7 +129,7 @@ async function run(voucherID, p) {
       }
       // A longer pause, as after many cancellations, outlasts the press.
       const repeat = retryable.includes(problem.code) && problem.retryAfter < EXPIRY;
-      if (!repeat) keys.forget(user, voucherID); // the server stores a rejection under its key
+      if (!repeat) forTab.set(intent, null); // the server stores a rejection under its key
       if (problem.code === "sale_not_started" && early++ < EARLY_RETRIES) {
         await sleep(150 + Math.random() * 150); // the estimate of the server's clock is slightly fast
         continue;
@@ -170,40 +172,13 @@ async function buyer(setState, expired) {
   return session.user().id;
 }
 
-// keys holds the Idempotency-Keys of intents with an unknown outcome, by user and voucher. They are kept across reloads,
-// so the next press repeats the same purchase.
-const keys = {
-  known: new Map(),
-  of(user, voucherID) {
-    const name = `seckill.intent.${user}.${voucherID}`;
-    let key = this.known.get(name);
-    try {
-      key ??= sessionStorage.getItem(name) ?? newKey();
-      sessionStorage.setItem(name, key);
-    } catch {
-      key ??= newKey(); // without storage it is lost with the page
-    }
-    this.known.set(name, key);
-    return key;
-  },
-  has(user, voucherID) {
-    const name = `seckill.intent.${user}.${voucherID}`;
-    try {
-      return this.known.has(name) || sessionStorage.getItem(name) !== null;
-    } catch {
-      return this.known.has(name);
-    }
-  },
-  forget(user, voucherID) {
-    const name = `seckill.intent.${user}.${voucherID}`;
-    this.known.delete(name);
-    try {
-      sessionStorage.removeItem(name);
-    } catch {
-      // without storage there is nothing to remove
-    }
-  },
-};
+// keyUnder returns the Idempotency-Key of the intent under a name. It is kept across reloads until the outcome is known, so the
+// next press repeats the same purchase.
+function keyUnder(name) {
+  const key = forTab.get(name) ?? newKey();
+  forTab.set(name, key);
+  return key;
+}
 
 function reject(voucherID, problem, setState, open = false) {
   if (problem.code === "sold_out") sales.soldOut(voucherID);
@@ -216,12 +191,9 @@ async function pauseBeforeRetry(problem, failures, setState) {
   const pause = problem.retryAfter + backoff(failures - 1, FIRST, MOST) + (problem.status === 503 ? Math.random() * SPREAD : 0);
   setState({ is: "waiting", why: problem, at: performance.now() + pause });
   const wake = new AbortController();
-  const up = () => wake.abort();
-  if (problem.code === "network") addEventListener("online", up, { once: true });
-  const unsubscribe = session.on(up);
+  const unsubscribe = session.on(() => wake.abort());
   await sleep(pause, wake.signal);
   unsubscribe();
-  removeEventListener("online", up);
 }
 
 function accepted(voucherID, answer, setState) {

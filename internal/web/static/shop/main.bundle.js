@@ -17,35 +17,38 @@ language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=
 number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency=>PLACES[currency]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
-if(signal?.aborted)return resolve();let timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3),signal?.removeEventListener(
-"abort",done2),resolve()}signal?.addEventListener("abort",done2)})}function backoff(n2,first,most){let full2=Math.min(most,
-first*2**n2);return full2/2+Math.random()*full2/2}var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
-dictionaries=texts;let preferred=[remembered(),...navigator.languages??[navigator.language]];select(preferred.map(l2=>(l2??
-"").slice(0,2).toLowerCase()).find(l2=>l2 in texts)??"en")}function choose(language2){select(language2);try{localStorage.
-setItem(REMEMBERED,language2)}catch{}changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){
-current=language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}function remembered(){try{return localStorage.
-getItem(REMEMBERED)}catch{return null}}var has=key=>key in dictionaries[current];function t(key,values={}){let text2=dictionaries[current][key];
-if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,
-(_2,name2,one2,more3)=>one2===void 0?values[name2]:String(values[name2])==="1"?one2:more3)}var locale=()=>current==="zh"?
-"zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith("en"))??"en-GB",formatters=new Map;function formatter(type,options){
-let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.set(key,new Intl[type](locale(),
-options)),formatters.get(key)}function money(amount,currency){let places3=digits(currency),unit=10**places3,decimals={minimumFractionDigits:amount%
-unit===0?0:places3,maximumFractionDigits:places3},currencyDisplay=currency==="CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.
-test(currency)?currency:"XXX",words=formatter("NumberFormat",{style:"currency",currency:code,currencyDisplay,...decimals}).
-format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,"JP¥"):words}var number=n2=>formatter("NumberFormat").
-format(n2),percent=share=>formatter("NumberFormat",{style:"percent"}).format(share),dayAndTime={month:"short",day:"numer\
-ic",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
-DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeForm\
-at",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time);return formatter(
-"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("Dat\
-eTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
-0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
-s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
-DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.
-replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
-0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}\
-:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>
-0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
+if(signal?.aborted)return resolve();let timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3),removeEventListener(
+"online",done2),signal?.removeEventListener("abort",done2),resolve()}addEventListener("online",done2),signal?.addEventListener(
+"abort",done2)})}function backoff(n2,first,most){let full2=Math.min(most,first*2**n2);return full2/2+Math.random()*full2/
+2}function storage(part){let refused=new Map;return{get(name2){try{return refused.get(name2)??window[part].getItem(name2)}catch{
+return null}},set(name2,value){refused.delete(name2);try{value===null?window[part].removeItem(name2):window[part].setItem(
+name2,value)}catch{value!==null&&refused.set(name2,value)}},names(){try{return Object.keys(window[part])}catch{return[]}}}}
+var forAll=storage("localStorage"),forTab=storage("sessionStorage");var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
+dictionaries=texts;let preferred=[forAll.get(REMEMBERED),...navigator.languages??[navigator.language]];select(preferred.
+map(l2=>(l2??"").slice(0,2).toLowerCase()).find(l2=>l2 in texts)??"en")}function choose(language2){select(language2),forAll.
+set(REMEMBERED,language2),changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){current=
+language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}var has=key=>key in dictionaries[current];function t(key,values={}){
+let text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.
+replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name2,one2,more3)=>one2===void 0?values[name2]:String(values[name2])===
+"1"?one2:more3)}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith("en"))??"en-GB",formatters=new Map;
+function formatter(type,options){let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.
+set(key,new Intl[type](locale(),options)),formatters.get(key)}function money(amount,currency){let places3=digits(currency),
+unit=10**places3,decimals={minimumFractionDigits:amount%unit===0?0:places3,maximumFractionDigits:places3},currencyDisplay=currency===
+"CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.test(currency)?currency:"XXX",words=formatter("NumberFormat",{style:"cu\
+rrency",currency:code,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,
+"JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2),percent=share=>formatter("NumberFormat",{style:"percen\
+t"}).format(share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h\
+23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time=>formatter("DateTimeForma\
+t",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
+time));function hour(time,now2){let at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:
+{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
+let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t(
+"time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
+test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),
+offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
+timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"\
+0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;
+let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
 l":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -56,34 +59,33 @@ M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 
 let fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,100),samples.push(fresh),samples.length>8&&samples.
 shift()}function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
-s2.offset-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function forget(){samples=samples.slice(-1)}function now(){let best=samples[0]??
-coarse;if(!best)return Date.now();for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
+s2.offset-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();
+for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
 signal,alone=work}={}){let granted=!1;try{return await navigator.locks.request(name2,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
-channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0;function hint(value){
-try{if(value===void 0)return localStorage.getItem(NAME)==="1";value?localStorage.setItem(NAME,"1"):localStorage.removeItem(
-NAME)}catch{}return!1}function adopt(login2,broadcast){let before2=user?.id;({access_token:token,user}=login2),expires=performance.
+channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
+NAME)==="1";function adopt(login2,broadcast){let before2=user?.id;({access_token:token,user}=login2),expires=performance.
 now()+login2.expires_in*1e3,scheduleRenewal(Math.max(1e3,login2.expires_in*1e3-EARLY)),broadcast&&channel?.postMessage({
 login:login2}),user.id!==before2&&changes2.emit(user)}function scheduleRenewal(pause2){clearTimeout(timer),timer=setTimeout(
-()=>session.renew().catch(()=>{}),pause2)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(hint(!1),channel?.
-postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener("message",
-({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
+()=>session.renew().catch(()=>{}),pause2)}function drop(broadcast){clearTimeout(timer),token="",broadcast&&(forAll.set(NAME,
+null),channel?.postMessage({logout:!0})),user&&(lastPhone=user.phone,user=null,changes2.emit(null))}channel?.addEventListener(
+"message",({data})=>{data.login&&adopt(data.login,!1),data.logout&&drop(!1)});async function exchange(){for(let attempt=1;;attempt++)
 try{return await json(await send("POST","/auth/refresh",{headers:BY_COOKIE,keepalive:!0,timeout:TIMEOUT}))}catch(problem2){
 if(problem2.code!=="network"||attempt===ATTEMPTS)throw problem2;await sleep(backoff(attempt,100,500))}}async function renew(){
 let stale=token;try{await exclusive(NAME,async()=>{if(token&&token!==stale)return;let login2=await exchange();token===stale&&
-(hint(!0),adopt(login2,!0))})}catch(problem2){if(token!==stale)return;throw problem2.code==="unauthenticated"?drop(!0):token&&
-scheduleRenewal(Math.max(problem2.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem2}}var session={user:()=>user,lastPhone:()=>lastPhone,
-may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){let failures2=0;for(;hint()&&
-!token;failures2++)try{await session.renew()}catch(problem2){hint()&&failed(problem2),await sleep(Math.max(problem2.retryAfter,
-backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&!token&&hint(),async token(){
-if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.now()>expires)&&await session.
-renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){let response=await send(
-"POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.headers.get("X-Demo-C\
-ode")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body={phone,code,login_id:loginID,...totp&&
-{totp}},login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));hint(!0),adopt(login2,!0)})},async logout({
-everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/auth/logout",{headers:BY_COOKIE})}catch(problem2){
-if(problem2.code!=="unauthenticated")throw problem2}drop(!0)},async erase(){await asUser("DELETE","/me",{headers:BY_COOKIE}),
-drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields){super(`${fields.code}: ${fields.detail??
+(forAll.set(NAME,"1"),adopt(login2,!0))})}catch(problem2){if(token!==stale)return;throw problem2.code==="unauthenticated"?
+drop(!0):token&&scheduleRenewal(Math.max(problem2.retryAfter,RETRY_PAUSE*(1+Math.random()))),problem2}}var session={user:()=>user,
+lastPhone:()=>lastPhone,may:permission=>user?.permissions?.includes(permission)??!1,on:changes2.on,async start(failed=()=>{}){
+let failures2=0;for(;hint()&&!token;failures2++)try{await session.renew()}catch(problem2){hint()&&failed(problem2),await sleep(
+Math.max(problem2.retryAfter,backoff(failures2,500,1e4)))}starting=!1,failures2>0&&!user&&changes2.emit(null)},pending:()=>starting&&
+!token&&hint(),async token(){if(!token&&!hint())throw new Problem({code:"unauthenticated",status:401});return(!token||performance.
+now()>expires)&&await session.renew(),token},renew(){return renewing??=renew().finally(()=>renewing=null),renewing},async sendCode(phone){
+let response=await send("POST","/auth/code",{body:{phone},headers:BY_COOKIE});return{...await json(response),demo:response.
+headers.get("X-Demo-Code")??""}},async login(phone,code,loginID,totp){await exclusive(NAME,async()=>{let body={phone,code,
+login_id:loginID,...totp&&{totp}},login2=await json(await send("POST","/auth/login",{body,headers:BY_COOKIE}));forAll.set(
+NAME,"1"),adopt(login2,!0)})},async logout({everywhere=!1}={}){try{await asUser("POST",everywhere?"/auth/logout-all":"/a\
+uth/logout",{headers:BY_COOKIE})}catch(problem2){if(problem2.code!=="unauthenticated")throw problem2}drop(!0)},async erase(){
+await asUser("DELETE","/me",{headers:BY_COOKIE}),drop(!0)},expired(rejected){rejected===token&&drop(!0)}};var BASE="/api/v1",TIMEOUT2=1e4,Problem=class extends Error{constructor(fields){super(`${fields.code}: ${fields.detail??
 fields.title??""}`),Object.assign(this,{status:0,retryAfter:0,requestId:"",orderId:"",errors:[]},fields)}};function codeOf(status){
 return status===413?"too_large":status===429?"rate_limited":status>=502&&status<=504?"unavailable":"internal"}async function problemOf(response){
 let body={};try{body=await response.json()}catch{}return new Problem({code:body.code??codeOf(response.status),title:body.
@@ -105,8 +107,7 @@ code==="unauthenticated"&&session.expired(token2),problem2}}async function json(
 null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path2,options)=>json(
 await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
 await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
-getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=load();function load(){try{return JSON.parse(sessionStorage.getItem(STORED))??
-{}}catch{return{}}}var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
+getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
 if(event?.preventDefault(),!(working||event?.detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.
 clear(),attr(button,"aria-disabled","true"),attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)
 throw problem2;errorBox.show(problem2)}finally{working=!1,attr(button,"aria-disabled",null),attr(button,"data-busy",null)}}}}var VALID=12e4,open=null,quota=problem2=>problem2.retryAfter>VALID;function login({again=!1}={}){return open??=openDialog(
@@ -202,11 +203,11 @@ ount.consequences"))&&(await session.erase(),dialog.close())}let button=(name2,w
 uiet","data-do":name2,onclick:()=>work(what)},t(`account.${name2}`)),dialog=h("dialog",{class:"sheet","aria-labelledby":id,
 onclose:()=>dialog.remove()},h("h2",{id},t("account.title")),h("p",{class:"note"},t("account.note")),button("everywhere",
 everywhere),button("download",download),button("delete",erase),error2,h("div",{class:"actions"},h("button",{type:"button",
-class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget3,onChange:()=>onChange,prepare:()=>prepare,
+class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget2,onChange:()=>onChange,prepare:()=>prepare,
 solution:()=>solution,stateOf:()=>stateOf});var MARGIN=1e4,solutions=new Map,name=voucherID=>`${session.user()?.id} ${voucherID}`;function proveHuman(voucherID,challenge){
 let key=name(voucherID),known2=solutions.get(key);if(known2&&now()<known2.until)return known2.solution;let fresh={until:1/0};
 return fresh.solution=prove(voucherID,challenge).then(({solution:solution2,until})=>(fresh.until=until-MARGIN,solution2),
-problem2=>{throw solutions.get(key)===fresh&&solutions.delete(key),problem2}),solutions.set(key,fresh),fresh.solution}var forget2=voucherID=>solutions.
+problem2=>{throw solutions.get(key)===fresh&&solutions.delete(key),problem2}),solutions.set(key,fresh),fresh.solution}var forget=voucherID=>solutions.
 delete(name(voucherID));async function prove(voucherID,challenge){if(challenge??=await request(voucherID),!challenge)return{
 until:now()+6e4};let solution2=await solve(challenge.parameters);return{solution:btoa(JSON.stringify({challenge,solution:solution2})),
 until:challenge.parameters.expiresAt*1e3}}async function request(voucherID){try{await postMine(`/vouchers/${voucherID}/e\
@@ -220,9 +221,9 @@ Date.parse(v2.begin_at)-now2<AHEAD,hurried=state2==="on_sale"&&now2-Date.parse(v
 mode!=="pass"||!session.user()||!(soon||hurried)){proofs.delete(v2.id);return}let p2=proofs.get(v2.id);if(p2||proofs.set(
 v2.id,p2={is:"working",next:0}),p2.running||performance.now()<p2.next)return;p2.running=!0;let settle=is=>{p2.running=!1,
 p2.next=performance.now()+(is==="failed"?RETRY*(1+Math.random()):AGAIN),p2.is!==is&&(p2.is=is,changes3.emit())};solution(
-v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(id,challenge??void 0);function forget3(id){
-proofs.delete(id),forget2(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
-hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load2,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
+v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(id,challenge??void 0);function forget2(id){
+proofs.delete(id),forget(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
+hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
 pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path2,{signal,headers:own,
 lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
 renew3=!1,heard=!1,began=performance.now(),cut=new AbortController,stop2=()=>cut.abort();signal.addEventListener("abort",
@@ -233,13 +234,11 @@ response.body,hear,fallSilent)){if(failures2=0,renew3=event.event==="reauth")bre
 data!==""&&onEvent(event),done2?.(event))return!1}}catch(err){if(signal.aborted)return!1;if(!(err instanceof Problem))throw err;
 if(err.foreign&&err.status>=400&&err.status<500&&err.status!==429)return!0;if(onProblem?.(err),err.status===404||err.status===
 401)return!1;heard||=err.status!==0,retryAfter=err.retryAfter}finally{signal.removeEventListener("abort",stop2),cut.abort()}
-if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew3||await pauseOrOnline(retryAfter+
-(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return!1}async function pauseOrOnline(pause2,signal){
-if(signal.aborted)return;let wake=new AbortController,up=()=>wake.abort();addEventListener("online",up,{once:!0}),signal.
-addEventListener("abort",up,{once:!0}),await sleep(pause2,wake.signal),removeEventListener("online",up),signal.removeEventListener(
-"abort",up)}async function*events(body,hear,stop2){let reader=body.pipeThrough(new TextDecoderStream).getReader(),timer3=setTimeout(
-stop2,MUTE),rest="",event={event:"message",id:"",data:""};try{for(;;){let{value,done:done2}=await reader.read().catch(()=>({
-done:!0}));if(done2)return;hear(),clearTimeout(timer3),timer3=setTimeout(stop2,SILENCE);let lines=(rest+value).split(`
+if(!heard&&!signal.aborted&&performance.now()-began>=MUTE||silent===MOST_SILENT)return!0;renew3||await sleep(retryAfter+
+(failures2===0?Math.random()*SPREAD:backoff(failures2,FIRST,most)),signal)}return!1}async function*events(body,hear,stop2){
+let reader=body.pipeThrough(new TextDecoderStream).getReader(),timer3=setTimeout(stop2,MUTE),rest="",event={event:"messa\
+ge",id:"",data:""};try{for(;;){let{value,done:done2}=await reader.read().catch(()=>({done:!0}));if(done2)return;hear(),clearTimeout(
+timer3),timer3=setTimeout(stop2,SILENCE);let lines=(rest+value).split(`
 `);rest=lines.pop();for(let line of lines)if(line==="")yield event,event={event:"message",id:"",data:""};else if(!line.startsWith(
 ":")){let colon=line.indexOf(": ");event[line.slice(0,colon)]=line.slice(colon+2)}}}finally{clearTimeout(timer3),reader.
 cancel().catch(()=>{})}}var MAX_STREAMS=2,POLL=5e3,IDLE_POLLS=4,LOST=5e3,REVIVAL=36e5,PAYING=2e4,progress={queued:0,pending_payment:1,paid:2,redeemed:3,
@@ -254,7 +253,7 @@ o2=>o2.voucher_id===voucherID&&active(o2));function put(order2,notify=!0){if(ord
 let known2=orders.get(order2.id);if(known2?.guessed)known2={status:known2.status};else if(known2&&progress[known2.status]>
 progress[order2.status]&&(known2.status!=="failed"||order2.status==="queued"))return;orders.set(order2.id,{...known2,...order2}),
 known2?.status!==order2.status&&(notify&&channel2?.postMessage({user:session.user()?.id}),known2&&busy.delete(order2.id)),
-changes4.emit(order2,known2?.status),updateStreams()}var cursor=null,hasMore=()=>cursor!==null;async function load2(more3=!1){
+changes4.emit(order2,known2?.status),updateStreams()}var cursor=null,hasMore=()=>cursor!==null;async function load(more3=!1){
 let user2=session.user()?.id;if(user2){(state==="none"||state==="failed")&&(state="loading");try{let page2=await getMine(
 `/orders?limit=50${more3&&cursor?`&cursor=${cursor}`:""}`);if(session.user()?.id!==user2)return;(more3||state==="loading")&&
 (cursor=page2.next_cursor);for(let o2 of page2.items)put(o2,!1);[state,problem]=["loaded",null]}catch(err){if(session.user()?.
@@ -282,57 +281,55 @@ lastIDs.set(id,event.id),put(JSON.parse(event.data))},done:()=>final(order(id)??
 performance.now()+HELD,updateStreams(),fetchOne(id).catch(()=>{}))}).finally(()=>{streams.get(id)===abort&&streams.delete(
 id)})}}async function poll(failures2=0,turn2=0){if(!document.hidden&&session.user()){for(let[id,{submitted}]of busy)submitted&&
 await checkPayment(id);let unwatched=list().filter(o2=>(!final(o2)||revivable(o2))&&!streams.has(o2.id)&&(!idle(o2)||awaited(
-o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load2();for(let o2 of unwatched)
-(["queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+
-1:0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
+o2)||turn2%IDLE_POLLS===0));(state==="failed"||unwatched.some(o2=>!awaited(o2)))&&await load();for(let o2 of unwatched)([
+"queued","failed"].includes(o2.status)||awaited(o2))&&await fetchOne(o2.id).catch(()=>{})}failures2=problem?failures2+1:
+0,setTimeout(poll,POLL+backoff(failures2,500,2e4),failures2,turn2+1)}function start2(){let begin2=user2=>{orders.clear(),
 busy.clear(),missing3.clear(),lastIDs.clear(),[state,problem,cursor]=["none",null,null],updateStreams(),changes4.emit(),
-user2&&load2()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
-updateStreams(),document.hidden||load2()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
-!document.hidden&&load2()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
+user2&&load()};session.on(begin2),session.user()&&begin2(session.user()),document.addEventListener("visibilitychange",()=>{
+updateStreams(),document.hidden||load()}),channel2?.addEventListener("message",({data})=>{data.user===session.user()?.id&&
+!document.hidden&&load()}),poll()}var timeLeft=o2=>Date.parse(o2.expires_at)-now();var rooms_exports={};__export(rooms_exports,{badge:()=>badge2,begin:()=>begin,done:()=>done,leave:()=>leave2,onChange:()=>onChange3,
 place:()=>place,renew:()=>renew2,start:()=>start3});var MAX_STREAMS2=1,POLL2=5e3,RETRY2=1e3,SLOWEST=8e3,STORED2="seckill.place.",places=new Map,changes5=topic(),channel3=channelOf(
 "seckill.rooms"),streams2=0,heldUntil2=0,onChange3=changes5.on;function place(id){let state2=places.get(id)?.state??{is:"\
 none"};return state2.is==="admitted"&&state2.until<=now()?{is:"asking",offline:state2.offline}:state2}function badge2(){
 let all2=[...places.keys()].map(place);if(all2.some(p2=>p2.is==="admitted"))return t("room.badgeTurn");let positions=all2.
 filter(p2=>p2.is==="waiting").map(p2=>p2.position);return positions.length>0?t("room.badge",{position:Math.min(...positions)}):
 all2.some(p2=>p2.is==="lobby")?t("room.badgeLobby"):""}function begin(id,user2,answer){stop(id);let p2={user:user2,ticket:answer.
-ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2),store(user2,id,p2.ticket),take(id,p2,answer),keep(
-id,p2)}async function leave2(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(p2)})}catch(problem2){
-if(problem2.code!=="entry_required")throw problem2}places.get(id)===p2&&drop2(id,p2,"none")}function done(id){let p2=places.
-get(id);p2&&drop2(id,p2,"none")}async function renew2(id){let p2=places.get(id);if(p2){try{take(id,p2,await getMine(path(
-id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}}var path=id=>`/vouche\
-rs/${id}/entry`,headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){places.get(id)===p2&&(p2.state=state2,
-channel3?.postMessage({user:p2.user,id,state:state2}),changes5.emit(id))}function take(id,p2,a2){let until=Date.parse(a2.
-expires_at);a2.state==="admitted"&&until!==p2.state.until&&(clearTimeout(p2.expiry),p2.expiry=setTimeout(()=>places.get(
-id)===p2&&!p2.abort.signal.aborted&&renew2(id),until-now())),set(id,p2,{is:a2.state,pass:a2.pass,until,position:a2.position,
-ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function fail(id,p2,{code}){code==="entry_requir\
-ed"?drop2(id,p2,"lost"):["sale_ended","invalid_state","not_found"].includes(code)?drop2(id,p2,"none"):code==="sold_out"?
-set(id,p2,{is:"sold_out"}):code==="sale_not_started"?set(id,p2,{is:"lobby"}):set(id,p2,{...p2.state,offline:!0})}function drop2(id,p2,is){
-places.get(id)===p2&&(store(p2.user,id,null),set(id,p2,{is}),p2.abort.abort())}function stop(id){places.get(id)?.abort.abort(),
-places.delete(id)}function store(user2,id,ticket){try{ticket===null?localStorage.removeItem(`${STORED2}${user2}.${id}`):
-localStorage.setItem(`${STORED2}${user2}.${id}`,ticket)}catch{}}async function keep(id,p2){let{signal}=p2.abort,lead=()=>new Promise(
-release=>{p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
-`${STORED2}${p2.user}.${id}`,lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){
-if(streams2>=MAX_STREAMS2)return poll2(id,p2);let soldOut2=()=>p2.state.is==="sold_out",held=()=>performance.now()<heldUntil2;
-for(;!p2.abort.signal.aborted;)if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(
+ticket,state:{is:"asking"},abort:new AbortController};places.set(id,p2),forAll.set(nameOf(user2,id),p2.ticket),take(id,p2,
+answer),keep(id,p2)}async function leave2(id){let p2=places.get(id);try{await deleteMine(path(id),{as:p2.user,headers:headers(
+p2)})}catch(problem2){if(problem2.code!=="entry_required")throw problem2}places.get(id)===p2&&drop2(id,p2,"none")}function done(id){
+let p2=places.get(id);p2&&drop2(id,p2,"none")}async function renew2(id){let p2=places.get(id);if(p2){try{take(id,p2,await getMine(
+path(id),{as:p2.user,headers:headers(p2)}))}catch(problem2){fail(id,p2,problem2)}return place(id).pass}}var path=id=>`/v\
+ouchers/${id}/entry`,nameOf=(user2,id)=>`${STORED2}${user2}.${id}`,headers=p2=>({"X-Entry-Ticket":p2.ticket});function set(id,p2,state2){
+places.get(id)===p2&&(p2.state=state2,channel3?.postMessage({user:p2.user,id,state:state2}),changes5.emit(id))}function take(id,p2,a2){
+let until=Date.parse(a2.expires_at);a2.state==="admitted"&&until!==p2.state.until&&(clearTimeout(p2.expiry),p2.expiry=setTimeout(
+()=>places.get(id)===p2&&!p2.abort.signal.aborted&&renew2(id),until-now())),set(id,p2,{is:a2.state,pass:a2.pass,until,position:a2.
+position,ahead:a2.ahead,eta:a2.eta_seconds,paused:a2.paused,message:a2.message})}function fail(id,p2,{code}){code==="ent\
+ry_required"?drop2(id,p2,"lost"):["sale_ended","invalid_state","not_found"].includes(code)?drop2(id,p2,"none"):code==="s\
+old_out"?set(id,p2,{is:"sold_out"}):code==="sale_not_started"?set(id,p2,{is:"lobby"}):set(id,p2,{...p2.state,offline:!0})}
+function drop2(id,p2,is){places.get(id)===p2&&(forAll.set(nameOf(p2.user,id),null),set(id,p2,{is}),p2.abort.abort())}function stop(id){
+places.get(id)?.abort.abort(),places.delete(id)}async function keep(id,p2){let{signal}=p2.abort,lead=()=>new Promise(release=>{
+p2.leads=!0,signal.addEventListener("abort",release),watch(id,p2).finally(release)}),alone=()=>poll2(id,p2);return exclusive(
+nameOf(p2.user,id),lead,{signal,alone}).catch(err=>{if(!signal.aborted)throw err})}async function watch(id,p2){if(streams2>=
+MAX_STREAMS2)return poll2(id,p2);let soldOut2=()=>p2.state.is==="sold_out",held=()=>performance.now()<heldUntil2;for(;!p2.
+abort.signal.aborted;)if(soldOut2())await poll2(id,p2,soldOut2);else if(held())await poll2(id,p2,held);else if(await stream(
 id,p2))heldUntil2=performance.now()+HELD;else if(!soldOut2())return}async function stream(id,p2){streams2++;let end=new AbortController,
 stop2=()=>end.abort();p2.abort.signal.addEventListener("abort",stop2);let failed=problem2=>{fail(id,p2,problem2),p2.state.
 is==="sold_out"&&stop2()};return follow(`${path(id)}/events`,{signal:end.signal,headers:headers(p2),most:SLOWEST,onEvent:({
 event,data})=>event==="end"?failed(JSON.parse(data)):take(id,p2,JSON.parse(data)),onProblem:problem2=>problem2&&failed(problem2)}).
 finally(()=>{streams2--,p2.abort.signal.removeEventListener("abort",stop2)})}async function poll2(id,p2,needed=()=>!0){let{
-signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;){if(await pauseOrOnline(pause2,signal),
-signal.aborted||!needed())return;try{let answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=
-0,pause2=answer.poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)
-return;pause2=problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}
-function restore(user2){for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=`${STORED2}${user2.
-id}.`,names=[];try{names=Object.keys(localStorage).filter(name2=>name2.startsWith(prefix))}catch{}for(let name2 of names)
-adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){
-let p2=places.get(id);if(!p2||p2.abort.signal.aborted){let ticket=null;try{ticket=localStorage.getItem(`${STORED2}${user2}\
-.${id}`)}catch{}p2={user:user2,ticket,state:state2,abort:new AbortController},places.set(id,p2),ticket!==null&&keep(id,p2)}
-p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(id)}function start3(){session.on(restore),
-session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(null)),addEventListener("pageshow",event=>event.
-persisted&&restore(session.user())),channel3?.addEventListener("message",({data:{user:user2,id,state:state2,hello}})=>{if(user2===
-session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[id2,p2]of places)p2.leads&&!p2.abort.signal.aborted&&
-channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
+signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;){if(await sleep(pause2,signal),signal.aborted||
+!needed())return;try{let answer=await getMine(path(id),{as:p2.user,headers:headers(p2),signal});failures2=0,pause2=answer.
+poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)return;pause2=
+problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}function restore(user2){
+for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=nameOf(user2.id,""),names=forAll.names().
+filter(name2=>name2.startsWith(prefix));for(let name2 of names)adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});
+channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||p2.abort.
+signal.aborted){let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},places.
+set(id,p2),ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(
+id)}function start3(){session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(
+null)),addEventListener("pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",
+({data:{user:user2,id,state:state2,hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[
+id2,p2]of places)p2.leads&&!p2.abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
 loaded:()=>loaded,missing:()=>missing4,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
 sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,LAG=2e3,gone=["invalid_request","unauthenticated","forbidden",
 "not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,only=null,
@@ -365,53 +362,48 @@ begin_at)||near(v2.end_at)?wait2=OPEN:["on_sale","sold_out"].includes(stateOf2(v
 QUIET));return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2),watching&&!document.hidden&&(timer2=
 setTimeout(refresh,pause()))}function watch2(id=null){return[watching,only,missing4]=[!0,id,null],running?running.then(refresh):
 refresh(),()=>{watching=!1,clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{document.
-hidden?clearTimeout(timer2):watching&&(forget(),refresh())}),addEventListener("online",()=>watching&&refresh()),addEventListener(
-"offline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
+hidden?clearTimeout(timer2):watching&&refresh()}),addEventListener("online",()=>watching&&refresh()),addEventListener("o\
+ffline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
 rate_limited","overloaded","unavailable","order_in_progress","internal"],purchases=new Map,changes7=topic(),onChange5=changes7.
 on,purchase=voucherID=>purchases.get(voucherID)?.state??{is:"idle"};async function press(voucherID){let p2=purchases.get(
 voucherID);if(!p2?.running){p2||purchases.set(voucherID,p2={state:{is:"idle"}}),p2.running=!0;try{await run(voucherID,p2)}finally{
 p2.running=!1,["buying","waiting"].includes(p2.state.is)&&(p2.state={is:"idle"}),p2.user!==session.user()?.id&&purchases.
 delete(voucherID),changes7.emit(voucherID)}}}async function run(voucherID,p2){let setState=state2=>{p2.state=state2,changes7.
 emit(voucherID)},pressed=Date.now(),expired2=()=>Date.now()-pressed>EXPIRY,user2=p2.user=await buyer(setState,expired2);
-if(!user2)return;expired2()&&(pressed=Date.now());let early=0,room=sale(voucherID)?.entry?.mode==="room",pass,enter=(room?
-!place(voucherID).pass:sale(voucherID)?.entry?.mode==="pass")&&!keys.has(user2,voucherID),renewed=!1,challenge=null,refusals=0;
-for(let failures2=0;session.user()?.id===user2;){setState({is:"buying",tries:failures2,joining:room&&enter});try{if(enter){
-let body;(challenge||demanded(sale(voucherID)))&&(setState({is:"buying",tries:failures2,joining:room,proving:!0}),body={
-solution:await solution(voucherID,challenge)},challenge=null,setState({is:"buying",tries:failures2,joining:room}));let admission=await postMine(
-`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget3(voucherID),room){session.user()?.id===user2&&
-begin(voucherID,user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=place(voucherID).pass??pass);let headers2=pass&&
-{"X-Entry-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orders`,{as:user2,key:keys.of(user2,voucherID),headers:headers2,
-timeout:TIMEOUT4});keys.forget(user2,voucherID),session.user()?.id===user2&&accepted(voucherID,answer,setState);return}catch(problem2){
-if(problem2.code==="other_user")return;if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login({again:!0}))
-return;pressed=Date.now();continue}if(problem2.code==="duplicate_order"){if(keys.forget(user2,voucherID),session.user()?.
-id!==user2)return;done(voucherID),setState({is:"bought",order:problem2.orderId,already:!0}),fetchOne(problem2.orderId).catch(
-()=>{});return}if(problem2.code==="entry_required"&&!renewed&&(renewed=!0,enter=!room,enter||await renew2(voucherID)))continue;
-if(problem2.code==="challenge_required"&&problem2.challenge&&++refusals<PROOFS){forget3(voucherID),{challenge}=problem2;
-continue}let repeat=retryable.includes(problem2.code)&&problem2.retryAfter<EXPIRY;if(repeat||keys.forget(user2,voucherID),
-problem2.code==="sale_not_started"&&early++<EARLY_RETRIES){await sleep(150+Math.random()*150);continue}if(!repeat||++failures2>
-RETRIES){reject(voucherID,problem2,setState,repeat);return}if(await pauseBeforeRetry(problem2,failures2,setState),renewed=
-!1,expired2()){reject(voucherID,problem2,setState,!0);return}}}}async function buyer(setState,expired2){for(let failures2=0;!session.
-user();){session.pending()&&setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){if(problem2.
-code==="unauthenticated"){if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.code)&&
-++failures2<=RETRIES?await pauseBeforeRetry(problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){setState(
-{is:"refused",problem:problem2,since:performance.now()});return}}}return session.user().id}var keys={known:new Map,of(user2,voucherID){
-let name2=`seckill.intent.${user2}.${voucherID}`,key=this.known.get(name2);try{key??=sessionStorage.getItem(name2)??newKey(),
-sessionStorage.setItem(name2,key)}catch{key??=newKey()}return this.known.set(name2,key),key},has(user2,voucherID){let name2=`\
-seckill.intent.${user2}.${voucherID}`;try{return this.known.has(name2)||sessionStorage.getItem(name2)!==null}catch{return this.
-known.has(name2)}},forget(user2,voucherID){let name2=`seckill.intent.${user2}.${voucherID}`;this.known.delete(name2);try{
-sessionStorage.removeItem(name2)}catch{}}};function reject(voucherID,problem2,setState,open3=!1){problem2.code==="sold_o\
-ut"&&soldOut(voucherID),setState({is:"refused",problem:problem2,open:open3,since:performance.now()})}async function pauseBeforeRetry(problem2,failures2,setState){
-let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+(problem2.status===503?Math.random()*SPREAD2:0);setState(
-{is:"waiting",why:problem2,at:performance.now()+pause2});let wake=new AbortController,up=()=>wake.abort();problem2.code===
-"network"&&addEventListener("online",up,{once:!0});let unsubscribe=session.on(up);await sleep(pause2,wake.signal),unsubscribe(),
-removeEventListener("online",up)}function accepted(voucherID,answer,setState){if(bought(voucherID),answer.status!=="queu\
-ed"){put(answer),done(voucherID),setState({is:"bought",order:answer.id});return}let now2=new Date().toISOString();put({id:answer.
-order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",created_at:now2,expires_at:now2}),setState({is:"\
-queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||order2.status==="queued")return;let p2=purchases.
-get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="failed"?reject(order2.voucher_id,{code:order2.reason||
-"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),p2.state={...p2.state,is:"bought"}):p2.state=
-{is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[id,p2]of purchases)p2.running||p2.user===user2?.
-id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
+if(!user2)return;expired2()&&(pressed=Date.now());let intent=`seckill.intent.${user2}.${voucherID}`,early=0,room=sale(voucherID)?.
+entry?.mode==="room",pass,enter=(room?!place(voucherID).pass:sale(voucherID)?.entry?.mode==="pass")&&forTab.get(intent)===
+null,renewed=!1,challenge=null,refusals=0;for(let failures2=0;session.user()?.id===user2;){setState({is:"buying",tries:failures2,
+joining:room&&enter});try{if(enter){let body;(challenge||demanded(sale(voucherID)))&&(setState({is:"buying",tries:failures2,
+joining:room,proving:!0}),body={solution:await solution(voucherID,challenge)},challenge=null,setState({is:"buying",tries:failures2,
+joining:room}));let admission=await postMine(`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget2(
+voucherID),room){session.user()?.id===user2&&begin(voucherID,user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=
+place(voucherID).pass??pass);let headers2=pass&&{"X-Entry-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orde\
+rs`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});forTab.set(intent,null),session.user()?.id===user2&&
+accepted(voucherID,answer,setState);return}catch(problem2){if(problem2.code==="other_user")return;if(problem2.code==="un\
+authenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;pressed=Date.now();continue}if(problem2.code===
+"duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)return;done(voucherID),setState({is:"bought",order:problem2.
+orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});return}if(problem2.code==="entry_required"&&!renewed&&(renewed=
+!0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.code==="challenge_required"&&problem2.challenge&&++refusals<
+PROOFS){forget2(voucherID),{challenge}=problem2;continue}let repeat=retryable.includes(problem2.code)&&problem2.retryAfter<
+EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&early++<EARLY_RETRIES){await sleep(150+Math.
+random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,setState,repeat);return}if(await pauseBeforeRetry(
+problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,setState,!0);return}}}}async function buyer(setState,expired2){
+for(let failures2=0;!session.user();){session.pending()&&setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){
+if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.
+code)&&++failures2<=RETRIES?await pauseBeforeRetry(problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){
+setState({is:"refused",problem:problem2,since:performance.now()});return}}}return session.user().id}function keyUnder(name2){
+let key=forTab.get(name2)??newKey();return forTab.set(name2,key),key}function reject(voucherID,problem2,setState,open3=!1){
+problem2.code==="sold_out"&&soldOut(voucherID),setState({is:"refused",problem:problem2,open:open3,since:performance.now()})}
+async function pauseBeforeRetry(problem2,failures2,setState){let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+
+(problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});let wake=new AbortController,
+unsubscribe=session.on(()=>wake.abort());await sleep(pause2,wake.signal),unsubscribe()}function accepted(voucherID,answer,setState){
+if(bought(voucherID),answer.status!=="queued"){put(answer),done(voucherID),setState({is:"bought",order:answer.id});return}
+let now2=new Date().toISOString();put({id:answer.order_id,voucher_id:voucherID,user_id:session.user()?.id,status:"queued",
+created_at:now2,expires_at:now2}),setState({is:"queued",order:answer.order_id})}function start5(){onChange2(order2=>{if(!order2||
+order2.status==="queued")return;let p2=purchases.get(order2.voucher_id);p2?.state.order===order2.id&&(order2.status==="f\
+ailed"?reject(order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),
+p2.state={...p2.state,is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[
+id,p2]of purchases)p2.running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name2,label,work,out=elsewhere){let element=h("button",{type:"but\
 ton",class:"quiet","data-do":name2},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
@@ -485,8 +477,8 @@ for(a2.I=l3+11&-8;a2.I<8*o2.t;)a2.push(i2,16);let e2=x(s3.size,s3.K);return H(e2
 P.with=(...t4)=>(o2,e)=>P(o2,{modes:[...g,...t4],...e});var QUIET2=4;function qr(content,label){let code=P(content),size=code.size+2*QUIET2,path2="";for(let y2=0;y2<code.size;y2++)
 for(let x2=0;x2<code.size;x2++)code.get(x2,y2)&&(path2+=`M${x2+QUIET2} ${y2+QUIET2}h1v1h-1z`);return svg("svg",{class:"q\
 r",viewBox:`0 0 ${size} ${size}`,role:"img","aria-label":label,"shape-rendering":"crispEdges"},svg("path",{class:"qr-lig\
-ht",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load3,mapLink:()=>mapLink,onChange:()=>onChange6,
-shop:()=>shop2});var RETRY3=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load3(){listed??=get(
+ht",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load2,mapLink:()=>mapLink,onChange:()=>onChange6,
+shop:()=>shop2});var RETRY3=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load2(){listed??=get(
 "/shops?limit=100").then(({items})=>{for(let s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}function shop2(id){
 return!shops.get(id)&&performance.now()>=(next.get(id)??0)&&(next.set(id,performance.now()+RETRY3),(listed??Promise.resolve()).
 then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2),changes8.emit()},()=>{})),shops.get(id)??null}var maps={
@@ -496,9 +488,9 @@ join(" ")}function mapLink(address){let lang=languageOf(address);return h("a",{c
 address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mount(root2,only2){let cards=new Map,heading=h("h1",{tabindex:-1},t(only2?"orders.one":"orders.title")),all2=h(
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
-t("login")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load2(
-!0)),missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"\
-lead"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(
+t("login")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load(!0)),
+missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"lea\
+d"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(
 retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{missing5=
 ["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&mounted&&(retry=setTimeout(
 find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){let user2=session.
@@ -512,7 +504,7 @@ some(o2=>!active(o2)||o2.title===void 0)&&(stopReading??=watch2());let at=list2.
 get(o2.id);c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards.set(o2.id,c2),list2.insertBefore(c2.element,
 at)),c2.update()}more3.update(user2&&!only2&&hasMore(),()=>[...list2.children].find(li=>!known2.has(li.dataset.order)))}
 let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
-()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load2(),pin(only2??""),find2(),render2(),()=>{
+()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{
 mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
 title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/ord\
 ers/${id}`}),title2=h("h2",{id:titleID},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),
@@ -740,7 +732,7 @@ has(li.dataset.voucher));more3.update(hasMore2(),added),past2.update(loaded&&!ha
 bones,loading),attr(empty,"class",loading?"sr":"empty"),text(empty,found>0||all2.length===0&&error?"":loading?t("loading"):
 all2.length>0?t("store.noMatch"):t("store.empty")),show(empty,empty.textContent)}function add(v2,now2){let c2=card2(v2.id);
 c2.rank=rank(v2,now2);let next2=[...cards.values()].filter(other=>before(c2.rank,other.rank)).reduce((first,other)=>!first||
-before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null),cards.set(v2.id,c2)}load3();
+before(other.rank,first.rank)?other:first,null);grid.insertBefore(c2.element,next2?.element??null),cards.set(v2.id,c2)}load2();
 let ends=[watch2(),keepTime(update)];return()=>{for(let end of ends)end()}}function rank(v2,now2){let state2=stateOf2(v2,
 now2),at=Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at);return[["on_sale","upcoming","sold_out","ended"].indexOf(
 state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){let i2=a2.findIndex((n2,at)=>n2!==b2[at]);return i2>=

@@ -4,10 +4,11 @@
 
 import * as clock from "../lib/clock.js";
 import { deleteMine, getMine } from "../lib/api.js";
-import { backoff, topic } from "../lib/events.js";
+import { backoff, sleep, topic } from "../lib/events.js";
 import { t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
-import { follow, HELD, pauseOrOnline } from "../lib/stream.js";
+import { forAll } from "../lib/storage.js";
+import { follow, HELD } from "../lib/stream.js";
 import { channelOf, exclusive } from "../lib/tabs.js";
 
 const MAX_STREAMS = 1; // of this tab; see mine.js. Further places are polled
@@ -53,7 +54,7 @@ export function begin(id, user, answer) {
   stop(id);
   const p = { user, ticket: answer.ticket, state: { is: "asking" }, abort: new AbortController() };
   places.set(id, p);
-  store(user, id, p.ticket);
+  forAll.set(nameOf(user, id), p.ticket);
   take(id, p, answer);
   keep(id, p);
 }
@@ -88,6 +89,7 @@ export async function renew(id) {
 }
 
 const path = (id) => `/vouchers/${id}/entry`;
+const nameOf = (user, id) => `${STORED}${user}.${id}`;
 const headers = (p) => ({ "X-Entry-Ticket": p.ticket });
 
 function set(id, p, state) {
@@ -122,7 +124,7 @@ function fail(id, p, { code }) {
 // drop ends a place in all tabs.
 function drop(id, p, is) {
   if (places.get(id) !== p) return;
-  store(p.user, id, null);
+  forAll.set(nameOf(p.user, id), null);
   set(id, p, { is });
   p.abort.abort();
 }
@@ -131,15 +133,6 @@ function drop(id, p, is) {
 function stop(id) {
   places.get(id)?.abort.abort();
   places.delete(id);
-}
-
-function store(user, id, ticket) {
-  try {
-    if (ticket === null) localStorage.removeItem(`${STORED}${user}.${id}`);
-    else localStorage.setItem(`${STORED}${user}.${id}`, ticket);
-  } catch {
-    // without storage the place lasts until a reload; the server returns it when the visitor joins again
-  }
 }
 
 // keep follows a place as soon as no other tab does.
@@ -151,7 +144,7 @@ async function keep(id, p) {
     watch(id, p).finally(release);
   });
   const alone = () => poll(id, p); // as every tab follows then, streams would use up the browser's connections
-  return exclusive(`${STORED}${p.user}.${id}`, lead, { signal, alone }).catch((err) => {
+  return exclusive(nameOf(p.user, id), lead, { signal, alone }).catch((err) => {
     if (!signal.aborted) throw err;
   });
 }
@@ -195,7 +188,7 @@ async function poll(id, p, needed = () => true) {
   const { signal } = p.abort;
   let pause = p.state.is === "sold_out" ? SLOWEST : 0;
   for (let failures = 0; ; ) {
-    await pauseOrOnline(pause, signal);
+    await sleep(pause, signal);
     if (signal.aborted || !needed()) return;
     try {
       const answer = await getMine(path(id), { as: p.user, headers: headers(p), signal });
@@ -216,13 +209,8 @@ function restore(user) {
   for (const id of [...places.keys()]) stop(id);
   changes.emit();
   if (!user) return;
-  const prefix = `${STORED}${user.id}.`;
-  let names = [];
-  try {
-    names = Object.keys(localStorage).filter((name) => name.startsWith(prefix));
-  } catch {
-    // without storage there is nothing to restore
-  }
+  const prefix = nameOf(user.id, "");
+  const names = forAll.names().filter((name) => name.startsWith(prefix));
   for (const name of names) adopt(user.id, name.slice(prefix.length), { is: "asking" });
   channel?.postMessage({ user: user.id, hello: true });
 }
@@ -231,12 +219,7 @@ function restore(user) {
 function adopt(user, id, state) {
   let p = places.get(id);
   if (!p || p.abort.signal.aborted) {
-    let ticket = null;
-    try {
-      ticket = localStorage.getItem(`${STORED}${user}.${id}`);
-    } catch {
-      // another tab follows it
-    }
+    const ticket = forAll.get(nameOf(user, id)); // null: another tab follows it
     p = { user, ticket, state, abort: new AbortController() };
     places.set(id, p);
     if (ticket !== null) keep(id, p);

@@ -193,10 +193,7 @@ export function watch(id = null) {
 export function start() {
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) clearTimeout(timer);
-    else if (watching) {
-      clock.forget();
-      refresh();
-    }
+    else if (watching) refresh();
   });
   addEventListener("online", () => watching && refresh());
   addEventListener("offline", () => {
