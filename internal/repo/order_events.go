@@ -69,6 +69,13 @@ func insertEvents(tx *gorm.DB, rows []eventRow) error {
 	return err
 }
 
+func (s *Store) dropPlaced(tx *gorm.DB, dropped []*pendingInsert) error {
+	if !s.events || len(dropped) == 0 {
+		return nil
+	}
+	return tx.Where("order_id IN ?", idsOf(dropped)).Delete(&eventRow{}).Error
+}
+
 // ClaimEvents implements domain.EventStore.
 func (s *Store) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]domain.OrderEvent, error) {
 	for {

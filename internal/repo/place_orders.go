@@ -21,8 +21,7 @@ import (
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
 // rows with the stock are updated last, in the order of voucher ids. All buyers of a sale queue for that lock, and it
-// is held only for one statement and the commit; in a sale with a waiting room for checkPasses and countPasses as well, and
-// with events for their insert.
+// is held only for one statement and the commit; in a sale with a waiting room for checkPasses and countPasses as well.
 func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	results := make([]domain.Placed, len(orders))
 	rows := make([]*pendingInsert, len(orders))
@@ -187,6 +186,10 @@ func (b *batch) commit(tx *gorm.DB) error {
 		p.succeed()
 	}
 
+	// Before the hot row is locked.
+	if err := b.store.recordPlaced(tx, b.inserts); err != nil {
+		return err
+	}
 	if err := b.takeUnits(tx); err != nil {
 		return err
 	}
@@ -194,9 +197,6 @@ func (b *batch) commit(tx *gorm.DB) error {
 		return err
 	}
 	if err := countPasses(tx, b.inserts); err != nil {
-		return err
-	}
-	if err := b.store.recordPlaced(tx, b.inserts); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(b.inserts, (*pendingInsert).fenceEnded) {
@@ -506,6 +506,9 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 
 	if len(b.inserts) == 0 {
 		return errNonePlaced
+	}
+	if err := b.store.dropPlaced(tx, dropped); err != nil {
+		return err
 	}
 
 	return deleteRows(tx, dropped)
