@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,15 +18,12 @@ const (
 	buyersTimeout = 10 * time.Second
 	// firstBuyersWait bounds the wait of a purchase for the first list. After it, the purchase is decided without one.
 	firstBuyersWait = 300 * time.Millisecond
-	// The pause between two reads of the list is at least buyersPause, and buyersReadShare times the duration of the
-	// last read. Even if units return all the time, the reads of a sale with 1,000,000 orders use 2 % of one CPU.
-	buyersPause, buyersReadShare = time.Second, 50
-	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have moved: another
-	// program may have stored an order.
-	buyersMaxAge = 10 * time.Second
+	// A list that is in use is read again after buyersFresh, or after buyersPause times the duration of its read if that is
+	// longer: the reads of a sale with 1,000,000 orders use 2 % of one CPU.
+	buyersFresh, buyersPause = time.Second, 50
 	// unseen is the age of a sale from which a unit may have returned and been sold unnoticed.
 	unseen = time.Second
-	// maxNewBuyers bounds the purchases that are added to a list between two reads. With more, the list is dropped.
+	// maxNewBuyers bounds the purchases that are added to a list. With more, the sale is not sold out any more.
 	maxNewBuyers = 10_000
 	// maxLookups bounds the concurrent lookups of buyers' earlier orders, apart from searches by key, which share queries.
 	maxLookups = 16
@@ -65,23 +61,23 @@ var ErrTooMany = errors.New("too many")
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //
-// The zero value is ready. It is safe for concurrent use.
+// It is safe for concurrent use.
 type buyerList struct {
+	stored cache.Refreshed[buyers]
+
 	mu sync.Mutex
-	// Sorted; never modified, only replaced.
+	// Buyers of this process, and when they bought.
+	own map[int64]time.Time
+}
+
+// buyers are the users of a list as they were read; never modified.
+type buyers struct {
+	// Sorted.
 	users []int64
-	// Whether users were read.
-	loaded bool
-	// When that read began.
-	began time.Time
-	// When a unit last moved before that read.
+	// When a unit last moved before the read.
 	covers time.Time
-	// Buyers of this process after that, and when they bought.
-	since map[int64]time.Time
-	// Closed when the running read ends; nil if none runs.
-	reading chan struct{}
-	// When the next read may begin.
-	next time.Time
+	// Whether there are too many of them.
+	tooMany bool
 }
 
 // A standing is what the list of buyers tells about a user.
@@ -95,80 +91,47 @@ const (
 )
 
 // standing returns what is known of a user without a query. It waits up to 300 ms for the first list.
-func (s *Sales) standing(ctx context.Context, store HolderStore, voucherID, userID int64) standing {
+func (s *Sales) standing(ctx context.Context, voucherID, userID int64) standing {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {
 		return mayBeBuyer
 	}
 
-	// The sale comes first, so that the list has the buyers of all moves that this read shows. The snapshot is left
-	// alone: in lane queue it shows the shortage before the database does.
-	read := func(ctx context.Context) ([]int64, time.Time, error) {
-		v, err := s.read(ctx, voucherID)
-		if err != nil {
-			return nil, time.Time{}, err
-		}
-		users, err := store.Holders(ctx, voucherID, maxBuyers)
-		return users, changedAt(v), err
-	}
-
 	l := &e.buyers
-	known, reading := l.find(ctx, e.voucher.Last(), read, userID)
-	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
-		known, _ = l.find(ctx, e.voucher.Last(), read, userID)
+	if l.stored.Last() == nil {
+		ctx, cancel := context.WithTimeout(ctx, firstBuyersWait)
+		defer cancel()
+		// Without a list after an error, too.
+		_, _ = l.stored.Get(ctx)
+	} else {
+		// Starts the next read if it is due.
+		l.stored.Kept(ctx, 0)
 	}
 
-	return known
+	return l.find(e.voucher.Last(), userID)
 }
 
-// readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
-type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
-
-// find searches the list, and starts a read if one is due. snap is the present snapshot of the sale. Without a list it
-// also returns the channel that is closed at the end of the running read, if any.
-func (l *buyerList) find(
-	ctx context.Context, snap *cache.Reading[*domain.Voucher], read readBuyers, userID int64,
-) (standing, <-chan struct{}) {
+// find searches the list. snap is the present snapshot of the sale.
+func (l *buyerList) find(snap *cache.Reading[*domain.Voucher], userID int64) standing {
 	l.mu.Lock()
-	now := time.Now()
-	current := l.loaded && l.covers.Equal(changedAt(snap.Value)) && now.Sub(snap.Began) <= unseen
-	due := !current || now.Sub(l.began) >= buyersMaxAge
-	if l.reading == nil && due && !now.Before(l.next) {
-		l.reading = make(chan struct{})
-		go l.read(context.WithoutCancel(ctx), read, now)
-	}
-
-	users := l.users
-	loaded := l.loaded
-	reading := l.reading
-	_, bought := l.since[userID]
+	at, bought := l.own[userID]
 	l.mu.Unlock()
 
-	if !bought && loaded {
-		_, bought = slices.BinarySearch(users, userID)
-	}
-
+	list := l.stored.Last()
 	switch {
-	case bought:
-		return isBuyer, nil
-	case !loaded:
-		return mayBeBuyer, reading
-	case current:
-		return noBuyer, nil
+	case bought && (list == nil || !at.Before(list.Began)):
+		return isBuyer
+	case list == nil || list.Value.tooMany:
+		return mayBeBuyer
 	}
-	return wasNoBuyer, nil
-}
 
-func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-done:
-		return true
-	case <-ctx.Done():
-	case <-timer.C:
+	if _, bought := slices.BinarySearch(list.Value.users, userID); bought {
+		return isBuyer
 	}
-	return false
+	if list.Value.covers.Equal(changedAt(snap.Value)) && time.Since(snap.Began) <= unseen {
+		return noBuyer
+	}
+	return wasNoBuyer
 }
 
 func changedAt(v *domain.Voucher) time.Time {
@@ -178,35 +141,21 @@ func changedAt(v *domain.Voucher) time.Time {
 	return v.Sale.ChangedAt
 }
 
-// read replaces the list. If the read fails, the old list stays.
-func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, buyersTimeout)
-	defer cancel()
+// readBuyers reads the sale first, so that the list has the buyers of all moves that this read shows. The snapshot is left
+// alone: in lane queue it shows the shortage before the database does.
+func (s *Sales) readBuyers(ctx context.Context, voucherID int64) (buyers, error) {
+	v, err := s.read(ctx, voucherID)
+	if err != nil {
+		return buyers{}, err
+	}
 
-	users, covers, err := read(ctx)
+	users, err := s.holders.Holders(ctx, voucherID, maxBuyers)
+	if errors.Is(err, ErrTooMany) {
+		return buyers{tooMany: true}, nil
+	}
+
 	slices.Sort(users)
-	users = slices.Clip(slices.Compact(users))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-
-	now := time.Now()
-	pause := now.Sub(began)
-	if err == nil || errors.Is(err, ErrTooMany) {
-		pause *= buyersReadShare
-	}
-
-	l.next = now.Add(max(pause, buyersPause))
-
-	if err == nil {
-		l.users = users
-		l.loaded = true
-		l.began = began
-		l.covers = covers
-		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })
-	}
-
-	close(l.reading)
-	l.reading = nil
+	return buyers{users: slices.Clip(slices.Compact(users)), covers: changedAt(v)}, err
 }
 
 func (s *Sales) addBuyer(voucherID, userID int64) {
@@ -219,18 +168,8 @@ func (s *Sales) addBuyer(voucherID, userID int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	switch {
-	case !l.loaded && l.reading == nil:
-		// The first read finds the order.
-	case len(l.since) >= maxNewBuyers:
-		// The sale is not sold out any more: drop the list.
-		l.users = nil
-		l.loaded = false
-		l.since = nil
-	default:
-		if l.since == nil {
-			l.since = map[int64]time.Time{}
-		}
-		l.since[userID] = time.Now()
+	if l.own == nil || len(l.own) >= maxNewBuyers {
+		l.own = map[int64]time.Time{}
 	}
+	l.own[userID] = time.Now()
 }

@@ -374,7 +374,7 @@ func TestReplayOfOrderOfAnotherProgram(t *testing.T) {
 		})
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut) // reads the list
 		buyers = append(buyers, 3)
-		time.Sleep(buyersMaxAge)
+		time.Sleep(buyersFresh)
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 		synctest.Wait()
 		requireReplay(t, orders, 3, 5)
@@ -398,7 +398,7 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 		require.ErrorIs(t, err, domain.ErrSoldOut)
 
 		changed = changed.Add(time.Millisecond)
-		time.Sleep(buyersMaxAge / 2)
+		time.Sleep(saleStale)
 		requireReplay(t, orders, 3, 5)
 	})
 }

@@ -118,13 +118,20 @@ type ReservationStore interface {
 	Unload(ctx context.Context, voucherID int64) error
 }
 
-// NewOrders returns the service.
+// NewOrders returns the service, to which the lists of buyers in cfg.Sales belong.
 func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
 		cfg.Observe = func(context.Context, error, time.Duration) {}
 	}
 	if cfg.ObserveKey == nil {
 		cfg.ObserveKey = func(string) {}
+	}
+
+	if cfg.Sales != nil {
+		cfg.Sales.holders = cfg.Store
+		if cfg.Queue != nil {
+			cfg.Sales.holders = cfg.Queue
+		}
 	}
 
 	o := &Orders{
@@ -320,12 +327,7 @@ var errUndecided = errors.New("the lane decides")
 // lost one. It may also have a unit that returned after the snapshot, whose former buyer the snapshot does not show.
 // Sales that limit such buyers therefore get none of its units. For the others the error is errUndecided.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	var store HolderStore = s.cfg.Store
-	if s.cfg.Queue != nil {
-		store = s.cfg.Queue
-	}
-
-	known := s.cfg.Sales.standing(ctx, store, v.ID, p.UserID)
+	known := s.cfg.Sales.standing(ctx, v.ID, p.UserID)
 	switch {
 	case known == noBuyer:
 		return domain.Order{}, false, domain.ErrSoldOut

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -56,6 +57,8 @@ type Sales struct {
 	cache   *cache.Cache[int64, *sale]
 	reads   *batch.Batcher[int64, saleRead]
 	catalog cache.Refreshed[*Catalog]
+	// Reads the lists of buyers; set by NewOrders.
+	holders HolderStore
 	// Lookups of users missing from an outdated buyerList.
 	staleLookups *rate.Limiter
 }
@@ -106,6 +109,11 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		e.voucher.Stale = saleStale
 		e.voucher.Timeout = saleLoadTimeout
 		e.voucher.Set(v, began)
+		e.buyers.stored.Read = func(ctx context.Context) (buyers, error) { return s.readBuyers(ctx, id) }
+		e.buyers.stored.Fresh = buyersFresh
+		e.buyers.stored.Stale = math.MaxInt64
+		e.buyers.stored.Pause = buyersPause
+		e.buyers.stored.Timeout = buyersTimeout
 		return e, nil
 	})
 }
