@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -351,24 +350,6 @@ func TestIDsAreComparedAsAWhole(t *testing.T) {
 	})
 }
 
-// Entries that leave the stream do not stay pending in the group.
-func TestSettledAndDeadLetteredEntriesAreAcknowledged(t *testing.T) {
-	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
-		reserveApart(t, g, admission(1, 10), admission(2, 11))
-		junk := env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: shardOf(voucher).Stream(), Values: []string{"a", "b"}}).Result())(t)
-		stream := shardOf(voucher).Stream()
-		require.NoError(t, rdb.XGroupCreate(t.Context(), stream, Group, "0").Err())
-		require.NoError(t, rdb.XReadGroup(t.Context(), &redis.XReadGroupArgs{
-			Group: Group, Consumer: "a", Streams: []string{stream, ">"}, Block: -1,
-		}).Err())
-		require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
-		q := queue(t, g, voucher)
-		settle(t, g, q[0])
-		deadLetterAll(t, g, q[1])
-		require.Zero(t, env.Must(rdb.XPending(t.Context(), stream, Group).Result())(t).Count)
-	})
-}
-
 // A ticket shows the number of admissions ahead of it, which falls as they are settled.
 func TestTicketShowsQueuePosition(t *testing.T) {
 	eachGate(t, 100, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
@@ -404,25 +385,18 @@ func TestTicketShowsQueuePosition(t *testing.T) {
 	})
 }
 
-func deadLetterAll(t *testing.T, g *Gate, p domain.StreamEntry) {
-	t.Helper()
-	p.Tries = 5
-	settle(t, g, p, slices.Repeat([]domain.End{{Dead: "poison"}}, len(p.Admissions))...)
-}
-
 func deadLetters(t *testing.T, g *Gate) []domain.DeadLetter {
 	t.Helper()
 	return env.Must(g.DeadLetters(t.Context(), "", maxDeadLetters))(t)
 }
 
-func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
-	eachGate(t, 5, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
+// A dead letter says what failed. A replay that fails changes nothing.
+func TestDeadLetterIsReplayed(t *testing.T) {
+	eachGate(t, 1, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
 		reserve(t, g, admission(1, 10))
 		entry := queue(t, g, voucher)[0]
-		for range 2 {
-			deadLetterAll(t, g, entry)
-			requireLevel(t, g, Level{Stock: 5})
-		}
+		entry.Tries = 5
+		settle(t, g, entry, domain.End{Dead: "poison"})
 		l, a := env.Only(t, deadLetters(t, g)), at(1, admission(1, 10))
 		require.WithinDuration(t, time.Now(), l.BuriedAt, time.Minute)
 		require.Equal(t, domain.DeadLetter{
@@ -432,7 +406,15 @@ func TestDeadLetteredAdmissionReturnsUnit(t *testing.T) {
 				"at": strconv.FormatInt(noon.UnixMilli(), 10),
 			},
 		}, l)
-		require.Equal(t, "internal", env.Must(g.Ticket(t.Context(), 10, 1, voucher))(t).Failed)
+
+		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "many").Err())
+		env.Fails(g.Replay(t.Context(), l.ID))(t, domain.ErrUnavailable)
+		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "1").Err())
+		requireLevel(t, g, Level{Stock: 1})
+		require.Empty(t, buyers(t, g, voucher))
+
+		env.Must(g.Replay(t.Context(), l.ID))(t)
+		requireLevel(t, g, Level{Held: 1, Queued: 1, Backlog: 1})
 	})
 }
 
@@ -458,23 +440,6 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		env.Fails(g.Replay(t.Context(), all[1].ID))(t, domain.ErrInvalidState)
 		require.NoError(t, g.Discard(t.Context(), all[1].ID))
 		require.Error(t, g.MoveToDeadLetters(t.Context(), "another", junk, "junk", 1))
-	})
-}
-
-func TestFailedReplayChangesNothing(t *testing.T) {
-	eachGate(t, 1, func(t *testing.T, rdb *redis.Client, g *Gate, db *database) {
-		reserve(t, g, admission(1, 10))
-		deadLetterAll(t, g, queue(t, g, voucher)[0])
-		id := deadLetters(t, g)[0].ID
-
-		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "many").Err())
-		env.Fails(g.Replay(t.Context(), id))(t, domain.ErrUnavailable)
-		require.NoError(t, rdb.HSet(t.Context(), voucherKeys.meta, "line", "1").Err())
-		requireLevel(t, g, Level{Stock: 1})
-		require.Empty(t, buyers(t, g, voucher))
-
-		env.Must(g.Replay(t.Context(), id))(t)
-		requireLevel(t, g, Level{Held: 1, Queued: 1, Backlog: 1})
 	})
 }
 

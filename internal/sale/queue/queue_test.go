@@ -424,9 +424,12 @@ func TestForeignEntries(t *testing.T) {
 		junk := add("order", "seven")
 		add("rows", "2 2 8 1 100 1000 ")
 		r.reserve(3, 1)
-		r.start(r.config("a", r.commit))
+		cfg := r.config("a", r.commit)
+		cfg.MinIdle = time.Hour // no claim acknowledges what has left the stream
+		r.start(cfg)
 		r.settled()
 		r.requireOrders(1, 3)
+		require.Empty(t, r.pending())
 		letters := r.deadLetters()
 		require.Len(t, letters, 1)
 		require.Equal(t, junk, letters[0].Entry)
