@@ -115,16 +115,6 @@ func TestCacheEntries(t *testing.T) {
 	require.Empty(t, maps.Collect(c.All()))
 }
 
-func TestCacheOfNilInterface(t *testing.T) {
-	c := cache.New[string](cache.Options[error]{MaxEntries: 10})
-	c.Set("key", nil)
-	require.Equal(t, map[string]error{"key": nil}, maps.Collect(c.All()))
-	require.NoError(t, c.Add("key", func() error { return errors.New("not used") }))
-	err, cached := c.Get("key")
-	require.True(t, cached)
-	require.NoError(t, err)
-}
-
 func TestCacheNeedsOneBound(t *testing.T) {
 	require.Panics(t, func() { cache.New[string](cache.Options[int]{TTL: time.Hour}) })
 	require.Panics(t, func() { cache.New[string](cache.Options[int]{MaxWeight: 10}) }, "without a weight")
