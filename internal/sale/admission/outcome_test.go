@@ -425,7 +425,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 			return env.Must(rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: values}).Result())(t)
 		}
 		junk := add("order", "seven")
-		misplaced := add("rows", "1 10 8 1 100 1000 ") // a row of another shard
+		misplaced := add("rows", "1 10 8 1 100 1000 CNY ") // a row of another shard
 		for range 2 {
 			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, junk, "junk", 1))
 			require.NoError(t, g.MoveToDeadLetters(t.Context(), stream, misplaced, "misplaced", 1))
@@ -434,7 +434,7 @@ func TestUnparsableEntryIsDeadLetteredWithItsFields(t *testing.T) {
 		all := deadLetters(t, g)
 		require.Len(t, all, 2)
 		require.Nil(t, all[0].Admission)
-		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 "}, all[0].Fields)
+		require.Equal(t, map[string]string{"rows": "1 10 8 1 100 1000 CNY "}, all[0].Fields)
 		require.Nil(t, all[1].Admission)
 		require.Equal(t, map[string]string{"order": "seven"}, all[1].Fields)
 		env.Fails(g.Replay(t.Context(), all[1].ID))(t, domain.ErrInvalidState)

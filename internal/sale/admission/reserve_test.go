@@ -83,9 +83,9 @@ func TestParse(t *testing.T) {
 	g, stream := newGate(nil), shardOf(voucher).Stream()
 	for name, fields := range map[string]map[string]any{
 		"nothing":            {},
-		"an empty row":       {"rows": "1 10 7 1 100 1000 \n"},
-		"two vouchers":       {"rows": "1 10 7 1 100 1000 \n2 11 23 1 100 1000 "},
-		"tries not a number": {"rows": "1 10 7 1 100 1000 ", "tries": "some"},
+		"an empty row":       {"rows": "1 10 7 1 100 1000 CNY \n"},
+		"two vouchers":       {"rows": "1 10 7 1 100 1000 CNY \n2 11 23 1 100 1000 CNY "},
+		"tries not a number": {"rows": "1 10 7 1 100 1000 CNY ", "tries": "some"},
 		"unknown fields":     {"order": "1", "user": "10", "voucher": "7"},
 	} {
 		_, err := g.Parse(stream, "1-1", fields)
@@ -257,6 +257,7 @@ func TestParseRowRejectsMalformedRows(t *testing.T) {
 	for name, row := range map[string]string{
 		"nothing":                   "",
 		"too few words":             "1 10 7 1 100",
+		"no currency":               "1 10 7 1 100 1000",
 		"not a number":              "1 10 7 1 hundred 1000 ",
 		"number out of range":       "9223372036854775808 10 7 1 100 1000 ",
 		"seconds not a number":      "1 10 7 1 100 1000 EUR here~soon",
@@ -269,21 +270,6 @@ func TestParseRowRejectsMalformedRows(t *testing.T) {
 	} {
 		_, err := parseRow(row)
 		require.Error(t, err, name)
-	}
-}
-
-// formatRows of earlier releases have no currency and no queue position.
-func TestParseRow(t *testing.T) {
-	want := domain.Admission{
-		OrderID: 1, UserID: -10, VoucherID: 7, Limit: 1, Amount: 100, Currency: "CNY", At: time.UnixMilli(1000).UTC(),
-	}
-	for _, c := range []struct{ row, currency, replyTo string }{
-		{"1 -10 7 1 100 1000", "CNY", ""},
-		{"1 -10 7 1 100 1000 here", "CNY", "here"},
-		{"1 -10 7 1 100 1000 EUR here", "EUR", "here"},
-	} {
-		want.Currency, want.ReplyTo = c.currency, c.replyTo
-		require.Equal(t, want, env.Must(parseRow(c.row))(t))
 	}
 }
 

@@ -87,8 +87,7 @@ func formatRows(as []domain.Admission) []string {
 	return rows
 }
 
-// parseRow parses the row of an admission, even one of an earlier release, which wrote neither a currency nor a queue
-// position.
+// parseRow parses the row of an admission.
 func parseRow(row string) (domain.Admission, error) {
 	var a domain.Admission
 	var limit, ms, seconds, round int64
@@ -102,12 +101,9 @@ func parseRow(row string) (domain.Admission, error) {
 		rest = after
 	}
 
-	currency, after, found := strings.Cut(rest, " ")
-	if found {
-		a.Currency = currency
-		rest = after
-	} else {
-		a.Currency = domain.DefaultCurrency
+	currency, rest, found := strings.Cut(rest, " ")
+	if !found {
+		return domain.Admission{}, fmt.Errorf("admission: row %q: too short", row)
 	}
 
 	var errs [5]error
@@ -122,6 +118,7 @@ func parseRow(row string) (domain.Admission, error) {
 	}
 
 	a.Limit = int(limit)
+	a.Currency = currency
 	a.At = time.UnixMilli(ms).UTC()
 	a.PayTimeout = time.Duration(seconds) * time.Second
 	a.Round = uint32(round) //nolint:gosec // as it was written

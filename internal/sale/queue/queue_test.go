@@ -422,7 +422,7 @@ func TestForeignEntries(t *testing.T) {
 			return rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: r.stream(), Values: []string{field, value}}).Val()
 		}
 		junk := add("order", "seven")
-		add("rows", "2 2 8 1 100 1000 ")
+		add("rows", "2 2 8 1 100 1000 CNY ")
 		r.reserve(3, 1)
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // no claim acknowledges what has left the stream
