@@ -317,34 +317,20 @@ func TestSolutionWorksOnceAfterClockGoesBack(t *testing.T) {
 	}
 }
 
-// oneRoom is a RoomStore with a room in which every user has the first place.
-type oneRoom struct {
-	entry.RoomStore
-	err error
-}
-
-func (r *oneRoom) JoinRoom(context.Context, int64, []domain.PlaceRequest) ([]uint32, error) {
-	return []uint32{0}, r.err
-}
-
-func (r *oneRoom) Rooms(context.Context, map[int64]domain.RoomCursor) ([]domain.Room, time.Time, error) {
-	return []domain.Room{{VoucherID: 1, Joined: 1, Stock: 1}}, now.Add(-time.Minute), nil
-}
-
 // A place in a room uses a solution up; a failed attempt to get one does not.
 func TestRoomWithChallenge(t *testing.T) {
-	store, human, solutions := &oneRoom{err: domain.ErrUnavailable}, &riddle{}, &used{until: map[string]time.Duration{}}
-	s, sale := challenged(human, solutions, func() time.Time { return now })
-	sale.Entry.Mode = domain.EntryRoom
-	s.Rooms = entry.NewRooms(entry.RoomsConfig{
-		Store: store, Sales: s.Sales, Changed: func(int64) {},
+	simulate(t, func() *world { return newWorld(0, 1) }, func(t *testing.T, w *world, server *entry.Service) {
+		server.Limits, server.Human, server.Solutions = limits{}, &riddle{}, &used{until: map[string]time.Duration{}}
+		w.vouchers[1].Sale.Entry.Challenge = true
+		enter := func(solution string) (entry.Admission, error) { return server.Enter(t.Context(), 7, 1, solution) }
+		var demanded *domain.ChallengeRequiredError
+		env.Fails(enter(""))(t, &demanded)
+		w.change(func() { w.down = true })
+		env.Fails(enter("good"))(t, domain.ErrUnavailable)
+		w.change(func() { w.down = false })
+		require.Equal(t, entry.Lobby, env.Must(enter("good"))(t).State)
+		env.Fails(enter("good"))(t, &demanded)
 	})
-	var demanded *domain.ChallengeRequiredError
-	env.Fails(s.Enter(t.Context(), 7, 1, ""))(t, &demanded)
-	env.Fails(s.Enter(t.Context(), 7, 1, "good"))(t, domain.ErrUnavailable)
-	store.err = nil
-	require.Equal(t, entry.Lobby, env.Must(s.Enter(t.Context(), 7, 1, "good"))(t).State)
-	env.Fails(s.Enter(t.Context(), 7, 1, "good"))(t, &demanded)
 }
 
 var (
@@ -432,7 +418,8 @@ func shuffledIndex(index, count uint64, seed [32]byte) uint64 {
 	return index
 }
 
-// The position of each number is compute_shuffled_index, in sizes around the blocks of 256 and beyond 2^16.
+// The position of each number is compute_shuffled_index, in sizes around the blocks of 256 and beyond 2^16. That of one number
+// needs neither the memory nor the time of the whole order.
 func TestLobbyOrderIsComputeShuffledIndex(t *testing.T) {
 	sizes := []uint32{255, 256, 257, 513, 70_001}
 	for size := range uint32(40) {
@@ -448,10 +435,7 @@ func TestLobbyOrderIsComputeShuffledIndex(t *testing.T) {
 			require.Equal(t, position, uint64(entry.LobbyPosition(seed, size, uint32(number))), "number %d of %d", number, size)
 		}
 	}
-}
 
-// The position of one number needs neither the memory nor the time of the whole order.
-func TestLobbyPositionInLargeLobbies(t *testing.T) {
 	for _, size := range []uint32{1 << 31, 1<<31 + 1, math.MaxUint32} {
 		seed := sha256.Sum256(binary.LittleEndian.AppendUint32(nil, size))
 		for _, number := range []uint32{0, 1, 255, 1 << 30, size - 1} {

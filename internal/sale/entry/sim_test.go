@@ -86,6 +86,9 @@ func (w *world) Get(_ context.Context, id int64) (*domain.Voucher, error) {
 
 func (w *world) JoinRoom(_ context.Context, id int64, requests []domain.PlaceRequest) ([]uint32, error) {
 	defer w.call("JoinRoom")()
+	if w.down {
+		return nil, domain.ErrUnavailable
+	}
 	numbers := make([]uint32, len(requests))
 	for i, r := range requests {
 		place := domain.SaleUser{UserID: r.UserID, VoucherID: id}
