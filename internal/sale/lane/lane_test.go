@@ -25,8 +25,10 @@ const storedBefore = 4_000_000
 // store is the store of the lanes. A test sets the functions that it needs.
 type store struct {
 	GateStore
-	place  func(o domain.NewOrder) (domain.Order, error)
-	active func() (int, int64, error)
+	place    func(o domain.NewOrder) (domain.Order, error)
+	active   func() (int, int64, error)
+	order    func() (domain.Order, error) // the only one, which every user may read unless it has a user
+	repeated func() (domain.Placed, error)
 }
 
 func (s *store) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domain.Placed {
@@ -40,6 +42,19 @@ func (s *store) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domai
 
 func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
 	return s.active()
+}
+
+func (s *store) Order(_ context.Context, userID, _ int64) (domain.Order, error) {
+	o, err := s.order()
+	if err == nil && o.UserID != 0 && userID != 0 && userID != o.UserID {
+		return domain.Order{}, domain.ErrNotFound
+	}
+	return o, err
+}
+
+func (s *store) RepeatedOrders(context.Context, []domain.KeyedPurchase) ([]domain.Placed, error) {
+	placed, err := s.repeated()
+	return []domain.Placed{placed}, err
 }
 
 func accept(o domain.NewOrder) (domain.Order, error) { return o.Order, nil }
@@ -192,7 +207,14 @@ func TestQueueReplays(t *testing.T) {
 		"sold out, down":     {down: true, gate: domain.ErrSoldOut, err: domain.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := &lookupSequence{found: tc.stored, down: tc.down}
+			st := &store{repeated: func() (domain.Placed, error) {
+				if tc.down {
+					return domain.Placed{}, domain.ErrUnavailable
+				}
+				first := tc.stored[0]
+				tc.stored = tc.stored[1:]
+				return first, nil
+			}}
 			g := &fakeGate{reserve: func(as []domain.Admission) ([]error, error) {
 				require.Equal(t, key, as[0].Key)
 				return []error{tc.gate}, nil
@@ -206,25 +228,9 @@ func TestQueueReplays(t *testing.T) {
 			if tc.want != 0 {
 				require.Equal(t, domain.OrderQueued, o.Status, "as in the first answer")
 			}
-			require.Empty(t, st.found)
+			require.Empty(t, tc.stored)
 		})
 	}
-}
-
-// lookupSequence is a GateStore with a list of results for its lookups by key.
-type lookupSequence struct {
-	gateStore
-	found []domain.Placed
-	down  bool
-}
-
-func (s *lookupSequence) RepeatedOrders(context.Context, []domain.KeyedPurchase) ([]domain.Placed, error) {
-	if s.down {
-		return nil, domain.ErrUnavailable
-	}
-	first := s.found[0]
-	s.found = s.found[1:]
-	return []domain.Placed{first}, nil
 }
 
 // Each purchase of a batch has its own result. Only purchases whose id exists are placed a second time.
@@ -288,7 +294,7 @@ func TestPlaceReturnsByDeadline(t *testing.T) {
 			time.Sleep(hangs)
 			return admitAll(as)
 		}}
-		for _, l := range []anyLane{NewBatch(&ids{}, st, nil), NewQueue(g, &ids{}, &gateStore{}, nil)} {
+		for _, l := range []anyLane{NewBatch(&ids{}, st, nil), NewQueue(g, &ids{}, &store{}, nil)} {
 			start := time.Now()
 			p := purchase(time.Second)
 			p.Deadline = start.Add(time.Second)
@@ -343,8 +349,7 @@ func TestCommitterStoresAdmissions(t *testing.T) {
 type fakeGate struct {
 	Gate
 	reserve  func(as []domain.Admission) ([]error, error)
-	load     func(ctx context.Context) error // nil: counts loads
-	loads    int
+	load     func(ctx context.Context) error
 	ticket   func() (domain.Ticket, error)
 	outcome  func(ctx context.Context) (domain.Outcome, error)
 	expected []int64
@@ -354,13 +359,7 @@ type fakeGate struct {
 func (g *fakeGate) Reserve(_ context.Context, _ int64, _ domain.Window, as []domain.Admission) ([]error, error) {
 	return g.reserve(as)
 }
-func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error {
-	if g.load != nil {
-		return g.load(ctx)
-	}
-	g.loads++
-	return nil
-}
+func (g *fakeGate) Load(ctx context.Context, _ int64, _ domain.GateStore) error { return g.load(ctx) }
 func (g *fakeGate) Ticket(context.Context, int64, int64, int64) (domain.Ticket, error) {
 	return g.ticket()
 }
@@ -384,21 +383,6 @@ func (e expectation) Wait(ctx context.Context, check func(context.Context) (doma
 	return o, nil
 }
 
-// gateStore is a GateStore. order returns the only order, which every user may read unless it has a user.
-type gateStore struct {
-	domain.GateStore // no method is called
-	store
-	order func() (domain.Order, error)
-}
-
-func (s *gateStore) Order(_ context.Context, userID, _ int64) (domain.Order, error) {
-	o, err := s.order()
-	if err == nil && o.UserID != 0 && userID != 0 && userID != o.UserID {
-		return domain.Order{}, domain.ErrNotFound
-	}
-	return o, err
-}
-
 func admitAll(as []domain.Admission) ([]error, error) { return make([]error, len(as)), nil }
 
 // purchase returns a purchase of user 7, which waits so long for a queued order.
@@ -408,9 +392,10 @@ func purchase(wait time.Duration) domain.Purchase {
 
 // A gate that is cold, or may lack admissions, is loaded until the purchase has no time left.
 func TestQueueLoadsAColdGate(t *testing.T) {
-	g := &fakeGate{}
+	loads := 0
+	g := &fakeGate{load: func(context.Context) error { loads++; return nil }}
 	g.reserve = func(as []domain.Admission) ([]error, error) {
-		switch g.loads {
+		switch loads {
 		case 0:
 			return nil, domain.ErrGateCold
 		case 1:
@@ -419,12 +404,12 @@ func TestQueueLoadsAColdGate(t *testing.T) {
 		return admitAll(as)
 	}
 	counter := &ids{}
-	l := NewQueue(g, counter, &gateStore{}, nil)
+	l := NewQueue(g, counter, &store{}, nil)
 	o := env.Must(place(t.Context(), l, purchase(0)))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	require.Equal(t, int64(1), o.ID)
 	require.Equal(t, []int{1}, counter.blocks, "the ids are taken once")
-	require.Equal(t, 2, g.loads)
+	require.Equal(t, 2, loads)
 	require.Empty(t, g.expected, "without a wait there is no subscription")
 
 	g.reserve = func([]domain.Admission) ([]error, error) { return nil, domain.ErrGateCold }
@@ -441,7 +426,7 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 		return []error{domain.ErrSoldOut}, nil
 	}}
 	counter := &ids{}
-	l := NewQueue(g, counter, &gateStore{}, nil)
+	l := NewQueue(g, counter, &store{}, nil)
 	p := purchase(time.Second)
 	p.SoldOut = true
 	env.Fails(place(t.Context(), l, p))(t, domain.ErrSoldOut)
@@ -455,9 +440,9 @@ func TestQueueAnswersPurchaseWithoutUnit(t *testing.T) {
 }
 
 func TestQueueReturnsOutcome(t *testing.T) {
-	st := &gateStore{
-		store: store{active: func() (int, int64, error) { return 1, 99, nil }},
-		order: func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
+	st := &store{
+		active: func() (int, int64, error) { return 1, 99, nil },
+		order:  func() (domain.Order, error) { return domain.Order{Status: domain.OrderPendingPayment}, nil },
 	}
 	after := func(failed string, end error) (domain.Order, error) {
 		g := &fakeGate{outcome: func(ctx context.Context) (domain.Outcome, error) {
@@ -495,7 +480,7 @@ func TestQueueReturnsOutcome(t *testing.T) {
 // Without a message the outcome is read from the ticket, or from the database if there is no ticket.
 func TestQueueReadsOutcome(t *testing.T) {
 	g := &fakeGate{reserve: admitAll}
-	st := &gateStore{}
+	st := &store{}
 	l := NewQueue(g, &ids{}, st, nil)
 	g.ticket = func() (domain.Ticket, error) { return domain.Ticket{}, nil }
 	o := env.Must(place(t.Context(), l, purchase(time.Second)))(t)
@@ -532,7 +517,7 @@ func TestQueueLoadsDelayNoOtherVoucher(t *testing.T) {
 				return domain.ErrUnavailable
 			},
 		}
-		l := NewQueue(g, &ids{}, &gateStore{}, nil)
+		l := NewQueue(g, &ids{}, &store{}, nil)
 		var loading sync.WaitGroup
 		for voucher := range int64(20) {
 			p := purchase(0)
