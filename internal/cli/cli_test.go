@@ -193,34 +193,29 @@ func TestHelpBeginsWithOwnFlags(t *testing.T) {
 	}
 }
 
-func TestEmptyListElementsAreRemoved(t *testing.T) {
-	cfg, err := app.Config{
-		Addr: ":8080", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, RedisAddrs: []string{" "}, AdminPhones: []string{"", " +8613800000001 "},
-	}.Finish()
-	require.NoError(t, err)
-	require.True(t, cfg.EmbeddedRedis())
-	require.Equal(t, []string{"13800000001"}, cfg.AdminPhones)
-}
-
-func TestDemoModeDefaultsToEmbeddedDatabase(t *testing.T) {
-	yes, no := true, false
-	require.True(t, app.Config{}.IsDemo())
-	require.False(t, app.Config{MySQLDSN: "x"}.IsDemo())
-	require.True(t, app.Config{MySQLDSN: "x", Demo: &yes}.IsDemo())
-	require.False(t, app.Config{Demo: &no}.IsDemo())
-	cfg := env.Must(app.Config{Addr: ":1", DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1, Demo: &no}.Finish())(t)
-	require.Empty(t, cfg.AdminPhones, "outside demo mode there is no default admin")
-}
-
-func TestDrainDefaultsToFiveSecondsOutsideTheEmbeddedDatabase(t *testing.T) {
-	second := time.Second
-	for dsn, want := range map[string]time.Duration{"": 0, "user:password@tcp(host:3306)/db": 5 * time.Second} {
-		cfg := app.Config{MySQLDSN: dsn, DataDir: "d", PayTimeout: 1e9, QueueBacklog: 1}
-		finished := env.Must(cfg.Finish())(t)
-		require.Equal(t, want, *finished.Drain)
-		cfg.Drain = &second
-		finished = env.Must(cfg.Finish())(t)
-		require.Equal(t, second, *finished.Drain)
+// A configuration without a value has its default, which depends on the database and on demo mode. Lists have no empty elements.
+func TestDefaults(t *testing.T) {
+	second, no := time.Second, false
+	const dsn = "user:password@tcp(host:3306)/db"
+	for name, tc := range map[string]struct {
+		cfg    app.Config
+		demo   bool
+		admins []string
+		drain  time.Duration
+	}{
+		"embedded":       {app.Config{}, true, []string{app.DemoAdmin}, 0},
+		"MySQL":          {app.Config{MySQLDSN: dsn}, false, nil, 5 * time.Second},
+		"no demo":        {app.Config{Demo: &no}, false, nil, 0},
+		"own drain":      {app.Config{MySQLDSN: dsn, Drain: &second}, false, nil, second},
+		"empty elements": {app.Config{AdminPhones: []string{"", " +8613800000001 "}, RedisAddrs: []string{" "}}, true, []string{"13800000001"}, 0},
+	} {
+		tc.cfg.DataDir, tc.cfg.PayTimeout, tc.cfg.QueueBacklog = "d", time.Second, 1
+		cfg, err := tc.cfg.Finish()
+		require.NoError(t, err, name)
+		require.Equal(t, tc.demo, cfg.IsDemo(), name)
+		require.Equal(t, tc.admins, cfg.AdminPhones, name)
+		require.Equal(t, tc.drain, *cfg.Drain, name)
+		require.True(t, cfg.EmbeddedRedis(), name)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -337,15 +336,6 @@ func TestOnlySampledPurchasesCarryATrace(t *testing.T) {
 	sampled := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": parent("3")})
 	_, _, _ = traced.Place(sampled, domain.Purchase{})
 	require.Equal(t, parent("3"), next.purchase.Trace.Parent)
-}
-
-func TestUntracedPurchaseAllocatesNothing(t *testing.T) {
-	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "seconds"})
-	ctx, untraced := t.Context(), domain.Purchase{}
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		untraced.Trace = untraced.Trace.Waiting()
-		tracing.Observe(ctx, histogram, 1)
-	}))
 }
 
 // Without an endpoint there is no Tracer, and every part of a server stays as it is.
