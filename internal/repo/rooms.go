@@ -71,20 +71,12 @@ func (s *Store) JoinRoom(ctx context.Context, voucherID int64, requests []domain
 			return err
 		}
 
-		places := byKey(found, (*placeRow).user)
-
-		var lost []placeRow
-		for _, r := range requests {
-			if p, has := places[r.UserID]; has && p.lost(r.Lost) {
-				lost = append(lost, p)
-			}
-		}
-
-		bought, err := boughtSince(tx, voucherID, lost)
+		bought, err := boughtSince(tx, voucherID, found)
 		if err != nil {
 			return err
 		}
 
+		places := byKey(found, (*placeRow).user)
 		joined := room.Joined
 		var added []placeRow
 		var behind []uint32
