@@ -114,14 +114,14 @@ func OpenMySQL(dsn string) (*DB, error) {
 
 	readPool, err := openMySQL(cfg, mysqlReadConns, switched)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(writePool))
+		return nil, err
 	}
 
 	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
 
 	longPool, err := open(sessionConnector{failover: switched})
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(writePool), closeGorm(readPool))
+		return nil, err
 	}
 
 	longPool.SetMaxOpenConns(LongLivedConns)

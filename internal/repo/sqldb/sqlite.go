@@ -47,7 +47,7 @@ func OpenSQLite(file string) (_ *DB, err error) {
 
 	readPool, err := openSQLite(sqliteDSN(file, "_pragma=query_only(1)"), sqliteReaders)
 	if err != nil {
-		return nil, errors.Join(err, closeGorm(writePool))
+		return nil, err
 	}
 
 	return &DB{
@@ -109,14 +109,6 @@ func sqlitePool(dsn string) (*sql.DB, error) {
 		return nil, fmt.Errorf("open SQLite: %w", err)
 	}
 	return sql.OpenDB(connector), nil
-}
-
-func closeGorm(g *gorm.DB) error {
-	db, err := g.DB()
-	if err != nil {
-		return err
-	}
-	return db.Close()
 }
 
 func sqliteFault(err error) fault {
