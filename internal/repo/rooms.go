@@ -233,18 +233,12 @@ func (s *Store) LeaveRoom(ctx context.Context, voucherID int64, places []domain.
 			}
 		}
 
-		if len(gone) > 0 {
-			if err := placesOf(tx, voucherID, gone).Delete(&placeRow{}).Error; err != nil {
-				return err
-			}
+		if err := placesOf(tx, voucherID, gone).Delete(&placeRow{}).Error; err != nil {
+			return err
 		}
-
-		if len(unused) > 0 {
-			if err := placesOf(tx, voucherID, unused).Update("number", uint32(noPlace)).Error; err != nil {
-				return err
-			}
+		if err := placesOf(tx, voucherID, unused).Update("number", uint32(noPlace)).Error; err != nil {
+			return err
 		}
-
 		if len(numbers) == 0 {
 			return nil
 		}
