@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -109,17 +108,17 @@ func TestRedisFailover(t *testing.T) {
 				t.Parallel()
 				end, lane, _ := strings.Cut(how, "/")
 				s, master, verdict := start(t)
-				f := fault{kill: master.Kill, verdict: verdict}
-				if end == "frozen" {
-					f.kill = func() { require.NoError(t, master.Pause()) }
-					f.verdict = func() { verdict(); require.NoError(t, master.Resume()) }
+				s = s.In(lane)
+				sold := &sale{Stack: s, servers: []*rig.Server{s.Serve(t)}}
+				if end == "killed" {
+					failover(t, master.Kill, verdict, sold)
+					return
 				}
 
-				s = s.In(lane)
-				failover(t, s, []*rig.Server{s.Serve(t)}, f)
-				if end == "frozen" {
-					require.NoError(t, master.Replicating(t.Context()))
-				}
+				pause := func() { require.NoError(t, master.Pause()) }
+				resume := func() { verdict(); require.NoError(t, master.Resume()) }
+				failover(t, pause, resume, sold)
+				require.NoError(t, master.Replicating(t.Context()))
 			})
 		}
 	}
@@ -243,43 +242,52 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	require.Positive(t, lost)
 }
 
-// fault is what happens in the middle of a rush.
-type fault struct {
-	begin   func() // if not nil, it waits until the rush may begin
-	kill    func()
-	verdict func() // returns when the system has failed over
+// sale is a sale in the middle of which a system fails over.
+type sale struct {
+	*rig.Stack
+
+	servers []*rig.Server
+	buyers  *rush.Buyers
+	wait    func() *rush.Report
+	// Of a buyer who is none of them, for another sale.
+	purchase rig.Request
 }
 
-// failover runs a rush on the servers with a fault in the middle of it, and verifies the promises at the end. The times
-// until the verdict, and until each server sells again, are logged and not judged.
-func failover(t *testing.T, s *rig.Stack, servers []*rig.Server, f fault) {
+// failover runs a rush of each sale with a fault in the middle of all of them, and verifies the promises at the end. verdict
+// returns when the system has failed over. The times until then, and until all servers of a sale sell again, are logged and not
+// judged.
+func failover(t *testing.T, fail, verdict func(), sales ...*sale) {
 	t.Helper()
 	const units = 240
-	tokens, other := s.Tokens(t, 301), servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10})
-	c := rig.BuyersOf(servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}), units, tokens[:300], servers...) // segments have no effect in the other lanes
-	stock := func() int64 { return s.StockOf(t, c.VoucherID) }
-	for _, p := range servers {
-		p.MayRefuse() // until the system has failed over
+	for _, s := range sales {
+		id := s.servers[0].Publish(t, rig.Offer{Stock: units, Segments: 16}) // segments have no effect in the other lanes
+		tokens := s.Tokens(t, 301)
+		s.buyers = rig.BuyersOf(id, units, tokens[:300], s.servers...)
+		s.purchase = rig.Purchase(s.servers[0].Publish(t, rig.Offer{Stock: 10, LimitPerUser: 10}), tokens[300])
 	}
-	if f.begin != nil {
-		f.begin()
+	for _, s := range sales {
+		for _, p := range s.servers {
+			p.MayRefuse() // until the system has failed over
+		}
+		s.wait = rig.LongRush(t, s.Stack, s.buyers, 5*time.Second)
 	}
-	wait := rig.LongRush(t, s, c, 5*time.Second)
-	before := stock()
-	f.kill()
-	killed := time.Now()
-	f.verdict()
-	promoted, left := time.Now(), stock()
-	for _, p := range servers {
-		p.Buy(t, tokens[300], other)
+
+	fail()
+	failed := time.Now()
+	verdict()
+	promoted := time.Now()
+	for _, s := range sales {
+		for _, p := range s.servers {
+			p.Must(t, s.purchase)
+		}
+		t.Logf("lane %s: failed over after %.1f s, sells %.1f s later", s.Lane, promoted.Sub(failed).Seconds(), time.Since(promoted).Seconds())
+
+		r := s.wait()
+		if s.Lane == "queue" {
+			rig.RetryUnserved(t, s.Stack, s.buyers, r)
+		}
+		rig.RequireAllServed(t, s.Stack, s.buyers, r)
 	}
-	t.Logf("failed over after %.1f s, %d orders meanwhile, the next %.1f s later",
-		promoted.Sub(killed).Seconds(), before-left, time.Since(promoted).Seconds())
-	r := wait()
-	if s.Lane == "queue" {
-		rig.RetryUnserved(t, s, c, r)
-	}
-	rig.RequireAllServed(t, s, c, r)
 }
 
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/operations.md.
@@ -432,15 +440,18 @@ func TestGaleraFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := env.StartGalera(t)
-			start := func(t *testing.T, lane string) (s *rig.Stack, servers []*rig.Server) {
-				s = rig.ServerStack(t, g.DSN(t)).In(lane)
+			var sales []*sale
+			for _, lane := range rig.LockAndQueue {
+				s := rig.ServerStack(t, g.DSN(t)).In(lane)
+				var servers []*rig.Server
 				for node := range writers {
 					at := env.StartProxy(t, g.Addrs(node)...).Addr
 					servers = append(servers, s.With(led(s, g.Nodes[0], at)).Serve(t))
 				}
-				return s.With(led(s, g.Nodes[0], env.StartProxy(t, g.Addrs(0)...).Addr)), servers
+				s = s.With(led(s, g.Nodes[0], env.StartProxy(t, g.Addrs(0)...).Addr))
+				sales = append(sales, &sale{Stack: s, servers: servers})
 			}
-			together(t, start, g.Nodes[0].Kill, func() { g.Verdict(t, 2) })
+			failover(t, g.Nodes[0].Kill, func() { g.Verdict(t, 2) }, sales...)
 		})
 	}
 }
@@ -462,18 +473,19 @@ func TestSemiSyncFailover(t *testing.T) {
 			t.Parallel()
 			primary, replica := startSemiSync(t)
 			at := env.StartProxy(t, primary.Addr)
-			start := func(t *testing.T, lane string) (*rig.Stack, []*rig.Server) {
+			var sales []*sale
+			for _, lane := range rig.LockAndQueue {
 				s := rig.ServerStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).In(lane)
 				s = s.With(led(s, primary, at.Addr))
-				return s, []*rig.Server{s.Serve(t)}
+				sales = append(sales, &sale{Stack: s, servers: []*rig.Server{s.Serve(t)}})
 			}
-			together(t, start, func() { end(t, primary) }, func() {
+			failover(t, func() { end(t, primary) }, func() {
 				promote(t, replica)
 				at.Lead(replica.Addr)
 				if name == "frozen" {
 					require.NoError(t, primary.Resume())
 				}
-			})
+			}, sales...)
 		})
 	}
 }
@@ -564,31 +576,6 @@ func promote(t *testing.T, replica *env.Database) {
 		return true
 	})
 	onServer(t, replica, append(how.promote, "SET GLOBAL read_only = OFF")...)
-}
-
-// together runs failover in lanes lock and queue at once. The sales begin together, and kill and verdict are called once, when all
-// have begun.
-func together(t *testing.T, start func(t *testing.T, lane string) (*rig.Stack, []*rig.Server), kill, verdict func()) {
-	t.Helper()
-	kill, verdict = sync.OnceFunc(kill), sync.OnceFunc(verdict)
-	var ready, begun, running sync.WaitGroup
-	ready.Add(len(rig.LockAndQueue))
-	begun.Add(len(rig.LockAndQueue))
-	for _, lane := range rig.LockAndQueue {
-		running.Go(func() { // t.Parallel could run one lane after the other
-			isReady, hasBegun := sync.OnceFunc(ready.Done), sync.OnceFunc(begun.Done)
-			defer func() { isReady(); hasBegun() }() // the others do not wait for a lane that failed before or is not selected
-			t.Run(lane, func(t *testing.T) {
-				s, servers := start(t, lane)
-				failover(t, s, servers, fault{
-					begin:   func() { isReady(); ready.Wait() },
-					kill:    func() { hasBegun(); begun.Wait(); kill() },
-					verdict: verdict,
-				})
-			})
-		})
-	}
-	running.Wait()
 }
 
 // administrator returns a stack whose queries are those of the administrator of a server.
