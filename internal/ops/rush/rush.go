@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -114,23 +115,15 @@ func (b *Buyers) report(done, orders *atomic.Int64) func() {
 		return func() {}
 	}
 
-	quit := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		t := time.NewTicker(time.Second)
-		defer t.Stop()
-
-		for {
-			select {
-			case <-quit:
-				return
-			case <-t.C:
-				b.Progress(int(done.Load()), int(orders.Load()))
-			}
-		}
+	progress := loop.Every(time.Second, "report the progress", func(context.Context) error {
+		b.Progress(int(done.Load()), int(orders.Load()))
+		return nil
 	})
 
-	return func() { close(quit); wg.Wait() }
+	ctx, cancel := context.WithCancel(context.Background())
+	var reports sync.WaitGroup
+	reports.Go(func() { loop.Run(ctx, slog.Default(), progress) })
+	return func() { cancel(); reports.Wait() }
 }
 
 // Buy repeats the order of the buyer with this index until the answer is final, at the next server each time, and calls
