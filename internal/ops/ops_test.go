@@ -114,14 +114,32 @@ func honest() *fakeServer {
 	}
 }
 
+// The first reads are refused, and so are the first requests of a with answers that leave the outcome open.
 func TestTrueAnswersBreakNoInvariant(t *testing.T) {
 	t.Parallel()
-	r, broken := honest().run(t)
+	f := honest()
+	f.busy = 5
+	open := []string{"order_in_progress", "rate_limited", "overloaded", "unavailable"}
+	answer := f.place
+	f.place = func(token string, try int) (int, any) {
+		if token == "a" && try <= len(open) {
+			return problem(http.StatusServiceUnavailable, open[try-1])
+		}
+		return answer(token, try)
+	}
+
+	// They arrive one third of a time after each other.
+	const step = 20 * time.Millisecond
+	r, broken := f.run(t, func(b *rush.Buyers) { b.For = 3 * step })
 	require.Empty(t, broken)
 	orders, last := r.Orders()
 	require.Equal(t, 2, orders)
 	require.Positive(t, last)
-	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
+	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1, open[0]: 1, open[1]: 1, open[2]: 1, open[3]: 1}, r.Codes)
+	require.Equal(t, []int{5, 1, 1}, []int{r.Answers[0].Tries, r.Answers[1].Tries, r.Answers[2].Tries})
+	for i, a := range r.Answers {
+		require.GreaterOrEqual(t, a.After, time.Duration(i)*step)
+	}
 	require.GreaterOrEqual(t, r.Percentile(100), r.Percentile(50))
 }
 
@@ -180,42 +198,6 @@ func TestQueuedOrdersArePolled(t *testing.T) {
 	require.Equal(t, map[string]int{rush.Queued: 5, "ok": 2, "lost": 2, "sold_out": 1}, r.Codes)
 }
 
-func TestCheckRetriesBusyServer(t *testing.T) {
-	t.Parallel()
-	f := honest()
-	f.busy = 5
-	_, broken := f.run(t)
-	require.Empty(t, broken)
-}
-
-func TestOpenOutcomesAreRetried(t *testing.T) {
-	t.Parallel()
-	f := honest()
-	answer := f.place
-	f.place = func(token string, try int) (int, any) {
-		codes := []string{"order_in_progress", "rate_limited", "overloaded", "unavailable"}
-		if token == "a" && try <= len(codes) {
-			return problem(http.StatusServiceUnavailable, codes[try-1])
-		}
-		return answer(token, try)
-	}
-	r, broken := f.run(t)
-	require.Empty(t, broken)
-	require.Equal(t, 5, r.Answers[0].Tries)
-	require.Equal(t, 1, r.Answers[2].Tries)
-}
-
-// The buyers arrive one third of a time after each other.
-func TestBuyersComeOneAfterTheOther(t *testing.T) {
-	t.Parallel()
-	const step = 20 * time.Millisecond
-	r, _ := honest().run(t, func(b *rush.Buyers) { b.For = 3 * step })
-	for i, a := range r.Answers {
-		require.GreaterOrEqual(t, a.After, time.Duration(i)*step)
-	}
-	require.Equal(t, map[string]int{"ok": 2, "sold_out": 1}, r.Codes)
-}
-
 func TestNewClientRejectsInvalidAddress(t *testing.T) {
 	for _, base := range []string{"", "localhost:8080", "ftp://x", "http://"} {
 		_, err := rush.NewClient(base, 1)
@@ -264,11 +246,12 @@ func (p placer) PlaceOrders(_ context.Context, orders []domain.NewOrder) []domai
 	return p(orders)
 }
 
-// Each sampled purchase of a batch has the wait and the work of the batch in its own trace. Other purchases have none.
+// Each sampled purchase of a batch has the wait and the work of the batch in its own trace. Other purchases have none. The work
+// of a batch that could not reach the database has the status of an error.
 func TestBatchIsInEachTrace(t *testing.T) {
 	tracer, spans := recorder(t)
 	since := time.Now().Add(-time.Second)
-	orders := tracer.Orders(placer(func(orders []domain.NewOrder) []domain.Placed { return make([]domain.Placed, len(orders)) }))
+	orders := tracer.Orders(placer(func([]domain.NewOrder) []domain.Placed { return []domain.Placed{{Err: domain.ErrUnavailable}} }))
 	orders.PlaceOrders(t.Context(), []domain.NewOrder{
 		{}, {Trace: &domain.Trace{Parent: parent("1"), Since: since}}, {}, {Trace: &domain.Trace{Parent: parent("2"), Since: since}},
 		{Trace: &domain.Trace{Parent: "invalid"}},
@@ -279,20 +262,12 @@ func TestBatchIsInEachTrace(t *testing.T) {
 			id := s.SpanContext.TraceID().String()[:1]
 			require.Equal(t, strings.Repeat(id, 16), s.Parent.SpanID().String())
 			times[id+" "+s.Name] = [2]time.Time{s.StartTime, s.EndTime}
+			require.Equal(t, s.Name == "transaction", s.Status.Code == codes.Error)
 		}
 	}
 	work := times["1 transaction"]
 	wait := [2]time.Time{since, work[0]}
 	require.Equal(t, map[string][2]time.Time{"1 batch wait": wait, "1 transaction": work, "2 batch wait": wait, "2 transaction": work}, times)
-}
-
-// The spans of a batch that could not reach the database have the status of an error.
-func TestUnavailableBatchIsAnError(t *testing.T) {
-	tracer, spans := recorder(t)
-	orders := tracer.Orders(placer(func([]domain.NewOrder) []domain.Placed { return []domain.Placed{{Err: domain.ErrUnavailable}} }))
-	orders.PlaceOrders(t.Context(), []domain.NewOrder{{Trace: &domain.Trace{Parent: parent("1"), Since: time.Now()}}})
-	all := spans()
-	require.Equal(t, codes.Error, all[len(all)-1].Status.Code)
 }
 
 type locks struct{ err error }
