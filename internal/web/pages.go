@@ -7,7 +7,7 @@ const basePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img
 // defaultPolicy also makes the browser reject innerHTML and similar ways to create elements from text.
 const defaultPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// shopPolicy also allows the worker that solves challenges, by the one policy that proof/prove.js creates.
+// shopPolicy also allows the worker that solves challenges, by the one policy that shop/human.js creates.
 const shopPolicy = basePolicy + "; require-trusted-types-for 'script'; trusted-types proof"
 
 // docsPolicy is the policy of Swagger UI, which creates elements from the descriptions in the document. Scripts in them

@@ -113,11 +113,11 @@ func TestBuyWithChallenge(t *testing.T) {
 	// A solution that is about to expire is not used again.
 	for seconds, requests := range map[int]int{60: 1, 5: 2} {
 		sale := fmt.Sprint("none-", seconds)
-		v.run(`const proof = await load("proof/prove.js"), clock = await load("lib/clock.js");
+		v.run(`const human = await load("shop/human.js"), clock = await load("lib/clock.js");
 			const parameters = { nonce: "00", salt: "00", cost: 1, keyLength: 1, keyPrefix: "", expiresAt: clock.now() / 1000 + %d };
 			window.answer = (a) => a.endsWith(%q) && Promise.resolve(new Response(JSON.stringify({ code: "challenge_required", challenge: { parameters } }), { status: 403 }));
-			await proof.proveHuman(%[3]q);
-			await proof.proveHuman(%[3]q)`, seconds, "/"+sale+"/entry", sale)
+			await human.solution(%[3]q);
+			await human.solution(%[3]q)`, seconds, "/"+sale+"/entry", sale)
 		require.Equal(t, requests, entries(sale))
 	}
 

@@ -1,6 +1,5 @@
 // The audit log.
 
-import { getMine } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { go } from "../lib/frame.js";
 import { has, stamp, t } from "../lib/i18n.js";
@@ -8,7 +7,7 @@ import { auditDetailOf } from "./details.js";
 import { form } from "./form.js";
 import { download } from "./files.js";
 import { named, saleLink } from "./names.js";
-import { errorBox, finder, head, listing } from "./parts.js";
+import { errorBox, finder, head, listing, pages } from "./parts.js";
 
 const ids = ["voucher_id", "order_id", "actor_id"];
 const actors = ["admin", "buyer", "provider", "system"];
@@ -44,7 +43,7 @@ const requestColumns = () => [
 // entries returns a listing of the entries that match a filter.
 export const entries = (filter) => listing({
   caption: t("audit.title"), empty: t("audit.none"), columns: filter.kind === "request" ? requestColumns() : columns(),
-  read: (cursor) => getMine(`/admin/audit?${new URLSearchParams({ limit: 50, ...filter, ...(cursor && { cursor }) })}`),
+  read: pages("/admin/audit", filter),
 });
 
 // mount shows the log. The filter is kept in the URL; without one it shows what staff changed. A search that names no actor is

@@ -1,8 +1,8 @@
 // Downloads of lists as CSV files.
 
 import { asUser, Problem } from "../lib/api.js";
-import { h } from "../lib/dom.js";
 import { language, t } from "../lib/i18n.js";
+import { save } from "../lib/save.js";
 import { button } from "./parts.js";
 
 const TIMEOUT = 30_000; // ms until the file begins
@@ -28,9 +28,6 @@ export function download({ path, query = {}, file, out }) {
     const blob = await response.blob().catch((err) => {
       throw new Problem({ code: "network", detail: String(err) });
     });
-    const url = URL.createObjectURL(blob);
-    const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];
-    h("a", { href: url, download: name }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 60_000); // the browser may still be reading it
+    save(blob, /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1]);
   });
 }

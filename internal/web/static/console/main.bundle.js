@@ -12,9 +12,9 @@ ria-labelledby], [role='group'][tabindex]")&&el.isConnected&&el.checkVisibility(
 "aria-labelledby"))??place??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus({preventScroll:!0})}).
 observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.querySelector(
 "main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){return`${what}\
--${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
-language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
-number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
+has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,
+money:()=>money,number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency2=>PLACES[currency2]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();let timer2=setTimeout(done,ms);function done(){clearTimeout(timer2),removeEventListener(
@@ -36,18 +36,20 @@ unit=10**places,decimals={minimumFractionDigits:amount3%unit===0?0:places,maximu
 "CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.test(currency2)?currency2:"XXX",words2=formatter("NumberFormat",{style:"\
 currency",currency:code,currencyDisplay,...decimals}).format(amount3/unit);return currency2==="JPY"?words2.replace(/(JP)?¥/,
 "JP¥"):words2}var number=n=>formatter("NumberFormat").format(n),percent=share=>formatter("NumberFormat",{style:"percent"}).
-format(share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},
-{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).
-format(new Date(time3)),stamp=time3=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(time3));
-function hour(time3,now2){let at=new Date(time3);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,
-day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("DateTimeFormat",timeOfDay).format(time3);function duration(seconds){
-let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===0?t("time.seconds",{s:rest}):minutes2>=10||rest===
-0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,s:rest})}var languageOf=words2=>/\p{Script=Han}/u.
-test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffse\
-t"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
-timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),
-days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes2;
-let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
+format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=0||share>=
+100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var dayAndTime={month:"short",day:"numeric",hour:"2-di\
+git",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
+DAY=864e5,moment=time3=>formatter("DateTimeFormat",dayAndTime).format(new Date(time3)),stamp=time3=>formatter("DateTimeF\
+ormat",{year:"numeric",...dayAndTime}).format(new Date(time3));function hour(time3,now2){let at=new Date(time3);return formatter(
+"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time3=>formatter("Da\
+teTimeFormat",timeOfDay).format(time3);function duration(seconds){let minutes2=Math.floor(seconds/60),rest=seconds%60;return minutes2===
+0?t("time.seconds",{s:rest}):minutes2>=10||rest===0?t("time.minutes",{n:number(minutes2)}):t("time.minutesSeconds",{n:minutes2,
+s:rest})}var languageOf=words2=>/\p{Script=Han}/u.test(words2)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p=>p.type==="timeZoneName").value.
+replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
+0,Math.ceil(ms/1e3)),two=n=>String(n).padStart(2,"0"),days2=Math.floor(all2/86400),minutes2=`${two(Math.floor(all2/60)%60)}\
+:${two(all2%60)}`;if(short&&all2<3600)return minutes2;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes2}`;return days2>
+0?t("time.days",{days:days2,clock}):clock}function explain(problem){let key=`error.${problem.code}`;return has(key)?t(key):t(problem.status>=500?"error.internal":
 "error.other")}function reference(problem){return problem.requestId?t("error.reference",{id:problem.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
@@ -280,7 +282,8 @@ group","aria-label":caption},h("table",{role:"table"},h("caption",{class:"sr"},c
 r",{role:"row"},columns3.map(c=>h("th",{scope:"col",role:"columnheader",class:c.number&&"number"},c.label)))),body2)),row=item=>h(
 "tr",{role:"row"},columns3.map((c,i)=>h(i===0?"th":"td",{scope:i===0&&"row",role:i===0?"rowheader":"cell",class:c.number&&
 "number","data-label":c.label},c.cell(item))));return{element,set(rows){keepFocus(body2,()=>body2.replaceChildren(...rows.
-map(row))),show(element,rows.length>0)}}}function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
+map(row))),show(element,rows.length>0)}}}var pages2=(path,params={})=>cursor=>getMine(`${path}?${new URLSearchParams({limit:50,
+...params,...cursor&&{cursor}})}`);function listing({caption,columns:columns3,empty:empty2,read,refused:refused2=()=>!1}){
 let out=errorBox(),rows=table(caption,columns3,{cards:!0}),count=h("p",{class:"note","data-count":!0}),nothing=h("p",{class:"\
 empty"},t("loading")),more2=moreButton("more",t("more"),()=>page2(!1),out),items=[],cursor=null,requests=0,failures2=0;async function page2(first){
 let turn=++requests,known=items.length,wanted=first?known:known+1,found=first?[]:items,next=first?null:cursor;do{let answer=await read(
@@ -292,7 +295,13 @@ items.length)})),show(count,items.length>0),text(nothing,empty2),show(nothing,it
 code)throw problem;if(turn!==requests)return;show(nothing,!1),refused2(problem)||out.show(problem);let pause=pauseAfter(
 problem,failures2++);pause>0&&setTimeout(()=>element.isConnected&&turn===requests&&load(),pause)}finally{attr(element,"a\
 ria-busy",null)}}rows.set([]),more2.update(!1),show(count,!1);let element=h("div",{class:"listing"},out.element,count,rows.
-element,nothing,h("div",{class:"center"},more2.element));return{element,refresh:()=>rows.set(items),load}}function statusLine(){
+element,nothing,h("div",{class:"center"},more2.element));return{element,refresh:()=>rows.set(items),load}}var changing=(status,load)=>async(answer,sentence)=>{
+status.clear();try{await answer,status.show(sentence)}finally{await load()}};function worklist(root2,{name,path,params,filter=null,
+columns:columns3,actions:actions4}){let out=errorBox(),status=statusLine(),tools={out,post:intents(),change:changing(status,
+()=>all2.load())},all2=listing({caption:t(`${name}.title`),empty:t(`${name}.none`),read:pages2(path,params),columns:[...columns3,
+...session.may("operate")?[{label:t("list.actions"),cell:entry=>actions4(entry,tools)}]:[]]});root2.replaceChildren(head(
+t(`${name}.title`),h("p",{},t(`${name}.lead`))),filter?finder(t(`${name}.find`),filter.element):"",h("div",{class:"bar"},
+button({name:"refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load()}function statusLine(){
 let element=h("p",{class:"status-line"});return show(element,!1),{element,clear:()=>show(element,!1),show(sentence){text(
 element,sentence),show(element,!0),announce(sentence)}}}function account2(){let id2=newID("account"),out=errorBox(),{phone,role}=session.user(),leave2=button({name:"logout",kind:"\
 primary",label:t("logout"),out},async()=>{await session.logout(),dialog.close()}),dialog=h("dialog",{class:"sheet","aria\
@@ -324,45 +333,35 @@ hidden||!session.may("read"))){try{alerts=await getMine("/admin/alerts"),[failur
 if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll2(){
 for(;;)await read(),wake=new AbortController,await sleep(failures?RETRY:POLL,wake.signal)}session.on(user2=>{user2||([alerts,
 failures]=[null,0]),render2(),wake.abort()}),document.addEventListener("visibilitychange",()=>wake.abort()),onLanguage(render2),
-poll2()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4,SIDEWAYS={"imag\
-e/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS2kAAAALSURBVHjaY2Bg\
-AAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvAQAAAAcQEf0PRET/A0VY\
-SUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return!0;let file=Uint8Array.
-from(atob(SIDEWAYS[type]),c=>c.charCodeAt(0));return(await createImageBitmap(new Blob([file],{type}))).width===1}async function reduced(file){
-try{let bitmap=await createImageBitmap(file),scale=Math.min(1,SIDE/Math.max(bitmap.width,bitmap.height)),copy2=file;if(scale<
-1||file.size>SMALL){copy2=await drawn(bitmap,scale);let exif=await turns(file.type)?null:exifOf(await file.arrayBuffer());
-copy2&&exif&&(copy2=withExif(copy2,exif))}return bitmap.close(),copy2??file}catch{return file}}function exifOf(buffer){let view=new DataView(
-buffer),png=view.getUint32(0)===2303741511;for(let at=png?8:12;at+12<=buffer.byteLength;){let kind=view.getUint32(png?at+
-4:at),length=png?view.getUint32(at):view.getUint32(at+4,!0);if(kind===1700284774||kind===1163413830){let prefix=view.getUint32(
-at+8)===1165519206?6:0;return buffer.slice(at+8+prefix,at+8+length)}at+=png?12+length:8+length+length%2}return null}function withExif(file,exif){
-let length=8+exif.byteLength;if(length>65535)return file;let head2=[255,225,length>>8,length&255,69,120,105,102,0,0];return new Blob(
-[file.slice(0,2),new Uint8Array(head2),exif,file.slice(2)])}async function drawn(bitmap,scale){let[width,height]=[bitmap.
-width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),canvas=h("canvas",{width,height}),brush=canvas.getContext(
-"2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),brush.imageSmoothingQuality="high",brush.drawImage(bitmap,
-0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(resolve=>canvas.toBlob(resolve,"image/jp\
-eg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{file,progress,token:token2}){return new Promise(
-(resolve,reject2)=>{let request=new XMLHttpRequest;request.open(method,BASE+path),request.setRequestHeader("Authorizatio\
-n",`Bearer ${token2}`),request.timeout=TIMEOUT3,request.upload.onprogress=({loaded,total})=>progress(loaded/total),request.
-onload=()=>{let headers=["Retry-After","X-Request-Id"].map(name=>[name,request.getResponseHeader(name)??""]),answer=new Response(
-request.responseText,{status:request.status,headers});answer.ok?resolve(json(answer)):problemOf(answer).then(reject2)},request.
-onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));let form2=new FormData;form2.append("image",file,"p\
-icture"),request.send(form2)})}function picture(input,showError){let file=h("input",{type:"file",class:"sr",id:input.id,
-accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose}),image=h("img",{alt:t("\
-picture.alt"),class:"image"}),progress=h("progress",{max:1,"aria-label":t("picture.uploading")}),choose2=h("label",{class:"\
-button quiet",for:input.id}),remove=h("button",{type:"button",class:"link","data-do":"remove-picture",onclick:onRemove},
-t("picture.remove")),control={element:h("div",{class:"picture"},input,file,image,progress,h("div",{class:"row-actions"},
-choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of["id","aria-describedby"])attr(input,name,null);
-show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{bubbles:!0})),attr(image,"src",input.value===""?
-null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,input.value),show(progress,control.uploading),
-text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++,control.uploading=!1,input.value=
-"",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.files;if(file.value="",!chosen)return;
-if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));let mine=++turn;showError(""),control.
-uploading=!0,attr(progress,"value",0),refresh(),announce(t("picture.uploading"));try{let small=await reduced(chosen);if(mine!==
-turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(small.size/
-2**20))}));let sent=part=>mine===turn&&attr(progress,"value",part<1?part:null),{id:id2}=await asUser("POST","/admin/imag\
-es",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2,announce(t("picture.uploaded"))}catch(problem){
-if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(
-problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
+poll2()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4;async function reduced(file){
+try{let bitmap=await createImageBitmap(file),scale=Math.min(1,SIDE/Math.max(bitmap.width,bitmap.height)),copy2=file.size>
+SMALL||scale<1&&file.type==="image/jpeg"?await drawn(bitmap,scale):null;return bitmap.close(),copy2??file}catch{return file}}
+async function drawn(bitmap,scale){let[width,height]=[bitmap.width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),
+canvas=h("canvas",{width,height}),brush=canvas.getContext("2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),
+brush.imageSmoothingQuality="high",brush.drawImage(bitmap,0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(
+resolve=>canvas.toBlob(resolve,"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{
+file,progress,token:token2}){return new Promise((resolve,reject2)=>{let request=new XMLHttpRequest;request.open(method,BASE+
+path),request.setRequestHeader("Authorization",`Bearer ${token2}`),request.timeout=TIMEOUT3,request.upload.onprogress=({
+loaded,total})=>progress(loaded/total),request.onload=()=>{let headers=["Retry-After","X-Request-Id"].map(name=>[name,request.
+getResponseHeader(name)??""]),answer=new Response(request.responseText,{status:request.status,headers});answer.ok?resolve(
+json(answer)):problemOf(answer).then(reject2)},request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));
+let form2=new FormData;form2.append("image",file,"picture"),request.send(form2)})}function picture(input,showError){let file=h(
+"input",{type:"file",class:"sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),
+onchange:onChoose}),image=h("img",{alt:t("picture.alt"),class:"image"}),progress=h("progress",{max:1,"aria-label":t("pic\
+ture.uploading")}),choose2=h("label",{class:"button quiet",for:input.id}),remove=h("button",{type:"button",class:"link",
+"data-do":"remove-picture",onclick:onRemove},t("picture.remove")),control={element:h("div",{class:"picture"},input,file,
+image,progress,h("div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of[
+"id","aria-describedby"])attr(input,name,null);show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{
+bubbles:!0})),attr(image,"src",input.value===""?null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,
+input.value),show(progress,control.uploading),text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){
+turn++,control.uploading=!1,input.value="",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.
+files;if(file.value="",!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));
+let mine=++turn;showError(""),control.uploading=!0,attr(progress,"value",0),refresh(),announce(t("picture.uploading"));try{
+let small=await reduced(chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.
+name,size:number(Math.ceil(small.size/2**20))}));let sent=part=>mine===turn&&attr(progress,"value",part<1?part:null),{id:id2}=await asUser(
+"POST","/admin/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2,announce(t("picture\
+.uploaded"))}catch(problem){if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.ref\
+used",{name:chosen.name}):explain(problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
 "NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{min:min2,
 max:max2}){/^[+-]?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.\
 between",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("f\
@@ -420,14 +419,14 @@ for(let[field2,value]of entries2)all2.has(field2)&&(all2.get(field2).input.value
 values())f.input.value=f.def.value??"";showFields()},reset(values){for(let[field2,value]of Object.entries(values))all2.get(
 field2)?.reset(value);showFields()},markSaved(names2){for(let field2 of names2)all2.get(field2).markSaved()},showErrors,
 focus(field2){return all2.get(field2)?.focus(),all2.has(field2)}};element.addEventListener("change",showFields);let key=`${session.
-user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
+user()?.id} ${name}`;return api.write(forms.get(key)?.edited()??[]),forms.set(key,api),api}function save(content,name){let url=URL.createObjectURL(content);h("a",{href:url,download:name}).click(),setTimeout(()=>URL.
+revokeObjectURL(url),6e4)}var TIMEOUT4=3e4;function region(){let{timeZone:name}=new Intl.DateTimeFormat().resolvedOptions(),timeZone=name==="Etc/U\
 nknown"?"UTC":name,decimal=new Intl.NumberFormat(navigator.language).formatToParts(1.5).find(p=>p.type==="decimal").value;
 return{lang:language(),ids:"text",...timeZone&&{tz:timeZone},...decimal===","&&{separator:";",decimal}}}function download({
 path,query:query2={},file,out}){let label=t(`files.${file}${query2.voucher_id?"OfSale":""}`);return button({name:`downlo\
 ad-${file}`,label,out},async()=>{let response=await asUser("GET",`${path}?${new URLSearchParams({...query2,...region()})}`,
-{timeout:TIMEOUT4,stream:!0}),blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})}),
-url=URL.createObjectURL(blob),name=/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1];h("a",{href:url,
-download:name}).click(),setTimeout(()=>URL.revokeObjectURL(url),6e4)})}var ids2=["voucher_id","order_id","actor_id"],actors=["admin","buyer","provider","system"],actions=["create_voucher","ch\
+{timeout:TIMEOUT4,stream:!0}),blob=await response.blob().catch(err=>{throw new Problem({code:"network",detail:String(err)})});
+save(blob,/filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))[1])})}var ids2=["voucher_id","order_id","actor_id"],actors=["admin","buyer","provider","system"],actions=["create_voucher","ch\
 ange_voucher","delete_voucher","change_stock","change_room","revoke_passes","create_shop","change_shop","pay","cancel","\
 expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","close_not\
 ice","replay_dead_letter","discard_dead_letter"],actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,e.actor_id?
@@ -439,50 +438,47 @@ line=>h("div",{},line)))}],requestColumns=()=>[{label:t("audit.at"),cell:r=>stam
 r,r.role?` · ${t(`role.${r.role}`)}`:"")},{label:t("audit.request"),cell:r=>h("code",{},`${r.method} ${r.route.replace(
 "/api/v1","")}`)},{label:t("audit.find.target"),cell:r=>r.target??"–"},{label:t("audit.status"),cell:r=>r.status??t("a\
 udit.unknown")},{label:t("audit.network"),cell:r=>r.network??"–"}],entries=filter=>listing({caption:t("audit.title"),empty:t(
-"audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:cursor=>getMine(`/admin/audit?${new URLSearchParams(
-{limit:50,...filter,...cursor&&{cursor}})}`)});function mount(root2){let query2=new URLSearchParams(location.search),given=name=>query2.
-get(name)??"",kind=given("kind")==="request"?"request":"change",actor=query2.has("actor")?given("actor"):[...ids2,"actio\
-n"].some(given)?"":"admin",options=(group,names3,any)=>[...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],
-inKind=of=>value=>value("kind")===of,f=form({name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"\
-choice",options:options("audit.kind",["change","request"]),value:kind},{name:"actor",kind:"choice",options:options("audi\
-t.by",actors,"audit.by.any"),value:actor,empty:"",shown:inKind("change")},{name:"action",kind:"choice",options:options("\
-action",actions,"orders.any"),value:given("action"),shown:inKind("change")},{name:"actor_id",kind:"id",value:given("acto\
-r_id")},...["voucher_id","order_id"].map(name=>({name,kind:"id",value:given(name),shown:inKind("change")})),{name:"targe\
-t",kind:"text",max:64,value:given("target"),shown:inKind("request")}].map(field2=>({label:t(`audit.find.${field2.name}`),
-...field2})),work:(values,own)=>{query2.has("actor")||own.edited().some(([name])=>name==="actor")||delete values.actor,go(
-`/console/audit?${new URLSearchParams(values)}`)}}),names2=kind==="change"?[...ids2,"action"]:["actor_id","target"],filter=Object.
-fromEntries(names2.filter(given).map(name=>[name,given(name)])),log=entries({kind,...filter,...kind==="change"&&actor&&{
-actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_id"):"",file={path:"/admin/audit.csv",query:{kind,...voucher&&
-{voucher_id:voucher}}};root2.replaceChildren(head(t("audit.title"),h("p",{},t("audit.lead"))),finder(t("audit.find"),f.element),
-h("div",{class:"bar"},download({...file,file:kind==="change"?"audit":"requests",out})),out.element,log.element),log.load()}function mount2(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("deadLetters.title"),
-empty:t("deadLetters.none"),columns:[{label:t("deadLetters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("orders.one"),
-cell:l=>l.order_id?h("a",{href:`/console/orders/${l.order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t("sale.t\
-itle"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??"–"},{label:t(
-"deadLetters.reason"),cell:l=>l.reason},{label:t("events.tries"),number:!0,cell:l=>l.tries},...session.may("operate")?[{
-label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/dead-letters?${new URLSearchParams({limit:50,...cursor&&
-{cursor}})}`)});function actions2(letter){let act=name=>button({name,out,label:t(`deadLetters.${name}`)},async()=>{if(status.
-clear(),!!await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.id}),t(`deadLetters.${name}`)))try{await post(
-`/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),status.show(t(`deadLetters.done.${name}`))}finally{await all2.
-load()}});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?act("replay"):null,act("discard"))}
-root2.replaceChildren(head(t("deadLetters.title"),h("p",{},t("deadLetters.lead"))),h("div",{class:"bar"},button({name:"r\
-efresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load()}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
+"audit.none"),columns:filter.kind==="request"?requestColumns():columns(),read:pages2("/admin/audit",filter)});function mount(root2){
+let query2=new URLSearchParams(location.search),given=name=>query2.get(name)??"",kind=given("kind")==="request"?"request":
+"change",actor=query2.has("actor")?given("actor"):[...ids2,"action"].some(given)?"":"admin",options=(group,names3,any)=>[
+...any?[["",t(any)]]:[],...names3.map(name=>[name,t(`${group}.${name}`)])],inKind=of=>value=>value("kind")===of,f=form({
+name:"filter",label:t("audit.show"),kind:"quiet",fields:[{name:"kind",kind:"choice",options:options("audit.kind",["chang\
+e","request"]),value:kind},{name:"actor",kind:"choice",options:options("audit.by",actors,"audit.by.any"),value:actor,empty:"",
+shown:inKind("change")},{name:"action",kind:"choice",options:options("action",actions,"orders.any"),value:given("action"),
+shown:inKind("change")},{name:"actor_id",kind:"id",value:given("actor_id")},...["voucher_id","order_id"].map(name=>({name,
+kind:"id",value:given(name),shown:inKind("change")})),{name:"target",kind:"text",max:64,value:given("target"),shown:inKind(
+"request")}].map(field2=>({label:t(`audit.find.${field2.name}`),...field2})),work:(values,own)=>{query2.has("actor")||own.
+edited().some(([name])=>name==="actor")||delete values.actor,go(`/console/audit?${new URLSearchParams(values)}`)}}),names2=kind===
+"change"?[...ids2,"action"]:["actor_id","target"],filter=Object.fromEntries(names2.filter(given).map(name=>[name,given(name)])),
+log=entries({kind,...filter,...kind==="change"&&actor&&{actor}}),out=errorBox(),voucher=kind==="change"?given("voucher_i\
+d"):"",file={path:"/admin/audit.csv",query:{kind,...voucher&&{voucher_id:voucher}}};root2.replaceChildren(head(t("audit.\
+title"),h("p",{},t("audit.lead"))),finder(t("audit.find"),f.element),h("div",{class:"bar"},download({...file,file:kind===
+"change"?"audit":"requests",out})),out.element,log.element),log.load()}var mount2=root2=>worklist(root2,{name:"deadLetters",path:"/admin/dead-letters",actions:actions2,columns:[{label:t("dead\
+Letters.buried_at"),cell:l=>stamp(l.buried_at)},{label:t("orders.one"),cell:l=>l.order_id?h("a",{href:`/console/orders/${l.
+order_id}?user_id=${l.user_id}`},l.order_id):"–"},{label:t("sale.title"),cell:l=>l.voucher_id?saleLink(l.voucher_id):"\
+–"},{label:t("deadLetters.user_id"),cell:l=>l.user_id??"–"},{label:t("deadLetters.reason"),cell:l=>l.reason},{label:t(
+"events.tries"),number:!0,cell:l=>l.tries}]});function actions2(letter,{out,post,change:change3}){let act=name=>button({
+name,out,label:t(`deadLetters.${name}`)},async()=>{await confirm(t(`deadLetters.sure.${name}`,{id:letter.order_id??letter.
+id}),t(`deadLetters.${name}`))&&await change3(post(`/admin/dead-letters/${encodeURIComponent(letter.id)}/${name}`),t(`de\
+adLetters.done.${name}`))});return h("div",{class:"row-actions","data-letter":letter.id},letter.order_id?act("replay"):null,
+act("discard"))}var fields=[{name:"name",required:!0,max:128},{name:"area",max:128},{name:"address",max:255},{name:"open_hours",max:32}],
 fieldsOf=shop2=>fields.map(f=>({kind:"text",empty:"",label:t(`shop.${f.name}`),value:shop2?.[f.name],...f}));async function all(){
 let found=[];for(let cursor="";cursor!==null;){let page2=await get(`/shops?${new URLSearchParams({limit:100,...cursor&&{
 cursor}})}`);found.push(...page2.items),cursor=page2.next_cursor}return found}function list(root2){let operates=session.
 may("operate"),shops=listing({caption:t("shops.title"),empty:t("shops.none"),columns:[{label:t("shop.name"),cell:s=>operates?
 h("a",{href:`/console/shops/${s.id}`},s.name):s.name},...["area","address","open_hours"].map(name=>({label:t(`shop.${name}`),
-cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:cursor=>getMine(`/shops?${new URLSearchParams(
-{limit:50,...cursor&&{cursor}})}`)});root2.replaceChildren(...[head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&
-section(t("shops.new"),make(shops.load)),shops.element].filter(Boolean)),shops.load()}function make(created){let post=intents(
-{lasting:!0}),status=statusLine(),f=form({name:"shop",label:t("shops.create"),fields:fieldsOf(null),status,work:async values=>{
-if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.name))return;let shop2=await post("/admin/shops",values);
-f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});return f.element}function one(root2,id2){
-let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.shop_id")),place=h("div",{});root2.replaceChildren(
-h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"link"},t("shops.back"))),out.element,place),reading(
-out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,shop2.name);let f=form({name:"shop",label:t("sale\
-.save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.keys(values).length===0)return status.show(
-t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});f.markSaved(Object.keys(values)),text(title,
-changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(t("shops.change"),f.element))})}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
+cell:s=>s[name]||"–"})),{label:t("shop.id"),number:!0,cell:s=>s.id}],read:pages2("/shops")});root2.replaceChildren(...[
+head(t("shops.title"),h("p",{},t("shops.lead"))),operates&&section(t("shops.new"),make(shops.load)),shops.element].filter(
+Boolean)),shops.load()}function make(created){let post=intents({lasting:!0}),status=statusLine(),f=form({name:"shop",label:t(
+"shops.create"),fields:fieldsOf(null),status,work:async values=>{if(!await confirmAnother(post,"/admin/shops",values,open3=>open3.
+name))return;let shop2=await post("/admin/shops",values);f.clear(),status.show(t("shops.created",{name:shop2.name})),await created()}});
+return f.element}function one(root2,id2){let out=errorBox(),status=statusLine(),title=h("h1",{tabindex:-1},t("voucher.sh\
+op_id")),place=h("div",{});root2.replaceChildren(h("header",{class:"lead"},title,h("a",{href:"/console/shops",class:"lin\
+k"},t("shops.back"))),out.element,place),reading(out,()=>get(`/shops/${id2}`)).then(shop2=>{if(!shop2)return;text(title,
+shop2.name);let f=form({name:"shop",label:t("sale.save"),fields:fieldsOf(shop2),changes:!0,status,work:async values=>{if(Object.
+keys(values).length===0)return status.show(t("sale.same"));let changed=await patchMine(`/admin/shops/${id2}`,{body:values});
+f.markSaved(Object.keys(values)),text(title,changed.name),status.show(t("sale.saved"))}});place.replaceChildren(section(
+t("shops.change"),f.element))})}function preview(form2,shops,{currency:currency2,stock:stock2}){let image=h("img",{alt:"",class:"image"}),blank=h("div",
 {class:"image blank","aria-hidden":"true"}),shop2=h("p",{class:"sub"}),title=h("p",{class:"title"}),sub=h("p",{class:"su\
 b"}),price=h("strong",{}),worth=h("s",{}),off2=h("span",{class:"off"}),units2=h("span",{class:"sub"}),starts=h("p",{class:"\
 sub"}),element=section(t("sale.preview"),image,blank,shop2,title,sub,h("p",{class:"price"},price," ",worth," ",off2),units2,
@@ -490,12 +486,11 @@ starts);attr(element,"data-preview",!0),attr(element,"aria-live","off");function
 attr(image,"src",id2?`${BASE}/images/${id2}`:null),show(image,id2),show(blank,!id2);let at=shops.find(s=>s.id===form2.value(
 "shop_id"))?.name??"";text(shop2,at),text(blank,[...at||form2.value("title")||"…"][0]),text(title,form2.value("title")||
 t("preview.untitled")),text(sub,form2.value("sub_title"));let[pay,value]=["pay_value","actual_value"].map(field2=>form2.
-parsed(field2)??0);text(price,pay>0?money(pay,currency2()):"–"),text(worth,value>0?money(value,currency2()):"");let share=value>
-pay&&pay>0?Math.round(100-100*pay/value):0;text(off2,t("preview.off",{off:language()==="zh"?number((100-share)/10):share})),
-show(off2,share>0&&share<100),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");let begin=Date.parse(form2.
-value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(let event of["input","\
-change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h("div",
-{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
+parsed(field2)??0);text(price,pay>0?money(pay,currency2()):"–"),text(worth,value>0?money(value,currency2()):""),text(off2,
+discount(pay,value)),show(off2,off2.textContent),text(units2,stock2()>0?t("preview.stock",{n:number(stock2())}):"");let begin=Date.
+parse(form2.value("begin_at"));text(starts,Number.isNaN(begin)?"":t("preview.starts",{at:moment(begin)}))}for(let event of[
+"input","change"])form2.element.addEventListener(event,update);return update(),{element,update}}var beside=(main,aside)=>h(
+"div",{class:"beside"},main,h("aside",{},aside));var MAX_RATE=1e4,MAX_MESSAGE=255,figures=["lobby","waiting","present","admitted","outstanding","used","left","rate"];function room(change3){
 let out=errorBox(),status=statusLine(),state=chip(""),list4=factList(),entry={};async function changed(body2,sentence){status.
 clear(),await change3(body2),status.show(sentence)}let pause=button({name:"pause",label:"",out},()=>entry.paused?changed(
 {paused:!1},t("room.resumed")):changed({paused:!0},t("room.stopped"))),rate=form({name:"rate",label:t("room.setRate"),kind:"\
@@ -585,24 +580,20 @@ le.change")),out=errorBox(),place=h("div",{});root2.replaceChildren(h("header",{
 e/sales/${id2}`,class:"link"},t("sale.back"))),out.element,place),reading(out,()=>Promise.all([getMine(`/vouchers/${id2}`),
 all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);let all2=forms2(v,shops,changed=>{text(title,
 changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
-get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let post=intents(),
-out=errorBox(),status=statusLine(),query2=new URLSearchParams(location.search),state=states.includes(query2.get("status"))?
-query2.get("status"):"",f=form({name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t(
-"events.status"),options:["all",...states].map(s=>[s,t(`events.status.${s}`)]),value:state||"all"},{name:"order_id",kind:"\
-id",label:t("orders.one"),value:query2.get("order_id")??""}],work:values=>{go(`/console/events?${new URLSearchParams(values)}`)}}),
-filter={...state&&{status:state},...query2.get("order_id")&&{order_id:query2.get("order_id")}},all2=listing({caption:t("\
-events.title"),empty:t("events.none"),columns:[{label:t("events.created_at"),cell:e=>stamp(e.payload.created_at)},{label:t(
-"events.type"),cell:e=>e.payload.type},{label:t("orders.one"),cell:e=>h("a",{href:`/console/orders/${e.payload.data.id}?\
-user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t("events.status"),cell:e=>chip(t(`events.status.${e.status}`),
-kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?
-stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},
-{label:t("events.payload"),cell:e=>h("details",{},h("summary",{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,
-null,2)))},...session.may("operate")?[{label:t("events.do"),cell:actions2}]:[]],read:cursor=>getMine(`/admin/events?${new URLSearchParams(
-{limit:50,...filter,...cursor&&{cursor}})}`)});function actions2(event){let repeat=button({name:"repeat",out,label:t("ev\
-ents.repeat")},async()=>{status.clear();try{await post(`/admin/events/${event.id}/repeat`),status.show(t("events.repeate\
-d"))}finally{await all2.load()}});return h("div",{class:"row-actions","data-event":event.id},repeat)}root2.replaceChildren(
-head(t("events.title"),h("p",{},t("events.lead"))),finder(t("events.find"),f.element),h("div",{class:"bar"},button({name:"\
-refresh",out},()=>all2.load())),status.element,out.element,all2.element),all2.load()}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
+get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let query2=new URLSearchParams(
+location.search),status=states.includes(query2.get("status"))?query2.get("status"):"",order=query2.get("order_id")??"",filter=form(
+{name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("events.status"),options:[
+"all",...states].map(s=>[s,t(`events.status.${s}`)]),value:status||"all"},{name:"order_id",kind:"id",label:t("orders.one"),
+value:order}],work:values=>{go(`/console/events?${new URLSearchParams(values)}`)}});worklist(root2,{name:"events",path:"\
+/admin/events",params:{...status&&{status},...order&&{order_id:order}},filter,actions:actions3,columns:[{label:t("events\
+.created_at"),cell:e=>stamp(e.payload.created_at)},{label:t("events.type"),cell:e=>e.payload.type},{label:t("orders.one"),
+cell:e=>h("a",{href:`/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t(
+"events.status"),cell:e=>chip(t(`events.status.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.
+tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[
+e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",
+{},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))}]})}function actions3(event,{out,post,change:change3}){
+let repeat=button({name:"repeat",out,label:t("events.repeat")},()=>change3(post(`/admin/events/${event.id}/repeat`),t("e\
+vents.repeated")));return h("div",{class:"row-actions","data-event":event.id},repeat)}var durable=s=>s.settled?s.settled.ok??0:null,accepted=s=>s.outcomes?s.outcomes.ok??0:null,codes=["sold_out","duplicate_\
 order","order_in_progress","rate_limited","overloaded","unavailable","other"],notRejected=["ok","replayed"];function refused(s,code){
 return s.outcomes?[...Object.entries(s.outcomes),...Object.entries(s.settled)].reduce((sum,[c,n])=>code===(codes.includes(
 c)?c:"other")&&!notRejected.includes(c)?sum+n:sum,0):null}var refusals=s=>s.outcomes?codes.reduce((sum,code)=>sum+refused(
@@ -1426,25 +1417,24 @@ t("sales.search"));let all2=listing({caption:t("sales.title"),empty:t("sales.non
 e"),cell:v=>h("span",{},chip(...stateOf(v)),violated(v.id)?[" ",chip(t("alerts.badge"),"bad")]:null)},{label:t("sales.so\
 ld"),cell:v=>soldBar(v)??"–"},{label:t("voucher.pay_value"),number:!0,cell:v=>v.status==="draft"&&v.pay_value===0?"–":
 money(v.pay_value,v.currency)},...["begin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(
-v[at]):"–"}))],read});async function read(cursor){let page2=tab2=>getMine(`/admin/vouchers?${new URLSearchParams({limit:30,
-tab:tab2,...search&&{search},...cursor&&{cursor}})}`),answer=await page2(chosen||tabs[0]);chosen||(chosen=tabs.find(tab2=>answer.
-counts[tab2]>0)??tabs[0],chosen!==tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links3)text(counts.get(tab2),
-number(answer.counts[tab2])+(answer.complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link3,"aria-current",
-tab2===chosen?"page":null);return answer}function plain2({all:all3,...others}){let n=all3-Object.values(others).reduce((sum,count)=>sum+
-count,0);return n>0?` ${t("tab.plain",{n:number(n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("opera\
-te")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element),
-all2.load();let onVisible=()=>document.hidden||all2.load();document.addEventListener("visibilitychange",onVisible);let unsubscribe=onChange(
-all2.refresh);return()=>{unsubscribe(),document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){
-let post=intents({lasting:!0}),from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("div",{},h("\
-p",{class:"empty"},t("loading")));root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/c\
-onsole/sales",class:"link"},t("sales.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vouc\
-hers/${from}`)])).then(found=>{if(!found)return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):
-{},f=form({name:"make",label:t("sales.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.parsed(
-"currency")).map(field2=>({...field2,value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(
-values2,f),status:"draft"};if(!await confirmAnother(post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post(
-"/admin/vouchers",voucher);f.clear(),goFrom("/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.
-parsed("currency"),stock:()=>f.parsed("stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.
-element))})}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
+v[at]):"–"}))],read});async function read(cursor){let page2=tab2=>pages2("/admin/vouchers",{limit:30,tab:tab2,...search&&
+{search}})(cursor),answer=await page2(chosen||tabs[0]);chosen||(chosen=tabs.find(tab2=>answer.counts[tab2]>0)??tabs[0],chosen!==
+tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links3)text(counts.get(tab2),number(answer.counts[tab2])+(answer.
+complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link3,"aria-current",tab2===chosen?"page":null);return answer}
+function plain2({all:all3,...others}){let n=all3-Object.values(others).reduce((sum,count)=>sum+count,0);return n>0?` ${t(
+"tab.plain",{n:number(n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("operate")?h("a",{href:"/console\
+/new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element),all2.load();let onVisible=()=>document.
+hidden||all2.load();document.addEventListener("visibilitychange",onVisible);let unsubscribe=onChange(all2.refresh);return()=>{
+unsubscribe(),document.removeEventListener("visibilitychange",onVisible)}}function make2(root2){let post=intents({lasting:!0}),
+from=new URLSearchParams(location.search).get("from"),out=errorBox(),place=h("div",{},h("p",{class:"empty"},t("loading")));
+root2.replaceChildren(head(t("sales.new"),h("p",{},t("sales.newLead")),h("a",{href:"/console/sales",class:"link"},t("sal\
+es.back"))),out.element,place),reading(out,()=>Promise.all([all(),from&&getMine(`/vouchers/${from}`)])).then(found=>{if(!found)
+return place.replaceChildren();let[shops,copied]=found,values=copied?copyOf(copied):{},f=form({name:"make",label:t("sale\
+s.save"),check:validate(null),groups:groups(),fields:fields2(null,shops,()=>f.parsed("currency")).map(field2=>({...field2,
+value:values[field2.name]??field2.value})),work:async values2=>{let voucher={...body(values2,f),status:"draft"};if(!await confirmAnother(
+post,"/admin/vouchers",voucher,open3=>open3.title))return;let created=await post("/admin/vouchers",voucher);f.clear(),goFrom(
+"/console/new",`/console/sales/${created.id}`)}}),card=preview(f,shops,{currency:()=>f.parsed("currency"),stock:()=>f.parsed(
+"stock")??0});place.replaceChildren(beside(section(t("sales.details"),f.element),card.element))})}var signs={holds:"✓",broken:"✕",unknown:"?"},empty=()=>h("li",{},h("span",{class:"sign","aria-hidden":"true"}),h("di\
 v",{},h("strong",{})," ",h("span",{class:"word"}),h("p",{class:"note"}),h("p",{class:"detail"})));function verdicts(){let element=h(
 "ul",{class:"invariants"}),announced=new Map;return{element,set(all2){element.children.length!==all2.length&&element.replaceChildren(
 ...all2.map(empty)),all2.forEach((v,i)=>{let li=element.children[i],word=v.ok===null?"unknown":v.ok?"holds":"broken",name=has(
@@ -1517,19 +1507,15 @@ element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var nav3=do
 ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
 event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
 "Escape"&&inside&&menu.querySelector("summary").focus()}group(),session.on(group),onLanguage(group),document.addEventListener(
-"click",close),document.addEventListener("keydown",close)}function mount6(root2){let post=intents(),out=errorBox(),status=statusLine(),all2=listing({caption:t("notices.title"),empty:t(
-"notices.none"),columns:[{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t("notices.reason"),cell:n=>h(
-"span",{lang:detailOf(n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`noti\
-ces.source.${n.source}`)}`},{label:t("payments.ref"),cell:n=>n.provider_ref??"–"},{label:t("orders.one"),cell:n=>n.order_id?
-h("a",{href:`/console/orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:!0,cell:n=>n.times},{label:t(
-"notices.body"),cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))},...session.may("operate")?
-[{label:t("notices.do"),cell:closing}]:[]],read:cursor=>getMine(`/admin/payment-notices?${new URLSearchParams({state:"op\
-en",limit:50,...cursor&&{cursor}})}`)});function closing(notice){let f=form({name:`close-${notice.id}`,kind:"quiet",label:t(
-"notices.close"),fields:[{name:"reason",kind:"text",label:t("notices.why"),required:!0,max:255}],work:async values=>{status.
-clear();try{await post(`/admin/payment-notices/${notice.id}/close`,values),status.show(t("notices.closed"))}finally{await all2.
-load()}}});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}root2.replaceChildren(
-head(t("notices.title"),h("p",{},t("notices.lead"))),h("div",{class:"bar"},button({name:"refresh",out},()=>all2.load())),
-status.element,out.element,all2.element),all2.load()}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
+"click",close),document.addEventListener("keydown",close)}var mount6=root2=>worklist(root2,{name:"notices",path:"/admin/payment-notices",params:{state:"open"},actions:closing,columns:[
+{label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t("notices.reason"),cell:n=>h("span",{lang:detailOf(
+n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
+{label:t("payments.ref"),cell:n=>n.provider_ref??"–"},{label:t("orders.one"),cell:n=>n.order_id?h("a",{href:`/console/\
+orders/${n.order_id}`},n.order_id):"–"},{label:t("notices.times"),number:!0,cell:n=>n.times},{label:t("notices.body"),
+cell:n=>h("details",{},h("summary",{},t("notices.body")),h("pre",{},n.body))}]});function closing(notice,{post,change:change3}){
+let f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notices.close"),fields:[{name:"reason",kind:"text",label:t("\
+notices.why"),required:!0,max:255}],work:values=>change3(post(`/admin/payment-notices/${notice.id}/close`,values),t("not\
+ices.closed"))});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
 chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null),pathOf=o=>`/conso\
 le/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title","\
@@ -1562,38 +1548,36 @@ doReason"),required:!0,max:255}],work:({reason})=>send2(reason)});return h("deta
 redeem.undo")),f.element)}function one2(root2,id2){let post=intents(),out=errorBox(),status=statusLine(),about=h("div",{},
 h("p",{class:"empty"},t("loading"))),user2=new URLSearchParams(location.search).get("user_id"),log=entries({order_id:id2}),
 refresh=button({name:"refresh",out},load);async function load(){let[o]=await Promise.all([getMine(`/admin/orders/${id2}${user2?
-`?user_id=${user2}`:""}`),log.load()]);render3(o)}let redeemNote=h("p",{class:"note"},t("redeem.note")),move=o=>name=>button(
-{name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{if(status.clear(),!!await confirm(t(
-`move.sure.${name}`,{id:id2,phone:o.phone}),t(`move.yes.${name}`)))try{await post(`/admin/orders/${id2}/${name}`),status.
-show(t(`move.done.${name}`))}finally{await load()}});function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);
-if(!o.phone||!session.may("phones"))return shown3;let reveal=button({name:"reveal",kind:"link",label:t("orders.reveal"),
-out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?`?user_id=${user2}`:""}`);text(shown3,phone),
-reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3," ",reveal)}async function undoHere(reason){
-status.clear();try{await post(`/admin/orders/${id2}/undo-redeem`,{reason}),status.show(t("redeem.undone",{id:id2}))}finally{
-await load()}}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may(
+`?user_id=${user2}`:""}`),log.load()]);render3(o)}let change3=changing(status,load),undoHere=reason=>change3(post(`/admi\
+n/orders/${id2}/undo-redeem`,{reason}),t("redeem.undone",{id:id2})),redeemNote=h("p",{class:"note"},t("redeem.note")),move=o=>name=>button(
+{name,out,kind:name==="redeem"?"primary":"quiet",label:t(`move.${name}`)},async()=>{await confirm(t(`move.sure.${name}`,
+{id:id2,phone:o.phone}),t(`move.yes.${name}`))&&await change3(post(`/admin/orders/${id2}/${name}`),t(`move.done.${name}`))});
+function phoneOf(o){let shown3=h("span",{"data-phone":!0},o.phone);if(!o.phone||!session.may("phones"))return shown3;let reveal=button(
+{name:"reveal",kind:"link",label:t("orders.reveal"),out},async()=>{let{phone}=await getMine(`/admin/orders/${id2}/phone${user2?
+`?user_id=${user2}`:""}`);text(shown3,phone),reveal.remove(),status.show(t("orders.revealed"))});return h("span",{},shown3,
+" ",reveal)}function outside(o){let open3=o.payments.filter(p=>p.status==="refunding");if(open3.length===0||!session.may(
 "operate"))return null;let f=form({name:"return-outside",kind:"quiet",label:t("payments.outside.do"),fields:[{name:"prov\
 ider_ref",kind:"choice",label:t("payments.outside.ref"),options:open3.map(p=>[p.provider_ref,`${p.provider_ref} · ${amount2(
 p)}`]),value:open3[0].provider_ref},{name:"reason",kind:"text",label:t("payments.outside.reason"),required:!0,max:255}],
-work:async values=>{status.clear();let paid=open3.find(p=>p.provider_ref===values.provider_ref);if(await confirm(t("paym\
-ents.outside.sure",{amount:amount2(paid)}),t("payments.outside.do")))try{await post(`/admin/orders/${id2}/return-outside`,
-values),status.show(t("payments.outside.done"))}finally{await load()}}});return section(t("payments.outside"),h("p",{class:"\
-note"},t("payments.outside.lead")),f.element)}function render3(o){let payments=table(t("payments.title"),[{label:t("paym\
-ents.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.
-status}`)?t(`payment.${p.status}`):p.status,["failed","disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status===
-"refunding"?` ${t("payments.tries",{n:number(p.refund_tries),error:p.refund_error})}`:null)},{label:t("orders.amount"),number:!0,
-cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(
-p.updated_at)}],{cards:!0});payments.set(o.payments),about.replaceChildren(h("div",{class:"panel","data-order":o.id,"dat\
-a-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(o.voucher_id,o.title)),statusChip(o)),facts([[t("order\
-s.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o)," ",h("small",{},h("a",{href:`/console/orders?user_id\
-=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),
-o.rules],...["created_at","expires_at","paid_at","redeemed_at","cancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),
-o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.
-reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},o.moves.map(move(o))):h("p",{class:"note"},t(o.status===
-"redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("redeem")?redeemNote:null,canUndo(o)&&session.may("operate")?
-undo(undoHere):null),section(t("payments.title"),o.payments.length>0?payments.element:h("p",{class:"note"},t("payments.n\
-one"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",{id:id2}),h("a",{href:"/console/orders",class:"link"},
-t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.element,about,section(t("audit.title"),log.element)),
-reading(out,async()=>(await load(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
+work:async values=>{let paid=open3.find(p=>p.provider_ref===values.provider_ref);await confirm(t("payments.outside.sure",
+{amount:amount2(paid)}),t("payments.outside.do"))&&await change3(post(`/admin/orders/${id2}/return-outside`,values),t("p\
+ayments.outside.done"))}});return section(t("payments.outside"),h("p",{class:"note"},t("payments.outside.lead")),f.element)}
+function render3(o){let payments=table(t("payments.title"),[{label:t("payments.ref"),cell:p=>`${p.provider} ${p.provider_ref}`},
+{label:t("orders.status"),cell:p=>h("span",{},chip(has(`payment.${p.status}`)?t(`payment.${p.status}`):p.status,["failed",
+"disputed"].includes(p.status)?"bad":void 0),p.refund_error&&p.status==="refunding"?` ${t("payments.tries",{n:number(p.refund_tries),
+error:p.refund_error})}`:null)},{label:t("orders.amount"),number:!0,cell:amount2},{label:t("payments.created_at"),cell:p=>stamp(
+p.created_at)},{label:t("payments.updated_at"),cell:p=>stamp(p.updated_at)}],{cards:!0});payments.set(o.payments),about.
+replaceChildren(h("div",{class:"panel","data-order":o.id,"data-status":o.status},h("div",{class:"head"},h("strong",{},saleLink(
+o.voucher_id,o.title)),statusChip(o)),facts([[t("orders.amount"),amount2(o)],[t("orders.user_id"),h("span",{},phoneOf(o),
+" ",h("small",{},h("a",{href:`/console/orders?user_id=${o.user_id}`},o.user_id)))],[t("voucher.sub_title"),o.sub_title],
+[t("voucher.shop_id"),o.shop_name],[t("voucher.rules"),o.rules],...["created_at","expires_at","paid_at","redeemed_at","c\
+ancelled_at","refunded_at"].map(at=>[t(`orders.${at}`),o[at]&&stamp(o[at])]),[t("orders.ahead"),o.ahead==null?"":number(
+o.ahead)],[t("orders.reason"),o.reason&&explain({code:o.reason,status:500})]]),o.moves.length>0?h("div",{class:"actions"},
+o.moves.map(move(o))):h("p",{class:"note"},t(o.status==="redeemed"?"move.noneRedeemed":"move.none")),o.moves.includes("r\
+edeem")?redeemNote:null,canUndo(o)&&session.may("operate")?undo(undoHere):null),section(t("payments.title"),o.payments.length>
+0?payments.element:h("p",{class:"note"},t("payments.none"))),outside(o)??"")}root2.replaceChildren(head(t("orders.number",
+{id:id2}),h("a",{href:"/console/orders",class:"link"},t("orders.back"))),h("div",{class:"bar"},refresh),status.element,out.
+element,about,section(t("audit.title"),log.element)),reading(out,async()=>(await load(),!0)).then(read=>read||about.replaceChildren())}var LISTED2=5;function mount7(root2){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"},t("\
 loading")),reports=h("div",{class:"reports"}),refresh=button({name:"refresh",label:t("reconcile.refresh"),out},async()=>{
 let answer=await reading(out,()=>getMine("/admin/reconcile"));answer?render3(answer,!1):text(summary,"")}),repair=button(
 {name:"apply",kind:"primary",label:t("reconcile.apply"),out},async()=>{await confirm(t("reconcile.sure"),t("reconcile.ap\
@@ -1682,7 +1666,7 @@ EVERY3,read),()=>live?.end()}var points2={shop:["shop_id"],price:["pay_value","a
 d_until"],stock:["stock"],payment:["sale"],picture:["image_id"]},offer=["shop","price","validity"],signs2={holds:"✓",warning:"\
 !",broken:"✕"},isOver=v=>v.status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[
 ...words2.matchAll(/([\d.]+)(h|m|s)/g)].reduce((sum,[,n,unit])=>sum+Math.round(n*{h:3600,m:60,s:1}[unit]),0);function checklist(id2,{
-fix,actions:actions2,unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),
+fix,actions:actions4,unsaved,published}){let post=intents(),out=errorBox(),summary=h("p",{class:"summary",role:"status"}),
 list4=h("ul",{class:"checks"}),publish=button({name:"publish",kind:"primary",label:t("publish.do"),out},async()=>{if(await load()>
 0)return;if(unsaved())return text(summary,t("publish.unsaved"));let facts2={price:money(current2.pay_value,current2.currency),
 value:money(current2.actual_value,current2.currency),stock:current2.stock===void 0?"":number(current2.stock),begin:current2.
@@ -1690,7 +1674,7 @@ begin_at&&stamp(current2.begin_at),end:current2.end_at&&stamp(current2.end_at)},
 sh.means":"publish.meansVoucher",facts2);if(await confirm(t("publish.sure",{title:current2.title}),t("publish.do"),means)){
 try{current2.status==="draft"?await post(`/admin/vouchers/${id2}/publish`):await patchMine(`/admin/vouchers/${id2}`,{body:{
 status:"on"}})}catch(problem){throw await load(),problem}published()}}),element=section(t("publish.title"),list4),bar=h(
-"div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions2,publish)),current2=null;show(element,!1),show(
+"div",{class:"sticky"},out.element,h("div",{class:"actions"},summary,actions4,publish)),current2=null;show(element,!1),show(
 bar,!1);async function load(){let{problems,warnings}=await getMine(`/admin/vouchers/${id2}/checklist`),on2=current2.status===
 "on",rows=Object.entries(points2).filter(([name])=>on2?offer.includes(name):current2.type==="seckill"||[...offer,"pictur\
 e"].includes(name)).map(([name,fields3])=>{let of=found=>found.filter(p=>fields3.includes(p.field));return{name,problems:of(
@@ -1762,48 +1746,48 @@ let v=await getMine(`/vouchers/${id2}`);return[v,v.status==="draft"&&operates?aw
 ...found)),()=>{live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
-cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
-conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first login creates your\
- account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","login.code":"6-digit\
- code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login.sent":"Code sent\
-. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:","role.buyer":"Buy\
-er","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","login.ended":"You\
-r session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments ago. Enter th\
-at code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can request the next one\
- at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in and continue","lo\
-gin.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"Authenticator c\
-ode","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or\
- were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country \
-that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status\
-.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.c\
-ancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.net\
-work":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.\
-unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allo\
-wed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"\
-The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","erro\
-r.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","e\
-rror.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date.\
- Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","e\
-rror.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your\
- order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"\
-Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no furt\
-her order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very \
-high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error\
-.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","er\
-ror.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",
-cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退\
-出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more\
-.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档",
-"more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.\
-minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光",
-"state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.pho\
-ne":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发\
-送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
-"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes",off:"−{off}%","time.days":"{days} d {\
+clock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
+"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first l\
+ogin creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","log\
+in.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login\
+.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:",
+"role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","\
+login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number mome\
+nts ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can req\
+uest the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in \
+and continue","login.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"\
+Authenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digi\
+ts are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile numbe\
+r of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the\
+ queue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"\
+Used","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Fai\
+led","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you en\
+tered.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"Y\
+ou are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.chal\
+lenge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a curren\
+t browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have \
+been removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This pag\
+e is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sa\
+le has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_i\
+n_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","er\
+ror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order exp\
+ire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloade\
+d":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please\
+ try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You \
+can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
+skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
+登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
+"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
+接口文档","more.problems":"错误码",off:"{off} 折","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","tim\
+e.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中",
+"state.sold_out":"已抢光","state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
 态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
@@ -1856,68 +1840,68 @@ cks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a
 rice below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a v\
 alidity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenu\
 e","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"\
-Unpaid","money.refunded":"Refunded","preview.untitled":"Untitled","preview.off":"−{off}%","preview.stock":"{n} {n|unit\
-|units}","preview.starts":"Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.f\
-airness":"Fairness","group.advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts",
-"tab.ended":"Ended","tab.all":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.\
-none":"No sales match.","sales.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A ti\
-tle is enough to begin.","sales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"\
-Sales by state","sales.search":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of \
-{all}","voucher.id":"ID","voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"\
-Shop","voucher.chooseShop":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","vouch\
-er.unknownShop":"Unknown shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 M\
-B. It is shown in 16:9.","voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be \
-changed later.","voucher.pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when rede\
-emed.","voucher.stock":"Stock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry\
-.open":"Open","voucher.entry.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pa\
-ss: purchases need a pass, which logged-in customers get from the start of the sale. Waiting room: customers wait in lin\
-e and get a pass when it is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"\
-Empty: 10, or 120 in a waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Emp\
-ty: 10 minutes before the start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many\
- customers are admitted. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher\
-.entry.challenge.on":"On","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which \
-slows down bots.","voucher.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a min\
-ute and a half. Unpaid orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpa\
-id orders","voucher.segments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the\
- stock is spread, so that one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale beg\
-ins.","voucher.unpaid_limitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Emp\
-ty: 1 with a pass or a waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","vou\
-cher.valid_from":"Valid from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: a\
-lways.","voucher.plain":"Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","vo\
-ucher.draft":"Draft","voucher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sa\
-le.untitled":"Sale {id}","sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nob\
-ody has seen it. This cannot be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit s\
-ale","sale.back":"Back to the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale\
-.unpublish":"Take off sale","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"\
-Saved.","sale.same":"Nothing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a se\
-cond. Customers can get new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy ne\
-ed a new one.","sale.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold\
- units.","sale.reason":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"\
-Stock updated: {n} left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. S\
-ubmit it again to find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of activ\
-e orders cannot be removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unp\
-aid|order|orders} and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can\
- no longer be bought.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refun\
-d all paid orders on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the pric\
-e of “{title}” from {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that \
-were placed keep their price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.",
-"sale.sure.take":"Remove {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"R\
-efund {n} paid {n|order|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will\
- stop working. Orders that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|or\
-ders}","refunds.none":"No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|\
-refund|refunds} requested. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No a\
-nswer from the server since {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. \
-See what to do →","violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer h\
-as|customers have} more orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFe\
-w":"{n} {n|unit|units} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.othe\
-r":"its orders and units do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"De\
-ad letters: {n}","alerts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRe\
-funds":"{n} more {n|refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed:\
- {n}","alerts.events":"Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checke\
-d since {at}.","alerts.neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list\
-.all":"{n} in total","list.more":"{n} shown, there are more","files.orders":"All orders as CSV","files.ordersOfSale":"Or\
-ders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","fi\
-les.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV",
+Unpaid","money.refunded":"Refunded","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"\
+Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.\
+advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.al\
+l":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sa\
+les.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","s\
+ales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.sea\
+rch":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","\
+voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseSh\
+op":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknow\
+n shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.",
+"voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.\
+pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"S\
+tock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.en\
+try.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass\
+, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass when it \
+is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a \
+waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before t\
+he start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted\
+. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"O\
+n","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","vouc\
+her.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid \
+orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.seg\
+ments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so th\
+at one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_l\
+imitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a \
+waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid\
+ from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"\
+Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","vou\
+cher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}",
+"sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This can\
+not be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to\
+ the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sal\
+e","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"No\
+thing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get\
+ new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sal\
+e.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reas\
+on":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n}\
+ left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to \
+find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be\
+ removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} \
+and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be boug\
+ht.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders \
+on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” fro\
+m {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their\
+ price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Re\
+move {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|or\
+der|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Order\
+s that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"\
+No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} request\
+ed. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server s\
+ince {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →",
+"violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} m\
+ore orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|unit\
+s} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and u\
+nits do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","al\
+erts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|\
+refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"\
+Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.\
+neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","l\
+ist.more":"{n} shown, there are more","list.actions":"Actions","files.orders":"All orders as CSV","files.ordersOfSale":"\
+Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","\
+files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV",
 "publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n\
 }.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {poi\
 nt}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, \
@@ -2007,65 +1991,64 @@ tle":"Unread payment notices","notices.lead":"Signed notices of payment provider
 t be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then c\
 lose it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.s\
 ource":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.times":"Times","notices.body":"\
-Content","notices.do":"Action","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.\
-nav":"Webhooks","events.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per ord\
-er placed or changed, retried for three days. Without that setting there are none.","events.none":"No deliveries.","even\
-ts.find":"Find deliveries","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"\
-Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","events.created_at":"Created at","events.\
-type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"P\
-ayload","events.do":"Actions","events.repeat":"Send again","events.repeated":"Will be sent within a second.","deadLetter\
-s.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was returned, and t\
-he buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.user_id":"\
-User","deadLetters.reason":"Error","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.repla\
-y":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard the dead letter o\
-f order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"\
-Discarded.","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the admission gate in\
- Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair\
- the admission gate and the queue? They are made to match the database; the database is not changed.","reconcile.meaning":"\
-The database is authoritative. A repair makes the admission gate and the queue match it and never changes the database. \
-Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|s\
-ale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.\
-leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the compar\
-ison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"\
-Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.more":"and {n} more","reconcile.is.done":"Repa\
-ired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.title":"Audit log","audi\
-t.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind.change":"Change\
-s","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Paym\
-ent providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.find.kind":"Entries","audit.find.actor":"\
-Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.o\
-rder_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.status":"Result","audit.unknown":"u\
-nknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"\
-Time","audit.actor":"Actor","audit.action":"Action","audit.detail":"Details","audit.change":"{field}: {was} → {is}","a\
-udit.field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smal\
-lest unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of\
- passes","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"\
-Unpublished","audit.value.draft":"Draft","audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No",
-"actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Pa\
-id","action.cancel":"Cancelled","action.expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund req\
-uested","action.refunded":"Refunded","action.create_voucher":"Sale created","action.create_shop":"Shop created","action.\
-change_shop":"Shop changed","action.change_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.chang\
-e_stock":"Stock adjusted","action.revoke_passes":"Passes revoked","action.change_room":"Waiting room changed","action.re\
-play_dead_letter":"Dead letter replayed","action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unm\
-atched payment: refund issued","action.money_returned":"Money returned","action.close_notice":"Payment notice closed","a\
-ction.undo_redeem":"Redemption undone","action.return_outside":"Returned outside the provider","action.dispute":"Payment\
- disputed","rush.title":"Load simulation","rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","\
-rush.new":"New simulation","rush.buyers":"Buyers","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at on\
-ce.","rush.start":"Start","rush.last":"Last simulation","rush.sale":"View sale","rush.progress":"Buyers with a response",
-"rush.answered":"Responses","rush.took":"Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is\
-.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.\
-timeout":"It took longer than three minutes.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"\
-It could not be completed.","rush.noDemo":"This server is not in demo mode and does not run load simulations. Run the co\
-mmand “seckill rush” from outside instead."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。",
-"do.refresh":"刷新","do.stop":"停止","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供\
-工作人员使用，请用有权限的账号登录。","access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。",
-"access.role":"你的角色不能使用此页面。","access.shop":"前台商城","system.nav":"系统","form.required":"\
-请填写此项。","form.whole":"请输入整数，不带分隔符。","form.between":"须在 {min} 到 {max} 之间。",
-"form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。","form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。",
-"form.minutes":"请输入分钟数，例如 15 或 1:30。","form.decimals":"该货币有 {places} 位小数。","form.t\
-ime":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过了这一时刻：{zone}。","form.order":"\
-结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。","form.over":"该时\
-间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。","form.c\
-urrency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
+Content","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","event\
+s.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, \
+retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find deliver\
+ies","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.st\
+atus.delivered":"Delivered","events.status.failed":"Failed","events.created_at":"Created at","events.type":"Event","even\
+ts.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.rep\
+eat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.title":"Dead letters","deadLetters.lead":"\
+Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"\
+No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLet\
+ters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit a\
+gain if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","d\
+eadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.title":"Reconciliati\
+on","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"\
+Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are \
+made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair m\
+akes the admission gate and the queue match it and never changes the database. Problems in the database must be fixed by\
+ hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"\
+Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","recon\
+cile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compar\
+ed exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","rec\
+oncile.count":"Count","reconcile.more":"and {n} more","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairab\
+le","reconcile.is.manual":"Needs manual action","audit.title":"Audit log","audit.lead":"What staff, buyers and the syste\
+m changed, or all requests of staff, newest first.","audit.kind.change":"Changes","audit.kind.request":"Requests of staf\
+f","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The sys\
+tem","audit.by.any":"Everyone","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action",
+"audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"\
+Object ID","audit.request":"Request","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.\
+none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.act\
+ion":"Action","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.fie\
+ld.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"\
+Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused",
+"audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft",
+"audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Sta\
+ff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.\
+expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","ac\
+tion.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.chan\
+ge_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke\
+_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed",
+"action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.mo\
+ney_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","a\
+ction.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.title":"Load simulation",
+"rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"\
+Buyers","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.last":"Las\
+t simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.took":"\
+Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","\
+rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minut\
+es.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDem\
+o":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside inste\
+ad."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","do.stop":"\
+停止","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
+"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
+"form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
+"form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
+"form.decimals":"该货币有 {places} 位小数。","form.time":"请填写日期和时间。","form.noTime":"夏令时开始，时钟跳过\
+了这一时刻：{zone}。","form.order":"结束时间须晚于开始时间。","form.opens":"等候室的开放时间不能晚于开始时间。",
+"form.over":"该时间已过。","form.price":"售价不能高于面值。","form.lower":"发布后不能调低，至少为 {n}。",
+"form.currency":"请输入货币代码，例如 CNY。","form.zero":"不能为 0。","form.refused":"服务器拒绝了此项内容。",
 "form.day":"请输入日期。","invalid.title":"须为 1 到 255 个可见字符。","invalid.sub_title":"最多 255 个可见字符。",
 "invalid.rules":"最多 1024 个可见字符。","invalid.reason":"须为 1 到 255 个可见字符。","invalid.shop_id":"\
 请选择店铺。","invalid.image_id":"该图片不存在，请重新上传。","invalid.name":"须为 1 到 128 个可见字符。",
@@ -2089,27 +2072,27 @@ e.and":"、","home.lacks.shop_id":"店铺","home.lacks.actual_value":"面值","h
 "home.lacks.currency":"货币","home.lacks.end_at":"活动时间","home.lacks.valid_until":"未过期的有效期","home\
 .lacks.stock":"库存","home.lacks.sale":"活动时间","money.title":"经营数据","money.revenue":"销售额","money.\
 paid":"已支付","money.paidAndRefunded":"已支付（含已退款）","money.conversion":"支付转化率","money.unpa\
-id":"未支付","money.refunded":"已退款","preview.untitled":"未命名","preview.off":"{off} 折","preview.stock":"共\
- {n} 份","preview.starts":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","gr\
-oup.fairness":"公平抢购","group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","ta\
-b.drafts":"草稿","tab.ended":"已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动",
-"sales.title":"秒杀活动","sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先\
-保存为草稿，顾客不可见。有标题即可保存。","sales.save":"保存草稿","sales.details":"活动内容",
-"sales.back":"全部活动","sales.tabs":"按状态查看","sales.search":"按标题或 ID 搜索","sales.find":"搜索",
-"sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.id":"活动 ID","voucher.title":"标题","voucher.sub_title":"\
-副标题","voucher.rules":"使用规则","voucher.shop_id":"店铺","voucher.chooseShop":"请选择店铺","voucher.noS\
-hop":"还没有店铺，请先在“店铺”页面新建。","voucher.unknownShop":"未知店铺 {id}","voucher.image_i\
-d":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB，按 16:9 展示。","voucher.currency":"\
-货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。","voucher.pay_value":"售价",
-"voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","voucher.stock":"库存","vouch\
-er.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"直接抢购","voucher.entry\
-.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须带入场凭证，登录用户在开售后才能领取。排队入场：用户在等\
-候室排队，轮到时领取凭证。","voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"\
-留空为 10 秒，排队入场为 120 秒。","voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atN\
-ote":"留空为开始前 10 分钟。","voucher.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为\
- 100。","voucher.entry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开\
-启","voucher.entry.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","\
-voucher.pay_timeout":"支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
+id":"未支付","money.refunded":"已退款","preview.untitled":"未命名","preview.stock":"共 {n} 份","preview.start\
+s":"{at} 开抢","group.what":"商品","group.price":"价格与库存","group.when":"时间","group.fairness":"公平抢购",
+"group.advanced":"高级设置","tab.running":"进行中","tab.upcoming":"即将开始","tab.drafts":"草稿","tab.ended":"\
+已结束","tab.all":"全部","tab.plain":"（含 {n} 张普通券）","sales.nav":"活动","sales.title":"秒杀活动",
+"sales.none":"没有符合条件的活动。","sales.new":"新建活动","sales.newLead":"先保存为草稿，顾客不可见。有标题即可保存。",
+"sales.save":"保存草稿","sales.details":"活动内容","sales.back":"全部活动","sales.tabs":"按状态查看","s\
+ales.search":"按标题或 ID 搜索","sales.find":"搜索","sales.sold":"已售","sales.soldOf":"{n} / {all}","voucher.\
+id":"活动 ID","voucher.title":"标题","voucher.sub_title":"副标题","voucher.rules":"使用规则","voucher.shop_id":"\
+店铺","voucher.chooseShop":"请选择店铺","voucher.noShop":"还没有店铺，请先在“店铺”页面新建。",
+"voucher.unknownShop":"未知店铺 {id}","voucher.image_id":"图片","voucher.image_idNote":"支持 JPEG、PNG、WebP，不超过 10 MB\
+，按 16:9 展示。","voucher.currency":"货币","voucher.currencyNote":"ISO 4217 货币代码，例如 CNY，发布后不可更改。",
+"voucher.pay_value":"售价","voucher.actual_value":"面值","voucher.faceValueNote":"核销时可抵扣的金额。","v\
+oucher.stock":"库存","voucher.limit_per_user":"每人限购","voucher.entry.mode":"入场方式","voucher.entry.open":"\
+直接抢购","voucher.entry.pass":"凭证入场","voucher.entry.room":"排队入场","voucher.entry.modeNote":"凭证入场：下单须\
+带入场凭证，登录用户在开售后才能领取。排队入场：用户在等候室排队，轮到时领取凭证。",
+"voucher.entry.pass_ttl":"凭证有效期（秒）","voucher.entry.pass_ttlNote":"留空为 10 秒，排队入场为 120 秒。",
+"voucher.entry.opens_at":"等候室开放时间","voucher.entry.opens_atNote":"留空为开始前 10 分钟。","voucher\
+.entry.rate":"每秒放行人数","voucher.entry.rateNote":"每秒最多放行的人数，留空为 100。","voucher.ent\
+ry.challenge":"人机验证","voucher.entry.challenge.off":"关闭","voucher.entry.challenge.on":"开启","voucher.entry\
+.challengeNote":"开启后，浏览器须先完成一道计算题才能入场，可拖慢脚本。","voucher.pay_timeout":"\
+支付时限（分钟）","voucher.pay_timeoutNote":"例如 15；1:30 表示一分半。超时未付的订单自动取消。留空则使用服务器的默认值。",
 "voucher.unpaid_limit":"允许超时未付次数","voucher.segments":"库存分段","voucher.segmentsNote":"仅用于 queue 模式\
 和 Redis 集群：把库存分成若干段，让一场秒杀用上多个节点；其他情况填 1。开售前一分钟起不能修改。",
 "voucher.unpaid_limitNote":"用户超时未付的订单达到此数后不能再次下单。0 为不限；留空时，凭证入场和排队入场为 1，否则不限。",
@@ -2143,8 +2126,8 @@ erts.more":"另有 {n} 项异常","alerts.deadLetters":"死信：{n} 条","alert
 error}","alerts.moreRefunds":"另有 {n} 笔退款失败","alerts.notices":"无法处理的支付通知：{n}","alerts.e\
 vents":"未送达的订单事件：{n} 条","alerts.unchecked":"自 {at} 起未能进行一致性检查。","alerts.neve\
 rChecked":"尚未进行一致性检查。","alerts.badge":"一致性异常","list.all":"共 {n} 条","list.more":"已显示 {n\
-} 条，还有更多","files.orders":"导出全部订单 CSV","files.ordersOfSale":"导出该活动订单 CSV","files.pa\
-yments":"导出全部支付 CSV","files.paymentsOfSale":"导出该活动支付 CSV","files.audit":"导出全部变更 CSV",
+} 条，还有更多","list.actions":"操作","files.orders":"导出全部订单 CSV","files.ordersOfSale":"导出该活动订单 CSV",
+"files.payments":"导出全部支付 CSV","files.paymentsOfSale":"导出该活动支付 CSV","files.audit":"导出全部变更 CSV",
 "files.auditOfSale":"导出该活动变更 CSV","files.requests":"导出全部请求 CSV","publish.title":"检查清单",
 "publish.do":"发布","publish.ready":"检查通过，可以发布。","publish.broken":"需修改 {n} 项。","publish.\
 unsaved":"有未保存的修改，请先保存。","publish.fix":"去修改","publish.fixOf":"去修改：{point}","publ\
@@ -2229,20 +2212,19 @@ ts.outside.sure":"买家已经收到 {amount} 了吗？登记后无法撤销。"
 d":"支付渠道发来的、签名有效但无法解析或匹配的通知与查询结果。系统没有做任何变更，但款项可能已经变动：请与渠道后台核对，处理后关闭。",
 "notices.none":"没有未处理的通知。","notices.received_at":"首次收到","notices.reason":"问题","notices.sou\
 rce":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.times":"次数","notices.body":"\
-内容","notices.do":"操作","notices.close":"关闭","notices.why":"处理说明","notices.closed":"已关闭。","eve\
-nts.nav":"回调记录","events.title":"回调记录","events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该\
-地址时没有记录。","events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.st\
-atus":"状态","events.status.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","e\
-vents.status.failed":"发送失败","events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数",
-"events.next_try_at":"下次尝试","events.answer":"对方应答","events.payload":"内容","events.do":"操作","event\
-s.repeat":"重新发送","events.repeated":"一秒内会重新发送。","deadLetters.title":"死信队列","deadLetters\
-.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。","deadLetter\
-s.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.user_id":"用户","deadLetters.reason":"原因",
-"deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 {id} 吗？如有库存，会重新预扣\
-一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。","deadLetters.\
-done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.title":"数据核对","reco\
-ncile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查","reconcile.apply":"\
-修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
+内容","notices.close":"关闭","notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"回调记录",
+"events.title":"回调记录","events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该地址时没有记录。",
+"events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.status":"状态","events.sta\
+tus.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败",
+"events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试",
+"events.answer":"对方应答","events.payload":"内容","events.repeat":"重新发送","events.repeated":"一秒内会重新发送。",
+"deadLetters.title":"死信队列","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
+"deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.user_id":"用户","deadLetters.\
+reason":"原因","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 \
+{id} 吗？如有库存，会重新预扣一份。","deadLetters.sure.discard":"确定丢弃订单 {id} 的死信吗？订单仍为下单失败。",
+"deadLetters.done.replay":"已重新进入队列。","deadLetters.done.discard":"已丢弃。","reconcile.title":"数据核对",
+"reconcile.lead":"数据库、Redis 准入与队列之间的差异。","reconcile.refresh":"重新检查","reconcile.app\
+ly":"修复差异","reconcile.sure":"确定修复 Redis 准入和队列吗？修复以数据库为准，不会改动数据库。",
 "reconcile.meaning":"以数据库为准：修复会使 Redis 准入和队列与数据库一致，不会改动数据库。数据库自身的问题需人工处理。可以重复执行。",
 "reconcile.clean":"没有差异（已检查 {n} 个活动）。","reconcile.found":"未解决的差异：{n} 项。","re\
 concile.repaired":"已修复：{n} 项。","reconcile.leftOut":"未检查的活动：{n} 个。","reconcile.at":"比对时间：{a\

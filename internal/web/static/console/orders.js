@@ -13,7 +13,7 @@ import * as audit from "./audit.js";
 import { download } from "./files.js";
 import { form } from "./form.js";
 import { named, saleLink } from "./names.js";
-import { button, chip, errorBox, facts, finder, head, listing, reading, section, statusLine, table } from "./parts.js";
+import { button, changing, chip, errorBox, facts, finder, head, listing, reading, section, statusLine, table } from "./parts.js";
 
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
@@ -123,16 +123,12 @@ export function one(root, id) {
     render(o);
   }
 
+  const change = changing(status, load);
+  const undoHere = (reason) => change(post(`/admin/orders/${id}/undo-redeem`, { reason }), t("redeem.undone", { id }));
   const redeemNote = h("p", { class: "note" }, t("redeem.note"));
   const move = (o) => (name) => button({ name, out, kind: name === "redeem" ? "primary" : "quiet", label: t(`move.${name}`) }, async () => {
-    status.clear();
     if (!(await confirm(t(`move.sure.${name}`, { id, phone: o.phone }), t(`move.yes.${name}`)))) return;
-    try {
-      await post(`/admin/orders/${id}/${name}`);
-      status.show(t(`move.done.${name}`));
-    } finally {
-      await load(); // another admin may have changed the order
-    }
+    await change(post(`/admin/orders/${id}/${name}`), t(`move.done.${name}`));
   });
 
   // phoneOf returns the masked number, with a button that replaces it by the complete one.
@@ -148,16 +144,6 @@ export function one(root, id) {
     return h("span", {}, shown, " ", reveal);
   }
 
-  async function undoHere(reason) {
-    status.clear();
-    try {
-      await post(`/admin/orders/${id}/undo-redeem`, { reason });
-      status.show(t("redeem.undone", { id }));
-    } finally {
-      await load();
-    }
-  }
-
   // outside returns a form that records money returned without the provider, or null if no payment is being refunded.
   function outside(o) {
     const open = o.payments.filter((p) => p.status === "refunding");
@@ -169,15 +155,9 @@ export function one(root, id) {
         { name: "reason", kind: "text", label: t("payments.outside.reason"), required: true, max: 255 },
       ],
       work: async (values) => {
-        status.clear();
         const paid = open.find((p) => p.provider_ref === values.provider_ref);
         if (!(await confirm(t("payments.outside.sure", { amount: amount(paid) }), t("payments.outside.do")))) return;
-        try {
-          await post(`/admin/orders/${id}/return-outside`, values);
-          status.show(t("payments.outside.done"));
-        } finally {
-          await load();
-        }
+        await change(post(`/admin/orders/${id}/return-outside`, values), t("payments.outside.done"));
       },
     });
     return section(t("payments.outside"), h("p", { class: "note" }, t("payments.outside.lead")), f.element);

@@ -1,13 +1,15 @@
 // Components of the console's pages.
 
 import { announce } from "../lib/announce.js";
+import { getMine } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { backoff, sleep } from "../lib/events.js";
 import { explain, reference } from "../lib/explain.js";
 import { has, number, t } from "../lib/i18n.js";
-import { singleFlight } from "../lib/intent.js";
+import { intents, singleFlight } from "../lib/intent.js";
 import { moreButton } from "../lib/more.js";
+import { session } from "../lib/session.js";
 import { detailOf } from "./details.js";
 
 // detail returns what a Problem says beyond its code: the server's words, which are English, or in another language their
@@ -174,6 +176,9 @@ export function table(caption, columns, { cards = false } = {}) {
   };
 }
 
+// pages returns the read of a listing: page by page from a path of the API, with parameters.
+export const pages = (path, params = {}) => (cursor) => getMine(`${path}?${new URLSearchParams({ limit: 50, ...params, ...(cursor && { cursor }) })}`);
+
 // listing shows rows that are read page by page: read(cursor) returns {items, next_cursor}. load() reads as many as are
 // shown again, refresh() renders the rows again. The answer to an outdated request is ignored. refused(problem) may show the
 // problem of a load elsewhere, and then returns true.
@@ -240,6 +245,33 @@ export function listing({ caption, columns, empty, read, refused = () => false }
     refresh: () => rows.set(items),
     load,
   };
+}
+
+// changing returns a function that waits for the answer to a change and reports its success. Then it loads what the page shows
+// again, even after a failure: the change may have taken effect although its answer was lost, or somebody else's has.
+export const changing = (status, load) => async (answer, sentence) => {
+  status.clear();
+  try {
+    await answer;
+    status.show(sentence);
+  } finally {
+    await load();
+  }
+};
+
+// worklist shows the page of a list that staff works off, whose texts are t(`${name}.title`) and so on. `path` is that of the API,
+// with `params`; `filter` is a form of the page. actions(entry, {out, post, change}) returns what an operator can do about an entry.
+export function worklist(root, { name, path, params, filter = null, columns, actions }) {
+  const out = errorBox();
+  const status = statusLine();
+  const tools = { out, post: intents(), change: changing(status, () => all.load()) };
+  const all = listing({
+    caption: t(`${name}.title`), empty: t(`${name}.none`), read: pages(path, params),
+    columns: [...columns, ...(session.may("operate") ? [{ label: t("list.actions"), cell: (entry) => actions(entry, tools) }] : [])],
+  });
+  root.replaceChildren(head(t(`${name}.title`), h("p", {}, t(`${name}.lead`))), filter ? finder(t(`${name}.find`), filter.element) : "",
+    h("div", { class: "bar" }, button({ name: "refresh", out }, () => all.load())), status.element, out.element, all.element);
+  all.load();
 }
 
 // statusLine reports a success beside the control and to screen readers.

@@ -2,7 +2,7 @@
 
 import { BASE } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
-import { language, moment, money, number, t } from "../lib/i18n.js";
+import { discount, moment, money, number, t } from "../lib/i18n.js";
 import { section } from "./parts.js";
 
 // preview returns the card of what a form contains; `currency` and `stock` are functions that return those of the sale.
@@ -34,9 +34,8 @@ export function preview(form, shops, { currency, stock }) {
     const [pay, value] = ["pay_value", "actual_value"].map((field) => form.parsed(field) ?? 0);
     text(price, pay > 0 ? money(pay, currency()) : "–");
     text(worth, value > 0 ? money(value, currency()) : "");
-    const share = value > pay && pay > 0 ? Math.round(100 - (100 * pay) / value) : 0;
-    text(off, t("preview.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
-    show(off, share > 0 && share < 100);
+    text(off, discount(pay, value));
+    show(off, off.textContent);
     text(units, stock() > 0 ? t("preview.stock", { n: number(stock()) }) : "");
     const begin = Date.parse(form.value("begin_at"));
     text(starts, Number.isNaN(begin) ? "" : t("preview.starts", { at: moment(begin) }));

@@ -9,7 +9,7 @@ import { session } from "../lib/session.js";
 import * as alerts from "./alerts.js";
 import { form } from "./form.js";
 import { named } from "./names.js";
-import { chip, confirmAnother, errorBox, head, listing, reading, section } from "./parts.js";
+import { chip, confirmAnother, errorBox, head, listing, pages, reading, section } from "./parts.js";
 import { beside, preview } from "./preview.js";
 import { all as allShops } from "./shops.js";
 import { body, copyOf, fields, groups, validate } from "./voucher.js";
@@ -74,7 +74,7 @@ export function list(root) {
   });
 
   async function read(cursor) {
-    const page = (tab) => getMine(`/admin/vouchers?${new URLSearchParams({ limit: 30, tab, ...(search && { search }), ...(cursor && { cursor }) })}`);
+    const page = (tab) => pages("/admin/vouchers", { limit: 30, tab, ...(search && { search }) })(cursor);
     let answer = await page(chosen || tabs[0]);
     if (!chosen) {
       chosen = tabs.find((tab) => answer.counts[tab] > 0) ?? tabs[0];

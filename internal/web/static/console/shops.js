@@ -1,12 +1,12 @@
 // The shops in which vouchers are redeemed.
 
-import { get, getMine, patchMine } from "../lib/api.js";
+import { get, patchMine } from "../lib/api.js";
 import { h, text } from "../lib/dom.js";
 import { t } from "../lib/i18n.js";
 import { intents } from "../lib/intent.js";
 import { session } from "../lib/session.js";
 import { form } from "./form.js";
-import { confirmAnother, errorBox, head, listing, reading, section, statusLine } from "./parts.js";
+import { confirmAnother, errorBox, head, listing, pages, reading, section, statusLine } from "./parts.js";
 
 const fields = [{ name: "name", required: true, max: 128 }, { name: "area", max: 128 }, { name: "address", max: 255 }, { name: "open_hours", max: 32 }];
 
@@ -33,7 +33,7 @@ export function list(root) {
       ...["area", "address", "open_hours"].map((name) => ({ label: t(`shop.${name}`), cell: (s) => s[name] || "–" })),
       { label: t("shop.id"), number: true, cell: (s) => s.id },
     ],
-    read: (cursor) => getMine(`/shops?${new URLSearchParams({ limit: 50, ...(cursor && { cursor }) })}`),
+    read: pages("/shops"),
   });
   root.replaceChildren(...[head(t("shops.title"), h("p", {}, t("shops.lead"))), operates && section(t("shops.new"), make(shops.load)), shops.element].filter(Boolean));
   shops.load();

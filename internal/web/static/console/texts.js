@@ -100,7 +100,6 @@ const en = {
   "money.unpaid": "Unpaid",
   "money.refunded": "Refunded",
   "preview.untitled": "Untitled",
-  "preview.off": "−{off}%",
   "preview.stock": "{n} {n|unit|units}",
   "preview.starts": "Starts {at}",
   "group.what": "What",
@@ -249,6 +248,7 @@ const en = {
 
   "list.all": "{n} in total",
   "list.more": "{n} shown, there are more",
+  "list.actions": "Actions",
 
   "files.orders": "All orders as CSV",
   "files.ordersOfSale": "Orders of the sale as CSV",
@@ -511,7 +511,6 @@ const en = {
   "notices.source.query": "query",
   "notices.times": "Times",
   "notices.body": "Content",
-  "notices.do": "Action",
   "notices.close": "Close",
   "notices.why": "What was done",
   "notices.closed": "Closed.",
@@ -533,7 +532,6 @@ const en = {
   "events.next_try_at": "Next attempt",
   "events.answer": "Answer",
   "events.payload": "Payload",
-  "events.do": "Actions",
   "events.repeat": "Send again",
   "events.repeated": "Will be sent within a second.",
   "deadLetters.title": "Dead letters",
@@ -760,7 +758,6 @@ const zh = {
   "money.unpaid": "未支付",
   "money.refunded": "已退款",
   "preview.untitled": "未命名",
-  "preview.off": "{off} 折",
   "preview.stock": "共 {n} 份",
   "preview.starts": "{at} 开抢",
   "group.what": "商品",
@@ -909,6 +906,7 @@ const zh = {
 
   "list.all": "共 {n} 条",
   "list.more": "已显示 {n} 条，还有更多",
+  "list.actions": "操作",
 
   "files.orders": "导出全部订单 CSV",
   "files.ordersOfSale": "导出该活动订单 CSV",
@@ -1171,7 +1169,6 @@ const zh = {
   "notices.source.query": "查询",
   "notices.times": "次数",
   "notices.body": "内容",
-  "notices.do": "操作",
   "notices.close": "关闭",
   "notices.why": "处理说明",
   "notices.closed": "已关闭。",
@@ -1193,7 +1190,6 @@ const zh = {
   "events.next_try_at": "下次尝试",
   "events.answer": "对方应答",
   "events.payload": "内容",
-  "events.do": "操作",
   "events.repeat": "重新发送",
   "events.repeated": "一秒内会重新发送。",
   "deadLetters.title": "死信队列",

@@ -75,6 +75,13 @@ export const number = (n) => formatter("NumberFormat").format(n);
 // percent formats a share of 1.
 export const percent = (share) => formatter("NumberFormat", { style: "percent" }).format(share);
 
+// discount returns how much less a price is than a face value; "" if it is not, or nothing is charged.
+export function discount(price, value) {
+  const share = price < value ? Math.round(100 - (100 * price) / value) : 0;
+  if (share <= 0 || share >= 100) return "";
+  return t("off", { off: current === "zh" ? number((100 - share) / 10) : share }); // 8 折 is −20%
+}
+
 const dayAndTime = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const { month, day, ...timeOfDay } = dayAndTime;
 const { second, ...hourOfDay } = timeOfDay;

@@ -22,6 +22,8 @@ const en = {
   "more.docs": "API",
   "more.problems": "Error codes",
 
+  off: "−{off}%",
+
   "time.days": "{days} d {clock}",
   "time.seconds": "{s} s",
   "time.minutes": "{n} min",
@@ -115,6 +117,8 @@ const zh = {
   "more.shop": "商城",
   "more.docs": "接口文档",
   "more.problems": "错误码",
+
+  off: "{off} 折",
 
   "time.days": "{days} 天 {clock}",
   "time.seconds": "{s} 秒",

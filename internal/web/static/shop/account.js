@@ -5,8 +5,8 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { t } from "../lib/i18n.js";
+import { save } from "../lib/save.js";
 import { session } from "../lib/session.js";
-import { save } from "./save.js";
 
 const FILE = "seckill-data.json";
 const TIMEOUT = 15_000; // an export takes longer than other answers

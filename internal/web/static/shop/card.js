@@ -6,7 +6,7 @@ import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { icon } from "../lib/icon.js";
-import { hour, language, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
+import { discount, hour, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
 import { login } from "../lib/login.js";
 import { session } from "../lib/session.js";
@@ -178,9 +178,8 @@ export function card(id, alone = false) {
     text(worth, money(v.actual_value, v.currency));
     show(worth, saves);
     show(insteadOf, saves);
-    const share = saves ? Math.round(100 - (100 * v.pay_value) / v.actual_value) : 0;
-    text(off, t("store.off", { off: language() === "zh" ? number((100 - share) / 10) : share })); // 8 折 is −20%
-    show(off, share > 0 && share < 100);
+    text(off, discount(v.pay_value, v.actual_value));
+    show(off, off.textContent);
   }
 
   function showImage(visible) {

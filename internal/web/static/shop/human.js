@@ -1,9 +1,10 @@
 // Proofs of work for the sales that demand one (entry.challenge is "on"), solved in the background before the buyer
 // presses the button. There is nothing to operate: the card shows and announces the state.
 
+import { postMine, Problem } from "../lib/api.js";
+import * as clock from "../lib/clock.js";
 import { topic } from "../lib/events.js";
 import { session } from "../lib/session.js";
-import * as proof from "../proof/prove.js";
 
 // A solution is valid for 100 to 120 s. It is solved 45 to 90 s before the start, at random, so that pages do not
 // request challenges together and no solution expires at the start.
@@ -11,7 +12,9 @@ const AHEAD = 45_000 + 45_000 * Math.random();
 const AFTER = 600_000; // ms after the start; later the check waits until the button is pressed
 const AGAIN = 1_000; // ms; between looks at the solution's age
 const RETRY = 5_000;
+const MARGIN = 10_000; // ms; a solution is not handed out when it expires sooner
 
+const solutions = new Map(); // by sale: {solution: Promise, until}
 const proofs = new Map(); // by sale: {is, next, running}
 const changes = topic();
 
@@ -45,13 +48,72 @@ export function prepare(v, state, now) {
   solution(v.id).then(() => settle("ready"), () => settle("failed"));
 }
 
-// solution returns a solution for POST /vouchers/{id}/entry: see proveHuman.
-export const solution = (id, challenge) => proof.proveHuman(id, challenge ?? undefined);
+// solution returns a solution for POST /vouchers/{id}/entry, as a promise. It solves a challenge unless it has a solution
+// that is still valid; concurrent calls share one. `challenge` is one that the server has sent already. The solution is
+// undefined if the server demands none. Problems: those of the request, and "challenge_required" if this browser cannot
+// solve it.
+export function solution(id, challenge) {
+  const known = solutions.get(id);
+  if (known && clock.now() < known.until) return known.solution;
+  const fresh = { until: Infinity };
+  fresh.solution = prove(id, challenge).then(
+    ({ solution, until }) => {
+      fresh.until = until - MARGIN;
+      return solution;
+    },
+    (problem) => {
+      if (solutions.get(id) === fresh) solutions.delete(id);
+      throw problem;
+    });
+  solutions.set(id, fresh);
+  return fresh.solution;
+}
 
 // forget drops a solution that was used up or refused.
 export function forget(id) {
   proofs.delete(id);
-  proof.forget(id);
+  solutions.delete(id);
 }
 
-session.on(() => proofs.clear());
+session.on(() => {
+  proofs.clear();
+  solutions.clear();
+});
+
+async function prove(voucherID, challenge) {
+  challenge ??= await request(voucherID);
+  if (!challenge) return { until: clock.now() + 60_000 };
+  const solution = await solve(challenge.parameters);
+  return { solution: btoa(JSON.stringify({ challenge, solution })), until: challenge.parameters.expiresAt * 1000 };
+}
+
+// request returns a new challenge, or undefined if the server demands none.
+async function request(voucherID) {
+  try {
+    await postMine(`/vouchers/${voucherID}/entry`, { as: session.user()?.id });
+  } catch (problem) {
+    if (!problem.challenge) throw problem;
+    return problem.challenge;
+  }
+  return undefined;
+}
+
+// The page's policy allows this script as a worker, and no other URL. It is loaded with the first challenge.
+const url = new URL("../proof/worker.js", import.meta.url).href; // from here, and from the bundle of the storefront
+const policy = globalThis.trustedTypes?.createPolicy("proof", { createScriptURL: () => url });
+
+async function solve(parameters) {
+  let worker;
+  try {
+    worker = new Worker(policy?.createScriptURL("") ?? url);
+    return await new Promise((done, fail) => {
+      worker.onmessage = ({ data }) => (data.error ? fail(data.error) : done(data));
+      worker.onerror = fail;
+      worker.postMessage(parameters);
+    });
+  } catch (err) {
+    throw new Problem({ code: "challenge_required", detail: String(err) });
+  } finally {
+    worker?.terminate();
+  }
+}

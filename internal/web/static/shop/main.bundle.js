@@ -1,9 +1,9 @@
-var __defProp=Object.defineProperty;var __export=(target,all2)=>{for(var name2 in all2)__defProp(target,name2,{get:all2[name2],enumerable:!0})};function h(tag,props,...children){let el=document.createElement(tag);for(let[name2,value]of Object.entries(props??{}))name2.
-startsWith("on")?el.addEventListener(name2.slice(2),value):attr(el,name2,value);return el.append(...children.flat().filter(
+var __defProp=Object.defineProperty;var __export=(target,all2)=>{for(var name in all2)__defProp(target,name,{get:all2[name],enumerable:!0})};function h(tag,props,...children){let el=document.createElement(tag);for(let[name,value]of Object.entries(props??{}))name.
+startsWith("on")?el.addEventListener(name.slice(2),value):attr(el,name,value);return el.append(...children.flat().filter(
 child=>child!=null)),el}var SVG="http://www.w3.org/2000/svg";function svg(tag,attributes,...children){let el=document.createElementNS(
-SVG,tag);for(let[name2,value]of Object.entries(attributes??{}))el.setAttribute(name2,value);return el.append(...children),
-el}function attr(el,name2,value){value==null||value===!1?el.removeAttribute(name2):el.getAttribute(name2)!==String(value)&&
-el.setAttribute(name2,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
+SVG,tag);for(let[name,value]of Object.entries(attributes??{}))el.setAttribute(name,value);return el.append(...children),
+el}function attr(el,name,value){value==null||value===!1?el.removeAttribute(name):el.getAttribute(name)!==String(value)&&
+el.setAttribute(name,value===!0?"":value)}function text(el,value){el.textContent!==value&&(el.textContent=value)}function show(el,visible){
 el.hidden===!!visible&&(el.hidden=!visible)}function keepFocusNear(){let trail=[];document.addEventListener("pointerdown",
 ()=>trail=[],{capture:!0}),document.addEventListener("focusin",({target})=>{if(!target.closest("dialog")){trail=[];for(let el=target;el;el=
 el.parentElement)trail.push(el)}}),new MutationObserver(()=>{let[last]=trail,active2=document.activeElement;if(!last||active2!==
@@ -12,56 +12,58 @@ last&&active2!==document.body||last.isConnected&&!last.closest("[hidden]"))retur
 getAttribute("aria-labelledby"))??place2??document.querySelector("main h1");to?.tabIndex<0&&attr(to,"tabindex",-1),to?.focus(
 {preventScroll:!0})}).observe(document.body,{subtree:!0,childList:!0,attributeFilter:["hidden"]})}function focusPage(){(document.
 querySelector("main [data-first]")??document.querySelector("main h1"))?.focus({preventScroll:!0})}var ids=0;function newID(what){
-return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,duration:()=>duration,has:()=>has,hour:()=>hour,
-language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,money:()=>money,
-number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
+return`${what}-${++ids}`}var i18n_exports={};__export(i18n_exports,{choose:()=>choose,clockTime:()=>clockTime,discount:()=>discount,duration:()=>duration,
+has:()=>has,hour:()=>hour,language:()=>language,languageOf:()=>languageOf,languages:()=>languages,left:()=>left,moment:()=>moment,
+money:()=>money,number:()=>number,onLanguage:()=>onLanguage,percent:()=>percent,stamp:()=>stamp,t:()=>t,use:()=>use,zone:()=>zone});var PLACES={BHD:3,BIF:0,CLF:4,CLP:0,DJF:0,GNF:0,IQD:3,ISK:0,JOD:3,JPY:0,KMF:0,KRW:0,KWD:3,LYD:3,OMR:3,PYG:0,RWF:0,TND:3,
 UGX:0,UYI:0,UYW:4,VND:0,VUV:0,XAF:0,XOF:0,XPF:0},digits=currency=>PLACES[currency]??2;function topic(){let listeners=new Set;return{on(listener){return listeners.add(listener),()=>listeners.delete(listener)},
 emit(...args){for(let listener of[...listeners])listener(...args)}}}function sleep(ms,signal){return new Promise(resolve=>{
 if(signal?.aborted)return resolve();let timer3=setTimeout(done2,ms);function done2(){clearTimeout(timer3),removeEventListener(
 "online",done2),signal?.removeEventListener("abort",done2),resolve()}addEventListener("online",done2),signal?.addEventListener(
 "abort",done2)})}function backoff(n2,first,most){let full2=Math.min(most,first*2**n2);return full2/2+Math.random()*full2/
-2}function storage(part){let refused=new Map;return{get(name2){try{return refused.get(name2)??window[part].getItem(name2)}catch{
-return null}},set(name2,value){refused.delete(name2);try{value===null?window[part].removeItem(name2):window[part].setItem(
-name2,value)}catch{value!==null&&refused.set(name2,value)}},names(){try{return Object.keys(window[part])}catch{return[]}}}}
-var forAll=storage("localStorage"),forTab=storage("sessionStorage");var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
+2}function storage(part){let refused=new Map;return{get(name){try{return refused.get(name)??window[part].getItem(name)}catch{
+return null}},set(name,value){refused.delete(name);try{value===null?window[part].removeItem(name):window[part].setItem(name,
+value)}catch{value!==null&&refused.set(name,value)}},names(){try{return Object.keys(window[part])}catch{return[]}}}}var forAll=storage(
+"localStorage"),forTab=storage("sessionStorage");var REMEMBERED="seckill.language",changes=topic(),dictionaries={},current="en",languages={en:"English",zh:"中文"};function use(texts){
 dictionaries=texts;let preferred=[forAll.get(REMEMBERED),...navigator.languages??[navigator.language]];select(preferred.
 map(l2=>(l2??"").slice(0,2).toLowerCase()).find(l2=>l2 in texts)??"en")}function choose(language2){select(language2),forAll.
 set(REMEMBERED,language2),changes.emit()}var language=()=>current,onLanguage=changes.on;function select(language2){current=
 language2,document.documentElement.lang=language2==="zh"?"zh-CN":"en"}var has=key=>key in dictionaries[current];function t(key,values={}){
 let text2=dictionaries[current][key];if(text2===void 0)throw new Error(`no text for ${key} in ${current}`);return text2.
-replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name2,one2,more3)=>one2===void 0?values[name2]:String(values[name2])===
-"1"?one2:more3)}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith("en"))??"en-GB",formatters=new Map;
+replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g,(_2,name,one2,more3)=>one2===void 0?values[name]:String(values[name])==="1"?
+one2:more3)}var locale=()=>current==="zh"?"zh-CN":(navigator.languages??[]).find(l2=>l2.startsWith("en"))??"en-GB",formatters=new Map;
 function formatter(type,options){let key=`${type} ${locale()} ${JSON.stringify(options)}`;return formatters.has(key)||formatters.
 set(key,new Intl[type](locale(),options)),formatters.get(key)}function money(amount,currency){let places3=digits(currency),
 unit=10**places3,decimals={minimumFractionDigits:amount%unit===0?0:places3,maximumFractionDigits:places3},currencyDisplay=currency===
 "CNY"?"narrowSymbol":"symbol",code=/^[A-Z]{3}$/i.test(currency)?currency:"XXX",words=formatter("NumberFormat",{style:"cu\
 rrency",currency:code,currencyDisplay,...decimals}).format(amount/unit);return currency==="JPY"?words.replace(/(JP)?¥/,
 "JP¥"):words}var number=n2=>formatter("NumberFormat").format(n2),percent=share=>formatter("NumberFormat",{style:"percen\
-t"}).format(share),dayAndTime={month:"short",day:"numeric",hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h\
-23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,DAY=864e5,moment=time=>formatter("DateTimeForma\
-t",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeFormat",{year:"numeric",...dayAndTime}).format(new Date(
-time));function hour(time,now2){let at=new Date(time);return formatter("DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:
-{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("DateTimeFormat",timeOfDay).format(time);function duration(seconds){
-let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t(
-"time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,s:rest})}var languageOf=words=>/\p{Script=Han}/u.
-test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),
-offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.replace("GMT","UTC");return`${format.resolvedOptions().
-timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"\
-0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}:${two(all2%60)}`;if(short&&all2<3600)return minutes;
-let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
+t"}).format(share);function discount(price,value){let share=price<value?Math.round(100-100*price/value):0;return share<=
+0||share>=100?"":t("off",{off:current==="zh"?number((100-share)/10):share})}var dayAndTime={month:"short",day:"numeric",
+hour:"2-digit",minute:"2-digit",second:"2-digit",hourCycle:"h23"},{month,day,...timeOfDay}=dayAndTime,{second,...hourOfDay}=timeOfDay,
+DAY=864e5,moment=time=>formatter("DateTimeFormat",dayAndTime).format(new Date(time)),stamp=time=>formatter("DateTimeForm\
+at",{year:"numeric",...dayAndTime}).format(new Date(time));function hour(time,now2){let at=new Date(time);return formatter(
+"DateTimeFormat",Math.abs(at-now2)<DAY?hourOfDay:{month,day,...hourOfDay}).format(at)}var clockTime=time=>formatter("Dat\
+eTimeFormat",timeOfDay).format(time);function duration(seconds){let minutes=Math.floor(seconds/60),rest=seconds%60;return minutes===
+0?t("time.seconds",{s:rest}):minutes>=10||rest===0?t("time.minutes",{n:number(minutes)}):t("time.minutesSeconds",{n:minutes,
+s:rest})}var languageOf=words=>/\p{Script=Han}/u.test(words)?"zh-CN":"en";function zone(at=new Date){let format=new Intl.
+DateTimeFormat("en-GB",{timeZoneName:"longOffset"}),offset=format.formatToParts(at).find(p2=>p2.type==="timeZoneName").value.
+replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}function left(ms,short=!1){let all2=Math.max(
+0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}\
+:${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>
+0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
 l":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
 M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
-20.5a7.5 7.5 0 0 1 15 0"},icon=name2=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name2]}));var samples=[],coarse=null;function observe(serverTime,sent,got){let at=Date.parse(serverTime);if(Number.isNaN(at))return;
+20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(serverTime,sent,got){let at=Date.parse(serverTime);if(Number.isNaN(at))return;
 let fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,100),samples.push(fresh),samples.length>8&&samples.
 shift()}function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/
 2,rtt:got-sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
 s2.offset-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();
-for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name2){try{return new BroadcastChannel(name2)}catch{return null}}async function exclusive(name2,work,{
-signal,alone=work}={}){let granted=!1;try{return await navigator.locks.request(name2,{signal},()=>(granted=!0,work()))}catch(err){
+for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
 channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
 NAME)==="1";function adopt(login2,broadcast){let before2=user?.id;({access_token:token,user}=login2),expires=performance.
@@ -167,8 +169,8 @@ path2,location.href);return find(to.pathname)?((full(to)!==full(location)||state
 "",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
 event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
 for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
-current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name2,press2,...sign)=>h(
-"button",{type:"button",class:"quiet","data-do":name2,onclick:press2},sign,h("span",{class:"word"},t2(name2)));function leave(){
+current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
+"button",{type:"button",class:"quiet","data-do":name,onclick:press2},sign,h("span",{class:"word"},t2(name)));function leave(){
 let say=words=>text(account.querySelector("output"),words),button=accountButton("logout",event=>press2(event),icon("exit")),
 press2=singleFlight(button,{clear:()=>say(""),show:problem2=>say(explain(problem2))},session.logout);return button}function accountOf(phone){
 let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone li\
@@ -179,8 +181,8 @@ imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff
 ems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.
 getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
 let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
-attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name2])=>h(
-"a",{href},name2&&icon(name2),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==
+attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name])=>h("\
+a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==
 language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,
 onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.
 contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,
@@ -193,36 +195,36 @@ h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"}
 dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?h(
 "div",{id:why,class:"note"},explanation):null,h("div",{class:"actions"},h("button",{type:"button",class:"quiet",onclick:()=>dialog.
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.append(dialog),dialog.
-showModal()})}function save(content,name2){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name2}).click(),setTimeout(
-()=>URL.revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
+showModal()})}function save(content,name){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name}).click(),setTimeout(()=>URL.
+revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
 save(await response.blob(),FILE)}function account2(){let id=newID("account"),error2=h("p",{class:"error",role:"alert"}),
 working=!1;async function work(what){if(!working){working=!0,text(error2,""),attr(dialog,"aria-busy",!0);try{await what()}catch(problem2){
 text(error2,explain(problem2))}finally{working=!1,attr(dialog,"aria-busy",null)}}}async function everywhere(){await session.
 logout({everywhere:!0}),dialog.close()}async function erase(){await confirm(t("account.sure"),t("account.delete"),t("acc\
-ount.consequences"))&&(await session.erase(),dialog.close())}let button=(name2,what)=>h("button",{type:"button",class:"q\
-uiet","data-do":name2,onclick:()=>work(what)},t(`account.${name2}`)),dialog=h("dialog",{class:"sheet","aria-labelledby":id,
+ount.consequences"))&&(await session.erase(),dialog.close())}let button=(name,what)=>h("button",{type:"button",class:"qu\
+iet","data-do":name,onclick:()=>work(what)},t(`account.${name}`)),dialog=h("dialog",{class:"sheet","aria-labelledby":id,
 onclose:()=>dialog.remove()},h("h2",{id},t("account.title")),h("p",{class:"note"},t("account.note")),button("everywhere",
 everywhere),button("download",download),button("delete",erase),error2,h("div",{class:"actions"},h("button",{type:"button",
-class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget2,onChange:()=>onChange,prepare:()=>prepare,
-solution:()=>solution,stateOf:()=>stateOf});var MARGIN=1e4,solutions=new Map,name=voucherID=>`${session.user()?.id} ${voucherID}`;function proveHuman(voucherID,challenge){
-let key=name(voucherID),known2=solutions.get(key);if(known2&&now()<known2.until)return known2.solution;let fresh={until:1/0};
-return fresh.solution=prove(voucherID,challenge).then(({solution:solution2,until})=>(fresh.until=until-MARGIN,solution2),
-problem2=>{throw solutions.get(key)===fresh&&solutions.delete(key),problem2}),solutions.set(key,fresh),fresh.solution}var forget=voucherID=>solutions.
-delete(name(voucherID));async function prove(voucherID,challenge){if(challenge??=await request(voucherID),!challenge)return{
-until:now()+6e4};let solution2=await solve(challenge.parameters);return{solution:btoa(JSON.stringify({challenge,solution:solution2})),
-until:challenge.parameters.expiresAt*1e3}}async function request(voucherID){try{await postMine(`/vouchers/${voucherID}/e\
-ntry`,{as:session.user()?.id})}catch(problem2){if(!problem2.challenge)throw problem2;return problem2.challenge}}var url=new URL(
-"../proof/worker.js",import.meta.url).href,policy=globalThis.trustedTypes?.createPolicy("proof",{createScriptURL:()=>url});
-async function solve(parameters){let worker;try{return worker=new Worker(policy?.createScriptURL("")??url),await new Promise(
-(done2,fail2)=>{worker.onmessage=({data})=>data.error?fail2(data.error):done2(data),worker.onerror=fail2,worker.postMessage(
-parameters)})}catch(err){throw new Problem({code:"challenge_required",detail:String(err)})}finally{worker?.terminate()}}var AHEAD=45e3+45e3*Math.random(),AFTER=6e5,AGAIN=1e3,RETRY=5e3,proofs=new Map,changes3=topic(),onChange=changes3.on,demanded=v2=>v2?.
-entry?.challenge==="on",stateOf=id=>proofs.get(id)?.is??"";function prepare(v2,state2,now2){let soon=state2==="upcoming"&&
-Date.parse(v2.begin_at)-now2<AHEAD,hurried=state2==="on_sale"&&now2-Date.parse(v2.begin_at)<AFTER;if(!demanded(v2)||v2.entry.
-mode!=="pass"||!session.user()||!(soon||hurried)){proofs.delete(v2.id);return}let p2=proofs.get(v2.id);if(p2||proofs.set(
-v2.id,p2={is:"working",next:0}),p2.running||performance.now()<p2.next)return;p2.running=!0;let settle=is=>{p2.running=!1,
-p2.next=performance.now()+(is==="failed"?RETRY*(1+Math.random()):AGAIN),p2.is!==is&&(p2.is=is,changes3.emit())};solution(
-v2.id).then(()=>settle("ready"),()=>settle("failed"))}var solution=(id,challenge)=>proveHuman(id,challenge??void 0);function forget2(id){
-proofs.delete(id),forget(id)}session.on(()=>proofs.clear());var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
+class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget,onChange:()=>onChange,prepare:()=>prepare,
+solution:()=>solution,stateOf:()=>stateOf});var AHEAD=45e3+45e3*Math.random(),AFTER=6e5,AGAIN=1e3,RETRY=5e3,MARGIN=1e4,solutions=new Map,proofs=new Map,changes3=topic(),
+onChange=changes3.on,demanded=v2=>v2?.entry?.challenge==="on",stateOf=id=>proofs.get(id)?.is??"";function prepare(v2,state2,now2){
+let soon=state2==="upcoming"&&Date.parse(v2.begin_at)-now2<AHEAD,hurried=state2==="on_sale"&&now2-Date.parse(v2.begin_at)<
+AFTER;if(!demanded(v2)||v2.entry.mode!=="pass"||!session.user()||!(soon||hurried)){proofs.delete(v2.id);return}let p2=proofs.
+get(v2.id);if(p2||proofs.set(v2.id,p2={is:"working",next:0}),p2.running||performance.now()<p2.next)return;p2.running=!0;
+let settle=is=>{p2.running=!1,p2.next=performance.now()+(is==="failed"?RETRY*(1+Math.random()):AGAIN),p2.is!==is&&(p2.is=
+is,changes3.emit())};solution(v2.id).then(()=>settle("ready"),()=>settle("failed"))}function solution(id,challenge){let known2=solutions.
+get(id);if(known2&&now()<known2.until)return known2.solution;let fresh={until:1/0};return fresh.solution=prove(id,challenge).
+then(({solution:solution2,until})=>(fresh.until=until-MARGIN,solution2),problem2=>{throw solutions.get(id)===fresh&&solutions.
+delete(id),problem2}),solutions.set(id,fresh),fresh.solution}function forget(id){proofs.delete(id),solutions.delete(id)}
+session.on(()=>{proofs.clear(),solutions.clear()});async function prove(voucherID,challenge){if(challenge??=await request(
+voucherID),!challenge)return{until:now()+6e4};let solution2=await solve(challenge.parameters);return{solution:btoa(JSON.
+stringify({challenge,solution:solution2})),until:challenge.parameters.expiresAt*1e3}}async function request(voucherID){try{
+await postMine(`/vouchers/${voucherID}/entry`,{as:session.user()?.id})}catch(problem2){if(!problem2.challenge)throw problem2;
+return problem2.challenge}}var url=new URL("../proof/worker.js",import.meta.url).href,policy=globalThis.trustedTypes?.createPolicy(
+"proof",{createScriptURL:()=>url});async function solve(parameters){let worker;try{return worker=new Worker(policy?.createScriptURL(
+"")??url),await new Promise((done2,fail2)=>{worker.onmessage=({data})=>data.error?fail2(data.error):done2(data),worker.onerror=
+fail2,worker.postMessage(parameters)})}catch(err){throw new Problem({code:"challenge_required",detail:String(err)})}finally{
+worker?.terminate()}}var mine_exports={};__export(mine_exports,{act:()=>act,active:()=>active,doing:()=>doing,expired:()=>expired,fetchOne:()=>fetchOne,
 hasMore:()=>hasMore,holding:()=>holding,list:()=>list,load:()=>load,loadState:()=>loadState,onChange:()=>onChange2,order:()=>order,
 pin:()=>pin,put:()=>put,start:()=>start2,timeLeft:()=>timeLeft});var SILENCE=2e4,MOST_SILENT=2,MUTE=8e3,HELD=6e5,FIRST=500,MOST=15e3,SPREAD=3e3;async function follow(path2,{signal,headers:own,
 lastID="",most=MOST,onEvent,onProblem,done:done2}){let silent=0;for(let failures2=0;!signal.aborted;failures2++){let retryAfter=0,
@@ -322,14 +324,14 @@ signal}=p2.abort,pause2=p2.state.is==="sold_out"?SLOWEST:0;for(let failures2=0;;
 poll_after_ms??POLL2,take(id,p2,answer)}catch(problem2){if(!problem2.code)throw problem2;if(signal.aborted)return;pause2=
 problem2.code==="sold_out"?SLOWEST:problem2.retryAfter+backoff(failures2++,RETRY2,SLOWEST),fail(id,p2,problem2)}}}function restore(user2){
 for(let id of[...places.keys()])stop(id);if(changes5.emit(),!user2)return;let prefix=nameOf(user2.id,""),names=forAll.names().
-filter(name2=>name2.startsWith(prefix));for(let name2 of names)adopt2(user2.id,name2.slice(prefix.length),{is:"asking"});
-channel3?.postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||p2.abort.
-signal.aborted){let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},places.
-set(id,p2),ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(
-id)}function start3(){session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(
-null)),addEventListener("pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",
-({data:{user:user2,id,state:state2,hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[
-id2,p2]of places)p2.leads&&!p2.abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
+filter(name=>name.startsWith(prefix));for(let name of names)adopt2(user2.id,name.slice(prefix.length),{is:"asking"});channel3?.
+postMessage({user:user2.id,hello:!0})}function adopt2(user2,id,state2){let p2=places.get(id);if(!p2||p2.abort.signal.aborted){
+let ticket=forAll.get(nameOf(user2,id));p2={user:user2,ticket,state:state2,abort:new AbortController},places.set(id,p2),
+ticket!==null&&keep(id,p2)}p2.state=state2,["none","lost"].includes(state2.is)&&p2.abort.abort(),changes5.emit(id)}function start3(){
+session.on(restore),session.user()&&restore(session.user()),addEventListener("pagehide",()=>restore(null)),addEventListener(
+"pageshow",event=>event.persisted&&restore(session.user())),channel3?.addEventListener("message",({data:{user:user2,id,state:state2,
+hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[id2,p2]of places)p2.leads&&!p2.
+abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
 loaded:()=>loaded,missing:()=>missing4,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
 sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,LAG=2e3,gone=["invalid_request","unauthenticated","forbidden",
 "not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,only=null,
@@ -375,7 +377,7 @@ entry?.mode==="room",pass,enter=(room?!place(voucherID).pass:sale(voucherID)?.en
 null,renewed=!1,challenge=null,refusals=0;for(let failures2=0;session.user()?.id===user2;){setState({is:"buying",tries:failures2,
 joining:room&&enter});try{if(enter){let body;(challenge||demanded(sale(voucherID)))&&(setState({is:"buying",tries:failures2,
 joining:room,proving:!0}),body={solution:await solution(voucherID,challenge)},challenge=null,setState({is:"buying",tries:failures2,
-joining:room}));let admission=await postMine(`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget2(
+joining:room}));let admission=await postMine(`/vouchers/${voucherID}/entry`,{as:user2,body,timeout:TIMEOUT4});if(forget(
 voucherID),room){session.user()?.id===user2&&begin(voucherID,user2,admission);return}({pass}=admission)}enter=!1,room&&(pass=
 place(voucherID).pass??pass);let headers2=pass&&{"X-Entry-Pass":pass},answer=await postMine(`/vouchers/${voucherID}/orde\
 rs`,{as:user2,key:keyUnder(intent),headers:headers2,timeout:TIMEOUT4});forTab.set(intent,null),session.user()?.id===user2&&
@@ -384,15 +386,15 @@ authenticated"){if(setState({is:"idle"}),!await login({again:!0}))return;pressed
 "duplicate_order"){if(forTab.set(intent,null),session.user()?.id!==user2)return;done(voucherID),setState({is:"bought",order:problem2.
 orderId,already:!0}),fetchOne(problem2.orderId).catch(()=>{});return}if(problem2.code==="entry_required"&&!renewed&&(renewed=
 !0,enter=!room,enter||await renew2(voucherID)))continue;if(problem2.code==="challenge_required"&&problem2.challenge&&++refusals<
-PROOFS){forget2(voucherID),{challenge}=problem2;continue}let repeat=retryable.includes(problem2.code)&&problem2.retryAfter<
+PROOFS){forget(voucherID),{challenge}=problem2;continue}let repeat=retryable.includes(problem2.code)&&problem2.retryAfter<
 EXPIRY;if(repeat||forTab.set(intent,null),problem2.code==="sale_not_started"&&early++<EARLY_RETRIES){await sleep(150+Math.
 random()*150);continue}if(!repeat||++failures2>RETRIES){reject(voucherID,problem2,setState,repeat);return}if(await pauseBeforeRetry(
 problem2,failures2,setState),renewed=!1,expired2()){reject(voucherID,problem2,setState,!0);return}}}}async function buyer(setState,expired2){
 for(let failures2=0;!session.user();){session.pending()&&setState({is:"buying",tries:failures2});try{await session.token()}catch(problem2){
 if(problem2.code==="unauthenticated"){if(setState({is:"idle"}),!await login())return;continue}if(retryable.includes(problem2.
 code)&&++failures2<=RETRIES?await pauseBeforeRetry(problem2,failures2,setState):failures2=1/0,failures2===1/0||expired2()){
-setState({is:"refused",problem:problem2,since:performance.now()});return}}}return session.user().id}function keyUnder(name2){
-let key=forTab.get(name2)??newKey();return forTab.set(name2,key),key}function reject(voucherID,problem2,setState,open3=!1){
+setState({is:"refused",problem:problem2,since:performance.now()});return}}}return session.user().id}function keyUnder(name){
+let key=forTab.get(name)??newKey();return forTab.set(name,key),key}function reject(voucherID,problem2,setState,open3=!1){
 problem2.code==="sold_out"&&soldOut(voucherID),setState({is:"refused",problem:problem2,open:open3,since:performance.now()})}
 async function pauseBeforeRetry(problem2,failures2,setState){let pause2=problem2.retryAfter+backoff(failures2-1,FIRST2,MOST2)+
 (problem2.status===503?Math.random()*SPREAD2:0);setState({is:"waiting",why:problem2,at:performance.now()+pause2});let wake=new AbortController,
@@ -404,8 +406,8 @@ order2.status==="queued")return;let p2=purchases.get(order2.voucher_id);p2?.stat
 ailed"?reject(order2.voucher_id,{code:order2.reason||"internal"},state2=>p2.state=state2):active(order2)?(done(order2.voucher_id),
 p2.state={...p2.state,is:"bought"}):p2.state={is:"idle"},changes7.emit(order2.voucher_id))}),session.on(user2=>{for(let[
 id,p2]of purchases)p2.running||p2.user===user2?.id||(purchases.delete(id),changes7.emit(id))})}var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
-sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name2,label,work,out=elsewhere){let element=h("button",{type:"but\
-ton",class:"quiet","data-do":name2},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
+sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
+on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
 link=first?.querySelector("a");first&&!link&&attr(first,"tabindex",-1),(link??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
@@ -506,29 +508,29 @@ at)),c2.update()}more3.update(user2&&!only2&&hasMore(),()=>[...list2.children].f
 let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
 ()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{
 mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
-title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name2=h("a",alone?{}:{href:`/ord\
-ers/${id}`}),title2=h("h2",{id:titleID},name2),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),
-chip=h("span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.\
-number",{id})}`:""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"\
-alert"}),ref=h("p",{class:"reference"}),button=(name3,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-d\
-o":name3,"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay",
-"primary",payNow),again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quie\
-t",()=>confirmAndAct("cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h(
-"button",{type:"button","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,
-update()}}),picture=h("div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pas\
-s",id:codeID},picture,h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),
-element=h("li",{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",
-{class:"row"},facts,amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;
-async function confirmAndAct(action2){await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){
-await confirmPayment(order(id),name2.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?
-one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.
-status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name2,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&
-attr(name2,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name2,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
+title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name=h("a",alone?{}:{href:`/orde\
+rs/${id}`}),title2=h("h2",{id:titleID},name),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),chip=h(
+"span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",
+{id})}`:""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"aler\
+t"}),ref=h("p",{class:"reference"}),button=(name2,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-do":name2,
+"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay","primary",
+payNow),again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct(
+"cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h("button",{type:"but\
+ton","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,update()}}),picture=h(
+"div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},picture,
+h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h("li",
+{class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,
+amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;async function confirmAndAct(action2){
+await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){await confirmPayment(
+order(id),name.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?one(o2.voucher_id):
+sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending\
+_payment",{title:bought3}=boughtOf(o2,v2);text(name,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name,"h\
+ref",v2?`/sales/${o2.voucher_id}`:null),attr(name,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
 timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
 status.${o2.status}`);text(chip,status),text(at,stamp(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
-o2.currency)),showDue(o2,unpaid,working);for(let[b2,name3,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
-"refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name3?t("working"):t(`do.${name3}`)),attr(b2,"a\
-ria-disabled",working||late&&name3!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
+o2.currency)),showDue(o2,unpaid,working);for(let[b2,name2,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,
+"refund",o2.status==="paid"]])show(b2,shown3),text(b2,working&&action2===name2?t("working"):t(`do.${name2}`)),attr(b2,"a\
+ria-disabled",working||late&&name2!=="refund"?"true":null);attr(again,"href",`/sales/${o2.voucher_id}`),show(again,!active(
 o2)&&v2&&["on_sale","upcoming","sold_out"].includes(stateOf2(v2))),showCode(o2),text(error2,problem2?explain(problem2):""),
 show(error2,problem2),text(ref,problem2?reference(problem2):""),show(ref,problem2?.requestId),was!==null&&was!==status&&
 announce(`${title2.textContent}: ${status}`),was=status}function showDue(o2,unpaid,working){let rest=timeLeft(o2),words={
@@ -537,14 +539,14 @@ rders.late"),cancelled:()=>o2.cancelled_at&&(expired(o2)?t("orders.expired",{at:
 ed",{at:stamp(o2.cancelled_at)})),failed:()=>explain({code:o2.reason||"internal"}),refunding:()=>t("orders.refunding"),redeemed:()=>o2.
 redeemed_at&&t("orders.redeemed",{at:stamp(o2.redeemed_at)}),refunded:()=>o2.refunded_at&&t("orders.refunded",{at:stamp(
 o2.refunded_at)})}[o2.status];text(deadline,words&&words()||""),show(due,deadline.textContent)}function showBought(o2,v2){
-let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name3=shopName||
-s2?.name,address=alone?addressOf(s2):"",where=[name3,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
+let{rules:terms,shop_id:shopID,shop_name:shopName}=boughtOf(o2,v2),s2=shopID&&(alone||!shopName)?shop2(shopID):null,name2=shopName||
+s2?.name,address=alone?addressOf(s2):"",where=[name2,address,alone&&s2?.open_hours].filter(Boolean);of.textContent!==where.
 join(" · ")&&of.replaceChildren(...where.flatMap(part=>[" · ",part===address?mapLink(part):part]).slice(1)),attr(of,"l\
 ang",languageOf(where.join(""))),show(of,where.length>0),text(rules,alone&&terms||""),attr(rules,"lang",languageOf(rules.
 textContent)),show(rules,rules.textContent)}function showCode(o2){let has2=o2.status==="paid"&&o2.redeem_code;show(toggle,
 has2),show(pass,has2&&open3),text(toggle,t(open3?"orders.hideCode":"orders.showCode")),attr(toggle,"aria-expanded",String(
 open3)),attr(toggle,"class",open3?"quiet":"primary"),text(validity,[["validFrom",o2.valid_from],["validUntil",o2.valid_until]].
-filter(([,time])=>time).map(([name3,time])=>`${t(`sale.${name3}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
+filter(([,time])=>time).map(([name2,time])=>`${t(`sale.${name2}`)} ${stamp(time)}`).join(" · ")),show(validity,validity.
 textContent),has2?(code.textContent!==o2.redeem_code||!picture.firstChild)&&(text(code,o2.redeem_code),picture.replaceChildren(
 qr(o2.redeem_code,t("orders.qr",{code:o2.redeem_code})))):picture.replaceChildren()}return{element,update}}var SPOKEN=3e4,FAR=24*36e5,spoken=new Map,furthest=new Map;function announced(id,position){let last=spoken.get(id);return position>
 1&&last?.position>=position&&performance.now()-last.at<SPOKEN?last.position:(spoken.set(id,{position,at:performance.now()}),
@@ -598,8 +600,8 @@ p2.problem)),{label:t(several?"orders.title":unpaid?alone?"buy.pay":"buy.payShor
 "/orders":`/orders/${unpaid?.id??order2?.id??p2.order}`,kind:refused?"warn":"won",head:unpaid&&!refused?t("buy.won"):"",
 note,until,limit,another:held.length>0&&held.length<most&&state2==="on_sale"&&v2.entry.mode!=="room"?t("buy.another"):void 0,
 say:unpaid&&!refused?`${t("buy.won")} ${t("buy.payInTime")}`:note}}var EARLY2=6e4,ALARM="-PT5M",LENGTH=15*6e4,LONGEST=2**31-1,LINE=75,timers=new Map;function reminders(id){let status=h("p",
-{class:"note",role:"status"}),button=(name2,sign,press2)=>h("button",{type:"button",class:"quiet","data-do":name2,onclick:press2},
-icon(sign),t(`remind.${name2}`)),notify=button("notify","bell",async()=>text(status,await schedule2(sale(id)))),element=h(
+{class:"note",role:"status"}),button=(name,sign,press2)=>h("button",{type:"button",class:"quiet","data-do":name,onclick:press2},
+icon(sign),t(`remind.${name}`)),notify=button("notify","bell",async()=>text(status,await schedule2(sale(id)))),element=h(
 "div",{class:"remind"},button("calendar","calendar",()=>toCalendar(sale(id))),notify,status);return{element,update(v2,state2){
 show(element,state2==="upcoming"&&!v2.preview),show(notify,"Notification"in globalThis&&Notification.permission!=="denie\
 d"&&untilAlarm(v2)<LONGEST)}}}var untilAlarm=v2=>Date.parse(v2.begin_at)-EARLY2-now();async function schedule2(v2){try{if(await Notification.
@@ -623,8 +625,8 @@ setTimeout(tick,next2+1,!0)}let ends=[sales_exports,shops_exports,buy_exports,hu
 map(changed=>changed.onChange(()=>tick(!1)));return ends.push(session.on(()=>tick(!1))),tick(!1),()=>{clearTimeout(timer3);
 for(let end of ends)end()}}var onScreen=new WeakSet,observer=new IntersectionObserver(entries=>{for(let e of entries)onScreen[e.
 isIntersecting?"add":"delete"](e.target)},{rootMargin:"100%"});function card2(id,alone=!1){let titleID=newID("sale"),noteID=newID(
-"note"),chip=h("span",{class:"chip"}),name2=alone?h("span",{}):h("a",{href:`/sales/${id}`}),title2=h("h2",{id:titleID,class:alone&&
-"sr"},name2),image=h("img",{alt:"",class:"image",loading:"lazy",hidden:!0,onerror:()=>showImage(!1)}),cover=h("div",{class:"\
+"note"),chip=h("span",{class:"chip"}),name=alone?h("span",{}):h("a",{href:`/sales/${id}`}),title2=h("h2",{id:titleID,class:alone&&
+"sr"},name),image=h("img",{alt:"",class:"image",loading:"lazy",hidden:!0,onerror:()=>showImage(!1)}),cover=h("div",{class:"\
 cover","data-empty":!0},h("span",{"aria-hidden":"true"}),image,chip),of=h("span",{}),sub=h("span",{}),price=h("strong",{}),
 worth=h("s",{}),insteadOf=h("span",{class:"sr"},t("store.insteadOf")),off=h("span",{class:"off"}),stockBar=h("progress",
 {"aria-label":t("store.stock")}),stockText=h("span",{}),stock=h("div",{class:"stock"},stockBar,stockText),timeLabel=h("s\
@@ -652,21 +654,20 @@ now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.say&&`${v2
 v2,state2);text(word,from),show(word,from),said!==null&&said!==from&&announce(from&&`${v2.title}: ${from}`),said=from,show(
 leave3,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
 document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown3.
-v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown3={v:v2,at};for(let[el,words]of[[name2,v2.
-title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial="·"]=at||
-v2.title;text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,
-v2.currency));let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(
-insteadOf,saves);let share=saves?Math.round(100-100*v2.pay_value/v2.actual_value):0;text(off,t("store.off",{off:language()===
-"zh"?number((100-share)/10):share})),show(off,share>0&&share<100)}function showImage(visible){show(image,visible),attr(cover,
-"data-empty",!visible)}function showStock(v2,state2,a2){let units=Math.max(v2.initial_stock+(v2.added_stock??0),v2.stock,
-1),claimed=units-v2.stock,share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="\
-ended"),show(stockBar,state2!=="upcoming"),attr(stockBar,"max",units),attr(stockBar,"value",claimed);let words={claimed:percent(
-share),left:number(v2.stock),n:number(v2.stock)},name3=a2.reserved?"reserved":alone?"claimedLeft":"claimed";text(stockText,
-t(`store.${state2==="upcoming"?"units":name3}`,words))}function showTime(v2,state2,now2,other){let until=other?.at??Date.
-parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??state2;if(timed===kind&&
-!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"time.end\
-ed":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,now2):left(until-now2,
-!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===link;text(label,
+v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown3={v:v2,at};for(let[el,words]of[[name,v2.title],
+[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial="·"]=at||v2.title;
+text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,v2.currency));
+let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(insteadOf,saves),
+text(off,discount(v2.pay_value,v2.actual_value)),show(off,off.textContent)}function showImage(visible){show(image,visible),
+attr(cover,"data-empty",!visible)}function showStock(v2,state2,a2){let units=Math.max(v2.initial_stock+(v2.added_stock??
+0),v2.stock,1),claimed=units-v2.stock,share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,
+state2!=="ended"),show(stockBar,state2!=="upcoming"),attr(stockBar,"max",units),attr(stockBar,"value",claimed);let words={
+claimed:percent(share),left:number(v2.stock),n:number(v2.stock)},name2=a2.reserved?"reserved":alone?"claimedLeft":"claim\
+ed";text(stockText,t(`store.${state2==="upcoming"?"units":name2}`,words))}function showTime(v2,state2,now2,other){let until=other?.
+at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??state2;if(timed===
+kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"ti\
+me.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,now2):left(until-
+now2,!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===link;text(label,
 a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,"data-do",a2.
 ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.limit),show(
 button,!a2.href),show(link,a2.href),a2.href&&(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?"quiet":"pri\
@@ -695,11 +696,11 @@ v2.rules),show(rulesTitle,v2.rules),show(steps,stateOf2(v2,now2)!=="ended"),show
 v2.shop_id),all3=[["shop",of?.name],["address",addressOf(of)],["hours",of?.open_hours],["begins",stamp(v2.begin_at)],["e\
 nds",stamp(v2.end_at)],["zone",zone(new Date(v2.begin_at))],["validFrom",v2.valid_from&&stamp(v2.valid_from)],["validUnt\
 il",v2.valid_until&&stamp(v2.valid_until)],["limit",t("sale.limitOf",{n:v2.limit_per_user})],["payWithin",v2.pay_timeout?
-duration(v2.pay_timeout):""]].filter(([,value])=>value),names=all3.map(([name2])=>name2).join(" ");facts.dataset.names!==
-names&&(facts.dataset.names=names,facts.replaceChildren(...all3.map(([name2])=>h("div",{},h("dt",{},t(`sale.${name2}`)),
-h("dd",{}))))),all3.forEach(([name2,value],i2)=>{let dd=facts.children[i2].lastChild;name2!=="address"?text(dd,value):dd.
-textContent!==value&&dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(
-update);return()=>{attr(root2,"data-bar",null),stopReading(),stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
+duration(v2.pay_timeout):""]].filter(([,value])=>value),names=all3.map(([name])=>name).join(" ");facts.dataset.names!==names&&
+(facts.dataset.names=names,facts.replaceChildren(...all3.map(([name])=>h("div",{},h("dt",{},t(`sale.${name}`)),h("dd",{}))))),
+all3.forEach(([name,value],i2)=>{let dd=facts.children[i2].lastChild;name!=="address"?text(dd,value):dd.textContent!==value&&
+dd.replaceChildren(mapLink(value))})}attr(root2,"data-bar",!0);let stopReading=watch2(id),stopTime=keepTime(update);return()=>{
+attr(root2,"data-bar",null),stopReading(),stopTime()}}var folded2=text2=>text2.normalize("NFKC").replace(/\u1e9e/g,"ss").toUpperCase().toLowerCase().replace(/ς/g,"σ").replace(
 /i\u0307/g,"i").replace(/\p{Default_Ignorable_Code_Point}|\p{Cf}/gu,"").normalize("NFKC"),STROKES={ø:"o",ł:"l",đ:"d",
 ħ:"h",ŧ:"t",æ:"ae",œ:"oe"},withoutAccents=text2=>text2.normalize("NFD").replace(/(?=\p{Mn})[\u0300-\u036f\u0591-\u05c7\u064b-\u0652\u0670]/gu,
 "").normalize("NFC").replace(/[øłđħŧæœ]/g,letter=>STROKES[letter]);function finder(search){let words=folded2(search).
@@ -739,48 +740,48 @@ state2),state2==="ended"?-at:at,-Number(v2.id)]}function before(a2,b2){let i2=a2
 0&&a2[i2]<b2[i2]}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
-cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes","time.days":"{days} d {clock}","time.se\
-conds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming","state.on_sale":"\
-On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first login creates your\
- account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","login.code":"6-digit\
- code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login.sent":"Code sent\
-. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:","role.buyer":"Buy\
-er","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","login.ended":"You\
-r session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number moments ago. Enter th\
-at code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can request the next one\
- at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in and continue","lo\
-gin.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"Authenticator c\
-ode","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digits are wrong or\
- were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile number of a country \
-that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the queue","status\
-.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"Used","status.c\
-ancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Failed","error.net\
-work":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you entered.","error.\
-unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"You are not allo\
-wed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.challenge_required":"\
-The security check did not succeed. Please try again. It needs a secure connection (https) and a current browser.","erro\
-r.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have been removed.","e\
-rror.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This page is out of date.\
- Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sale has ended.","e\
-rror.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_in_progress":"Your\
- order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","error.unpaid_limit":"\
-Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order expire accepts no furt\
-her order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloaded":"Demand is very \
-high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please try again.","error\
-.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You can try again.","er\
-ror.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",skip:"跳到正文",
-cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"登录",logout:"退\
-出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。","more\
-.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"接口文档",
-"more.problems":"错误码","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","time.minutes":"{n} 分钟","time.\
-minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中","state.sold_out":"已抢光",
-"state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。","login.pho\
-ne":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","login.send":"发\
-送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发送，两分钟内有效。",
-"login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buyer":"买家","role.viewer":"只读",
-"role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.ended":"登录已失效，请重新登录后继续。",
-"login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。","login.quot\
-a":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
+cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes",off:"−{off}%","time.days":"{days} d {\
+clock}","time.seconds":"{s} s","time.minutes":"{n} min","time.minutesSeconds":"{n} min {s} s","state.upcoming":"Upcoming",
+"state.on_sale":"On sale","state.sold_out":"Sold out","state.ended":"Ended","login.why":"We text you a code. The first l\
+ogin creates your account.","login.phone":"Mobile number","login.format":"Such as 13800000000 or +86 138 0000 0000","log\
+in.code":"6-digit code","login.send":"Send code","login.resend":"Resend code","login.resendIn":"Resend in {left}","login\
+.sent":"Code sent. It is valid for two minutes.","login.demoAccounts":"Demo: no text message is sent. Pick an account:",
+"role.buyer":"Buyer","role.viewer":"Viewer","role.redeemer":"Redeemer","role.operator":"Operator","role.admin":"Admin","\
+login.ended":"Your session has ended. Log in again to continue.","login.sentBefore":"A code was sent to this number mome\
+nts ago. Enter that code, or wait and have another one sent.","login.quota":"Too many codes for this number. You can req\
+uest the next one at {at}.","login.demo":"Demo mode: the code {code} has been filled in for you.","login.enter":"Log in \
+and continue","login.wrong":"The code is wrong, already used or expired. Check it, or request another one.","login.totp":"\
+Authenticator code","login.totpNote":"The six digits that your authenticator app shows now.","login.wrongTOTP":"The digi\
+ts are wrong or were used already. Enter the next ones that the app shows.","login.badphone":"This is not a mobile numbe\
+r of a country that this shop serves. Landlines cannot receive codes.","login.as":"Logged in as","status.queued":"In the\
+ queue","status.pending_payment":"Awaiting payment","status.paying":"Paying…","status.paid":"Paid","status.redeemed":"\
+Used","status.cancelled":"Cancelled","status.refunding":"Refunding…","status.refunded":"Refunded","status.failed":"Fai\
+led","error.network":"Cannot reach the server. Check your connection.","error.invalid_request":"Please check what you en\
+tered.","error.unauthenticated":"Please log in again.","error.token_expired":"Please log in again.","error.forbidden":"Y\
+ou are not allowed to do this.","error.entry_required":"Your entry pass was not accepted. Please try again.","error.chal\
+lenge_required":"The security check did not succeed. Please try again. It needs a secure connection (https) and a curren\
+t browser.","error.method_not_allowed":"This page is out of date. Reload it.","error.not_found":"Not found. It may have \
+been removed.","error.invalid_state":"This is not possible in the current state.","error.idempotency_mismatch":"This pag\
+e is out of date. Please reload it.","error.sale_not_started":"The sale has not started yet.","error.sale_ended":"The sa\
+le has ended.","error.sold_out":"Sold out.","error.duplicate_order":"You already have an order for this.","error.order_i\
+n_progress":"Your order is being processed.","error.totp_required":"Enter the six digits of your authenticator app.","er\
+ror.unpaid_limit":"Too many of your orders are unpaid. Pay or cancel the open ones. A sale in which you let an order exp\
+ire accepts no further order from you.","error.rate_limited":"Too many requests. Please wait a moment.","error.overloade\
+d":"Demand is very high right now. Please try again.","error.unavailable":"The server is temporarily unavailable. Please\
+ try again.","error.internal":"Something went wrong on our side.","error.payment_failed":"The payment was declined. You \
+can try again.","error.other":"The request failed.","error.reference":"Reference: {id}"},zh={brand:"秒杀",nav:"主导航",
+skip:"跳到正文",cancel:"取消",back:"返回",more:"加载更多",loading:"加载中…",working:"请稍候…",login:"\
+登录",logout:"退出",console:"控制台","missing.title":"页面不存在","missing.why":"地址有误，或内容已被移除。",
+"more.nav":"其他页面","more.imprint":"商家信息","more.privacy":"隐私政策","more.shop":"商城","more.docs":"\
+接口文档","more.problems":"错误码",off:"{off} 折","time.days":"{days} 天 {clock}","time.seconds":"{s} 秒","tim\
+e.minutes":"{n} 分钟","time.minutesSeconds":"{n} 分 {s} 秒","state.upcoming":"即将开始","state.on_sale":"抢购中",
+"state.sold_out":"已抢光","state.ended":"已结束","login.why":"我们会向你的手机发送验证码，首次登录自动注册。",
+"login.phone":"手机号","login.format":"例如 13800000000 或 +86 138 0000 0000","login.code":"六位验证码","logi\
+n.send":"发送验证码","login.resend":"重新发送","login.resendIn":"{left} 后可重新发送","login.sent":"验证码已发\
+送，两分钟内有效。","login.demoAccounts":"演示环境不发送短信，选择账号直接登录：","role.buye\
+r":"买家","role.viewer":"只读","role.redeemer":"核销员","role.operator":"运营","role.admin":"管理员","login.\
+ended":"登录已失效，请重新登录后继续。","login.sentBefore":"刚刚已向该号码发送验证码，请输入该验证码，或稍后重新发送。",
+"login.quota":"该号码的验证码次数已用完，请于 {at} 后重试。","login.demo":"演示环境：验证码 {code} 已自动填入。",
 "login.enter":"登录并继续","login.wrong":"验证码错误、已使用或已过期，请核对或重新获取。","l\
 ogin.totp":"动态验证码","login.totpNote":"身份验证器应用当前显示的六位数字。","login.wrongTOTP":"动\
 态验证码错误或已使用过，请输入应用显示的下一个。","login.badphone":"号码有误，或不是本店支持的国家和地区的手机号。固定电话无\
@@ -807,91 +808,91 @@ led. Paid vouchers stay valid, but their codes can no longer be shown here, and 
 nded":"Ended","time.payWithin":"Pay within","time.buyWithin":"Buy within","store.nav":"Sales","store.title":"Flash sales",
 "store.lead":"New deals daily. First come, first served.","store.empty":"No sales are scheduled right now.","store.offli\
 ne":"No connection. This page may be out of date. Retrying…","store.unavailable":"The server is not responding. Retryi\
-ng…","store.retrying":"Retrying…","store.insteadOf":"face value","store.off":"−{off}%","store.stock":"Claimed","st\
-ore.claimed":"{claimed} claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.reserved":"{n} reserved",
-"store.units":"{n} available","store.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"\
-Search","store.searchFor":"Title, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.\
-all":"All sales","sale.preview":"This is a preview for staff. The button works once the sale is published.","sale.shop":"\
-Shop","sale.address":"Address","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale.validFrom":"\
-Valid from","sale.validUntil":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n\
-}","sale.payWithin":"Time to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"Buying reserve\
-s a unit for you. Pay before the time shown on your order to keep it.","sale.after.code":"After the payment, your order \
-shows a redemption code. Until it is used you can have the order refunded.","sale.after.shop":"Show the code in the shop\
-. It works once.","sale.share":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now\
-, and one tap buys at {at}.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser \
-notifies you a minute before the start, while this page is open.","remind.blocked":"Your browser allows no notifications\
- here. Use the calendar.","button.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upco\
-ming":"This button activates at the start time. No need to refresh.","note.sold_out":"This page updates if a unit comes \
-back.","note.ended":"","buy.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to\
- press again.","buy.waiting":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy\
-.queuedNote":"A unit is reserved for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.",
-"buy.next":"You are next.","buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"You got i\
-t!","buy.lost":"Just missed it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.",
-"buy.unpaid":"{n} of your orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} a\
-llowed.","buy.another":"Buy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.",
-"buy.pay":"Go to payment","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order \
-may have been placed. Try again to find out; it is never placed twice.","proof.working":"A security check is running. Yo\
-u do not need to do anything.","proof.ready":"Security check complete.","proof.failed":"The security check could not fin\
-ish. It will be repeated automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.",
-"waiting.overloaded":"Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","wa\
-iting.internal":"Something went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.o\
-pensIn":"The waiting room opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting ro\
-om is open.","room.join":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyo\
-ne in the waiting room is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.",
-"room.asking":"One moment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the sta\
-rt. Keep this page open.","room.position":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ah\
-ead of you: {count}.","room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated\
- wait: about {minutes} min.","room.reserved":"All units are reserved by customers before you. If one is not bought, it i\
-s yours.","room.paused":"The shop has paused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.you\
-rs":"It's your turn!","room.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this\
- page is open.","room.lost":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You can join again\
- at the end of the line.","room.again":"Join again","room.offline":"Connection lost. Your place is kept. Retrying…","r\
-oom.leave":"Leave the waiting room","room.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {positi\
-on}","room.badgeTurn":"Your turn!","room.badgeLobby":"Waiting","orders.title":"My orders","orders.one":"Order details","\
-orders.all":"All orders","orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.mis\
-sing":"Order not found.","orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders\
-.due":"Pay within {left}, or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being\
- closed.","orders.expired":"Payment time ran out ({at}). A payment that arrives later is returned.","orders.cancelled":"\
-Cancelled on {at}. A payment that arrives later is returned.","orders.again":"Buy again","orders.paying":"Confirming the\
- payment…","orders.refunding":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"R\
-efunded on {at}.","orders.code":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.show\
-Code":"Show code","orders.hideCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.tota\
-l":"Total","pay.sandbox":"Test payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The\
- amount is charged by the shop's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel orde\
-r","do.refund":"Refund","confirm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund\
- this order? The code will stop working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的\
-账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"\
-退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
+ng…","store.retrying":"Retrying…","store.insteadOf":"face value","store.stock":"Claimed","store.claimed":"{claimed} \
+claimed","store.claimedLeft":"{claimed} claimed · {left} left","store.reserved":"{n} reserved","store.units":"{n} avail\
+able","store.slots":"Start times","store.everything":"All","store.now":"On now","store.search":"Search","store.searchFor":"\
+Title, shop, time","store.noMatch":"No sale matches.","store.past":"Show ended sales","store.all":"All sales","sale.prev\
+iew":"This is a preview for staff. The button works once the sale is published.","sale.shop":"Shop","sale.address":"Addr\
+ess","sale.hours":"Opening hours","sale.begins":"Starts","sale.ends":"Ends","sale.validFrom":"Valid from","sale.validUnt\
+il":"Valid until","sale.zone":"Time zone","sale.limit":"Limit per customer","sale.limitOf":"{n}","sale.payWithin":"Time \
+to pay","sale.terms":"Terms","sale.after":"What happens next","sale.after.pay":"Buying reserves a unit for you. Pay befo\
+re the time shown on your order to keep it.","sale.after.code":"After the payment, your order shows a redemption code. U\
+ntil it is used you can have the order refunded.","sale.after.shop":"Show the code in the shop. It works once.","sale.sh\
+are":"Share","sale.copied":"Link copied.","ready.login":"Log in early","ready.why":"Log in now, and one tap buys at {at}\
+.","remind.calendar":"Add to calendar","remind.notify":"Notify me","remind.set":"Your browser notifies you a minute befo\
+re the start, while this page is open.","remind.blocked":"Your browser allows no notifications here. Use the calendar.",
+"button.upcoming":"Starts {at}","button.sold_out":"Sold out","button.ended":"Ended","note.upcoming":"This button activat\
+es at the start time. No need to refresh.","note.sold_out":"This page updates if a unit comes back.","note.ended":"","bu\
+y.now":"Buy now","buy.buying":"Buying…","buy.holdOn":"Your request has been sent. No need to press again.","buy.waitin\
+g":"Waiting…","buy.retryIn":"Retrying in {seconds} s…","buy.queued":"In the queue…","buy.queuedNote":"A unit is re\
+served for you. Waiting for confirmation.","buy.ahead":"Orders ahead of yours: about {count}.","buy.next":"You are next.",
+"buy.slow":"This is taking longer than usual. You need not do anything.","buy.won":"You got it!","buy.lost":"Just missed\
+ it","buy.payWithin":"Pay within {left} to keep it.","buy.payInTime":"Pay in time to keep it.","buy.unpaid":"{n} of your\
+ orders are unpaid.","buy.limit":"Limit per customer: {n}","buy.held":"You have {held} of {n} allowed.","buy.another":"B\
+uy another","buy.paid":"Your order is paid.","buy.already":"You already have an order for this.","buy.pay":"Go to paymen\
+t","buy.payShort":"Pay","buy.see":"View order","buy.retry":"Try again","buy.unknown":"Your order may have been placed. T\
+ry again to find out; it is never placed twice.","proof.working":"A security check is running. You do not need to do any\
+thing.","proof.ready":"Security check complete.","proof.failed":"The security check could not finish. It will be repeate\
+d automatically.","waiting.network":"Connection lost.","waiting.rate_limited":"Too many requests.","waiting.overloaded":"\
+Demand is very high right now.","waiting.unavailable":"The server is temporarily unavailable.","waiting.internal":"Somet\
+hing went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting r\
+oom opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.joi\
+n":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room\
+ is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.asking":"One m\
+oment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page o\
+pen.","room.position":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.",
+"room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes}\
+ min.","room.reserved":"All units are reserved by customers before you. If one is not bought, it is yours.","room.paused":"\
+The shop has paused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","ro\
+om.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this page is open.","room.los\
+t":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You can join again at the end of the line.",
+"room.again":"Join again","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the wait\
+ing room","room.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"You\
+r turn!","room.badgeLobby":"Waiting","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","\
+orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","\
+orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, \
+or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"\
+Payment time ran out ({at}). A payment that arrives later is returned.","orders.cancelled":"Cancelled on {at}. A payment\
+ that arrives later is returned.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refundi\
+ng":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.co\
+de":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hi\
+deCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Te\
+st payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The amount is charged by the sh\
+op's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","con\
+firm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will s\
+top working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"\
+你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"退出所有设备","\
+account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
 "account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
 "time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
 于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
 store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
 时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
-"store.insteadOf":"面值","store.off":"{off} 折","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","stor\
-e.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","\
-store.slots":"开抢场次","store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"\
-商品、店铺、时间","store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","stor\
-e.all":"全部秒杀","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺",
-"sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validF\
-rom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n\
-} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你\
-锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请\
-退款。","sale.after.shop":"到店出示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。",
-"ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.\
-notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"\
-浏览器未允许通知，可改用日历提醒。","button.upcoming":"{at} 开抢","button.sold_out":"已抢光","butt\
-on.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如有退回，页面会自动恢复抢购。",
-"note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。",
-"buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"\
-已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。",
-"buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。","buy.won":"抢到了！","buy.lost":"手慢了\
-，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payInTime":"请尽快完成支付。","buy.unpaid":"\
-你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","buy.held":"已购 {held} 份，每人限购 {n} 份。",
-"buy.another":"再抢一份","buy.paid":"订单已支付。","buy.already":"你已抢购过该商品。","buy.pay":"去支付",
-"buy.payShort":"去支付","buy.see":"查看订单","buy.retry":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复\
-下单。","proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。",
-"proof.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_l\
-imited":"请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
+"store.insteadOf":"面值","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {clai\
+med} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次",
+"store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间",
+"store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","sal\
+e.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址",
+"sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sal\
+e.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"\
+支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消\
+。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出\
+示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录",
+"ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remin\
+d.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
+"button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新\
+。","note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buyin\
+g":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{se\
+conds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。",
+"buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
+"buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
+nTime":"请尽快完成支付。","buy.unpaid":"你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","bu\
+y.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.\
+already":"你已抢购过该商品。","buy.pay":"去支付","buy.payShort":"去支付","buy.see":"查看订单","buy.re\
+try":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试一次即可确认，不会重复下单。",
+"proof.working":"正在自动进行安全检测，无需任何操作。","proof.ready":"安全检测已完成。","proof\
+.failed":"安全检测未完成，稍后将自动重试。","waiting.network":"网络已断开。","waiting.rate_limited":"\
+请求太频繁。","waiting.overloaded":"当前抢购人数过多。","waiting.unavailable":"服务暂时不可用。",
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
 oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",

@@ -4,7 +4,7 @@ import * as clock from "../lib/clock.js";
 import { h, show, text } from "../lib/dom.js";
 import { hour, t } from "../lib/i18n.js";
 import { icon } from "../lib/icon.js";
-import { save } from "./save.js";
+import { save } from "../lib/save.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
 

@@ -1,6 +1,6 @@
-// Files that the page makes itself.
+// Files that the browser saves.
 
-import { h } from "../lib/dom.js";
+import { h } from "./dom.js";
 
 // save has the browser save a file.
 export function save(content, name) {
