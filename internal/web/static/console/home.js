@@ -1,6 +1,6 @@
 // Home: the sales that run, what they have brought, and what is to be done.
 
-import { getMine } from "../lib/api.js";
+import { getMine, orNull } from "../lib/api.js";
 import { h, show } from "../lib/dom.js";
 import { stamp, t } from "../lib/i18n.js";
 import { session } from "../lib/session.js";
@@ -14,12 +14,6 @@ const LISTED = 5; // sales and drafts
 
 const tab = (name) => getMine(`/admin/vouchers?${new URLSearchParams({ tab: name, limit: LISTED })}`);
 const link = (v) => h("a", { href: `/console/sales/${v.id}` }, v.title);
-
-// orNull resolves to null after a Problem.
-const orNull = (answer) => answer.catch((problem) => {
-  if (!problem.code) throw problem;
-  return null;
-});
 
 // mount shows the page, and reads it again while it is visible.
 export function mount(root) {

@@ -93,18 +93,19 @@ order_id??"",errors:body2.errors??[],foreign:body2.code===void 0,challenge:body2
 (Number(response.headers.get("Retry-After"))||0)})}async function send(method,path,{body:body2,key,token:token2,headers,
 signal,timeout=TIMEOUT2,keepalive,stream,cache="no-store"}={}){let abort=new AbortController,stop=()=>abort.abort();signal?.
 addEventListener("abort",stop),signal?.aborted&&stop();let timer2=setTimeout(stop,timeout),all2=new Headers(headers);token2&&
-all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key),body2!==void 0&&all2.set("Content-Type",
-"application/json");let sent=performance.now();try{let response=await fetch(BASE+path,{method,headers:all2,body:body2===
-void 0?void 0:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive}),got=performance.now();if(observeDate(
-response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);if(stream)return response;let{status,
-headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),{status,headers:headers2}),
-{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",detail:String(err)})}finally{clearTimeout(
-timer2)}}async function asUser(method,path,{as,by=send,...options}={}){let token2="",attempt=async()=>{if(token2=await session.
-token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path,{...options,token:token2})};
-try{return await attempt()}catch(problem){if(problem.code==="token_expired")return await session.renew(),attempt();throw problem.
-code==="unauthenticated"&&session.expired(token2),problem}}async function json(response){try{return response.status===204?
-null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path,options)=>json(
-await send("GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,options)),postMine=async(path,options)=>json(
+all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key);let form2=body2 instanceof FormData;body2!==
+void 0&&!form2&&all2.set("Content-Type","application/json");let sent=performance.now();try{let response=await fetch(BASE+
+path,{method,headers:all2,body:form2?body2:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive}),
+got=performance.now();if(observeDate(response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);
+if(stream)return response;let{status,headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.
+arrayBuffer(),{status,headers:headers2}),{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",
+detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,...options}={}){let token2="",attempt=async()=>{
+if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return send(method,path,
+{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code==="token_expired")return await session.
+renew(),attempt();throw problem.code==="unauthenticated"&&session.expired(token2),problem}}async function json(response){
+try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
+var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null}),get=async(path,options)=>json(await send(
+"GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,options)),postMine=async(path,options)=>json(
 await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser("PATCH",path,options)),deleteMine=async(path,options)=>json(
 await asUser("DELETE",path,options));function newKey(){return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.
 toString(16).padStart(2,"0")).join("")}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
@@ -339,29 +340,23 @@ SMALL||scale<1&&file.type==="image/jpeg"?await drawn(bitmap,scale):null;return b
 async function drawn(bitmap,scale){let[width,height]=[bitmap.width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),
 canvas=h("canvas",{width,height}),brush=canvas.getContext("2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),
 brush.imageSmoothingQuality="high",brush.drawImage(bitmap,0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(
-resolve=>canvas.toBlob(resolve,"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function sendFile(method,path,{
-file,progress,token:token2}){return new Promise((resolve,reject2)=>{let request=new XMLHttpRequest;request.open(method,BASE+
-path),request.setRequestHeader("Authorization",`Bearer ${token2}`),request.timeout=TIMEOUT3,request.upload.onprogress=({
-loaded,total})=>progress(loaded/total),request.onload=()=>{let headers=["Retry-After","X-Request-Id"].map(name=>[name,request.
-getResponseHeader(name)??""]),answer=new Response(request.responseText,{status:request.status,headers});answer.ok?resolve(
-json(answer)):problemOf(answer).then(reject2)},request.onerror=request.ontimeout=()=>reject2(new Problem({code:"network"}));
-let form2=new FormData;form2.append("image",file,"picture"),request.send(form2)})}function picture(input,showError){let file=h(
-"input",{type:"file",class:"sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),
-onchange:onChoose}),image=h("img",{alt:t("picture.alt"),class:"image"}),progress=h("progress",{max:1,"aria-label":t("pic\
-ture.uploading")}),choose2=h("label",{class:"button quiet",for:input.id}),remove=h("button",{type:"button",class:"link",
-"data-do":"remove-picture",onclick:onRemove},t("picture.remove")),control={element:h("div",{class:"picture"},input,file,
+resolve=>canvas.toBlob(resolve,"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function picture(input,showError){
+let file=h("input",{type:"file",class:"sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-d\
+escribedby"),onchange:onChoose}),image=h("img",{alt:t("picture.alt"),class:"image"}),progress=h("progress",{"aria-label":t(
+"picture.uploading")}),choose2=h("label",{class:"button quiet",for:input.id}),remove=h("button",{type:"button",class:"li\
+nk","data-do":"remove-picture",onclick:onRemove},t("picture.remove")),control={element:h("div",{class:"picture"},input,file,
 image,progress,h("div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of[
 "id","aria-describedby"])attr(input,name,null);show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{
 bubbles:!0})),attr(image,"src",input.value===""?null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,
 input.value),show(progress,control.uploading),text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){
 turn++,control.uploading=!1,input.value="",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.
 files;if(file.value="",!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));
-let mine=++turn;showError(""),control.uploading=!0,attr(progress,"value",0),refresh(),announce(t("picture.uploading"));try{
-let small=await reduced(chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.
-name,size:number(Math.ceil(small.size/2**20))}));let sent=part=>mine===turn&&attr(progress,"value",part<1?part:null),{id:id2}=await asUser(
-"POST","/admin/images",{by:sendFile,file:small,progress:sent});if(mine!==turn)return;input.value=id2,announce(t("picture\
-.uploaded"))}catch(problem){if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.ref\
-used",{name:chosen.name}):explain(problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
+let mine=++turn;showError(""),control.uploading=!0,refresh(),announce(t("picture.uploading"));try{let small=await reduced(
+chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.
+ceil(small.size/2**20))}));let body2=new FormData;body2.append("image",small,"picture");let{id:id2}=await postMine("/adm\
+in/images",{body:body2,timeout:TIMEOUT3});if(mine!==turn)return;input.value=id2,announce(t("picture.uploaded"))}catch(problem){
+if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(
+problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
 "NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{min:min2,
 max:max2}){/^[+-]?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.\
 between",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("f\
@@ -1468,41 +1463,40 @@ stats.figures),showRepair(stats.invariants.some(v=>v.ok===!1)),showFigures(stats
 checked",{at:stamp(stats.checked_at)}):""),!document.hidden){for(let p of pictures)p.show(seconds);for(let p of hourly)p.
 show(hour2);readCurve(stats)}last.set(seconds.slice(-ROWS).reverse()),onStats?.(stats)}}function showRepair(broken){broken&&
 repair.hidden&&repair.replaceChildren(t("live.repair")," ",h("a",{href:"/console/reconcile"},t("reconcile.title"))),show(
-repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!(!figures3||figures3.orders===counted||performance.
-now()-curveAt<CURVE)){curveAt=performance.now(),counted=figures3.orders;try{let{figures:all2}=await getMine(`/admin/vouc\
-hers/${id2}/stats?hour=false`),points3=course(all2?.curve??[],voucher,at);show(sold.element,points3.length>1),sold.show(
-points3)}catch(problem){if(!problem.code)throw problem;counted=-1}}}function draw(lane){pictures=inLane(lane,plots).map(
-p=>plot({...p,series:inLane(lane,p.series)})),grid2.replaceChildren(...pictures.map(p=>p.element)),last=table(t("live.ta\
-ble"),[{label:t("audit.at"),cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(
-`series.${name}`),number:!0,cell:s=>round3(value(s))}))]),lastPlace.replaceChildren(last.element)}function showFigures({
-stock:stock2,orders,queue,totals,lane,instances}){let entries2=[["database",stock2.database],["gate",stock2.gate],["init\
-ial",stock2.initial],["added",stock2.added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.
-dead_letters]]:[],["p50",totals.p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`l\
-ive.${id3}`),value:n==null?"":round3(n)})),byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),
-value:number(orders[s])}));figures2.set([...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(
-id2,render3);return{element,end(){stop();for(let p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
-a",{href:`/console/sales/${v.id}`},v.title),orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null});
-function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("loading")),running=h("div",{class:"running"}),
-todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"briefly"}),upcoming=section(t("home.upcom\
-ing"),next),ended=section(t("home.ended"),past),page2=h("div",{"data-home":!0},section(t("home.todo"),todo),running,h("d\
-iv",{class:"forms"},upcoming,ended)),drafts=[];show(page2,!1);async function sale(v){let takes=takings(),stats=await orNull(
-getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??null);let panel2=section(v.title,takes.
-element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(link2(v)," ",chip(...stateOf(v))),
-panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),h("div",{class:"pictured"},thumbnail(
-v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{class:"sub"},words2)),soldBar(v));async function draft(v){
-let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checklist`));if(!list4)return null;let lacks=[...new Set(list4.problems.
-map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):
-t("home.ready"))}function showTodo(){let all2=[...sentences2(),...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.
-length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}async function load(){let[now2,soon2,saved,over]=await Promise.
-all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.all(now2.items.map(sale)),unfinished=await Promise.
-all(saved.items.map(draft));now2.next_cursor&&panels.push(h("a",{href:"/console/sales"},t("home.allRunning")));let none=h(
-"div",{class:"panel empty"},t("home.none")," ",session.may("operate")?h("a",{href:"/console/new"},t("sales.new")):null);
-keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:[none])),keepFocus(next,()=>next.replaceChildren(
-...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))))),show(upcoming,soon2.items.length>0),keepFocus(
-past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").map(v=>brief(v,stateOf(v)[0])))),show(ended,past.
-children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,!1),show(page2,!0)}return root2.replaceChildren(
-head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"button primary"},t("sales.new")):null),out.
-element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
+repair,broken)}async function readCurve({figures:figures3,voucher,at}){if(!figures3||figures3.orders===counted||performance.
+now()-curveAt<CURVE)return;curveAt=performance.now(),counted=figures3.orders;let stats=await orNull(getMine(`/admin/vouc\
+hers/${id2}/stats?hour=false`));if(!stats){counted=-1;return}let points3=course(stats.figures?.curve??[],voucher,at);show(
+sold.element,points3.length>1),sold.show(points3)}function draw(lane){pictures=inLane(lane,plots).map(p=>plot({...p,series:inLane(
+lane,p.series)})),grid2.replaceChildren(...pictures.map(p=>p.element)),last=table(t("live.table"),[{label:t("audit.at"),
+cell:s=>clockTime(Date.parse(s.at))},...inLane(lane,columns2).map(({name,value})=>({label:t(`series.${name}`),number:!0,
+cell:s=>round3(value(s))}))]),lastPlace.replaceChildren(last.element)}function showFigures({stock:stock2,orders,queue,totals,
+lane,instances}){let entries2=[["database",stock2.database],["gate",stock2.gate],["initial",stock2.initial],["added",stock2.
+added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters",queue.dead_letters]]:[],["p50",totals.
+p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(
+n)})),byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set(
+[...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(id2,render3);return{element,end(){stop();
+for(let p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
+a",{href:`/console/sales/${v.id}`},v.title);function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("l\
+oading")),running=h("div",{class:"running"}),todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"\
+briefly"}),upcoming=section(t("home.upcoming"),next),ended=section(t("home.ended"),past),page2=h("div",{"data-home":!0},
+section(t("home.todo"),todo),running,h("div",{class:"forms"},upcoming,ended)),drafts=[];show(page2,!1);async function sale(v){
+let takes=takings(),stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??
+null);let panel2=section(v.title,takes.element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(
+link2(v)," ",chip(...stateOf(v))),panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),
+h("div",{class:"pictured"},thumbnail(v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{
+class:"sub"},words2)),soldBar(v));async function draft(v){let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checkl\
+ist`));if(!list4)return null;let lacks=[...new Set(list4.problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));
+return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.ready"))}function showTodo(){let all2=[...sentences2(),
+...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}
+async function load(){let[now2,soon2,saved,over]=await Promise.all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.
+all(now2.items.map(sale)),unfinished=await Promise.all(saved.items.map(draft));now2.next_cursor&&panels.push(h("a",{href:"\
+/console/sales"},t("home.allRunning")));let none=h("div",{class:"panel empty"},t("home.none")," ",session.may("operate")?
+h("a",{href:"/console/new"},t("sales.new")):null);keepFocus(running,()=>running.replaceChildren(...panels.length>0?panels:
+[none])),keepFocus(next,()=>next.replaceChildren(...soon2.items.map(v=>brief(v,t("home.starts",{at:stamp(v.begin_at)}))))),
+show(upcoming,soon2.items.length>0),keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").
+map(v=>brief(v,stateOf(v)[0])))),show(ended,past.children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,
+!1),show(page2,!0)}return root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
+button primary"},t("sales.new")):null),out.element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
 "a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
 ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
 event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
@@ -1738,12 +1732,11 @@ edit?.reset(v),publishing.render(v)}function update(v,shops){let first=current2=
 "draft"){if(!operates)return;edit=forms2(v,shops,update),place.append(edit.element);return}v.type==="seckill"&&(live=panel(
 id2,({voucher,room:room2,orders:orders2})=>{waitingRoom.showFigures(room2),refund.count(orders2),Date.parse(voucher.updated_at)>=
 Date.parse(current2.updated_at)&&render3(voucher)}),place.append(waitingRoom.element,live.element))}}async function offQuestion(){
-let{title:title2}=current2,stats=await getMine(`/admin/vouchers/${id2}/stats?hour=false`).catch(problem=>{if(!problem.code)
-throw problem});if(!stats?.checked_at)return t("sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=[
-"pending_payment","paid"].map(status=>number(orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(
-terms,!1),root2.replaceChildren(top,out.element,about,publishing.element,place,terms,publishing.bar),reading(out,async()=>{
-let v=await getMine(`/vouchers/${id2}`);return[v,v.status==="draft"&&operates?await all():[]]}).then(found=>found&&update(
-...found)),()=>{live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+let{title:title2}=current2,stats=await orNull(getMine(`/admin/vouchers/${id2}/stats?hour=false`));if(!stats?.checked_at)
+return t("sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(
+orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,
+out.element,about,publishing.element,place,terms,publishing.bar),reading(out,async()=>{let v=await getMine(`/vouchers/${id2}`);
+return[v,v.status==="draft"&&operates?await all():[]]}).then(found=>found&&update(...found)),()=>{live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes",off:"−{off}%","time.days":"{days} d {\

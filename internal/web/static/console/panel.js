@@ -1,6 +1,6 @@
 // The live panel of a sale: its money, its last hour, the invariants and, folded, what engineers look at.
 
-import { getMine } from "../lib/api.js";
+import { getMine, orNull } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { clockTime, money, number, stamp, t } from "../lib/i18n.js";
 import { columns, course, hourPlots, inLane, plots, soldPlot } from "./figures.js";
@@ -112,15 +112,14 @@ export function panel(id, onStats) {
     if (!figures || figures.orders === counted || performance.now() - curveAt < CURVE) return;
     curveAt = performance.now();
     counted = figures.orders;
-    try {
-      const { figures: all } = await getMine(`/admin/vouchers/${id}/stats?hour=false`);
-      const points = course(all?.curve ?? [], voucher, at);
-      show(sold.element, points.length > 1); // none before its start
-      sold.show(points);
-    } catch (problem) {
-      if (!problem.code) throw problem;
+    const stats = await orNull(getMine(`/admin/vouchers/${id}/stats?hour=false`));
+    if (!stats) {
       counted = -1; // the stream shows what is wrong
+      return;
     }
+    const points = course(stats.figures?.curve ?? [], voucher, at);
+    show(sold.element, points.length > 1); // none before its start
+    sold.show(points);
   }
 
   // draw adds the plots and the table of a lane.

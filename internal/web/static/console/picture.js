@@ -1,7 +1,7 @@
 // The picture in the form of a sale. It is uploaded when it is chosen; the value of the field is its id.
 
 import { announce } from "../lib/announce.js";
-import { asUser, BASE, json, Problem, problemOf } from "../lib/api.js";
+import { BASE, postMine } from "../lib/api.js";
 import { attr, h, show, text } from "../lib/dom.js";
 import { explain } from "../lib/explain.js";
 import { number, t } from "../lib/i18n.js";
@@ -44,34 +44,12 @@ async function drawn(bitmap, scale) {
   }
 }
 
-// sendFile is send of lib/api.js for a file. It calls progress with the part that is sent, from 0 to 1. (fetch does not
-// report it.)
-function sendFile(method, path, { file, progress, token }) {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest();
-    request.open(method, BASE + path);
-    request.setRequestHeader("Authorization", `Bearer ${token}`);
-    request.timeout = TIMEOUT;
-    request.upload.onprogress = ({ loaded, total }) => progress(loaded / total);
-    request.onload = () => {
-      const headers = ["Retry-After", "X-Request-Id"].map((name) => [name, request.getResponseHeader(name) ?? ""]);
-      const answer = new Response(request.responseText, { status: request.status, headers });
-      if (answer.ok) resolve(json(answer));
-      else problemOf(answer).then(reject);
-    };
-    request.onerror = request.ontimeout = () => reject(new Problem({ code: "network" }));
-    const form = new FormData();
-    form.append("image", file, "picture");
-    request.send(form);
-  });
-}
-
 // picture returns the control of a field whose hidden input holds the id of a picture, or nothing. `uploading` is true
 // while a file is being sent, refresh() shows the present value, and showError(sentence) is that of the field.
 export function picture(input, showError) {
   const file = h("input", { type: "file", class: "sr", id: input.id, accept: TYPES.join(), "aria-describedby": input.getAttribute("aria-describedby"), onchange: onChoose });
   const image = h("img", { alt: t("picture.alt"), class: "image" });
-  const progress = h("progress", { max: 1, "aria-label": t("picture.uploading") });
+  const progress = h("progress", { "aria-label": t("picture.uploading") });
   const choose = h("label", { class: "button quiet", for: input.id });
   const remove = h("button", { type: "button", class: "link", "data-do": "remove-picture", onclick: onRemove }, t("picture.remove"));
   const control = {
@@ -108,15 +86,15 @@ export function picture(input, showError) {
     const mine = ++turn;
     showError("");
     control.uploading = true;
-    attr(progress, "value", 0);
     refresh();
     announce(t("picture.uploading"));
     try {
       const small = await reduced(chosen);
       if (mine !== turn) return;
       if (small.size > MAX_MB << 20) return showError(t("picture.size", { name: chosen.name, size: number(Math.ceil(small.size / 2 ** 20)) }));
-      const sent = (part) => mine === turn && attr(progress, "value", part < 1 ? part : null); // the server converts it then
-      const { id } = await asUser("POST", "/admin/images", { by: sendFile, file: small, progress: sent });
+      const body = new FormData();
+      body.append("image", small, "picture");
+      const { id } = await postMine("/admin/images", { body, timeout: TIMEOUT });
       if (mine !== turn) return;
       input.value = id;
       announce(t("picture.uploaded"));

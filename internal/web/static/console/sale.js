@@ -1,6 +1,6 @@
 // The page of one sale: its facts and live figures; of a draft, the forms to finish and publish it.
 
-import { deleteMine, getMine, patchMine } from "../lib/api.js";
+import { deleteMine, getMine, orNull, patchMine } from "../lib/api.js";
 import { announce } from "../lib/announce.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, show, text } from "../lib/dom.js";
@@ -133,9 +133,7 @@ export function mount(root, id) {
   // offQuestion says what becomes of the orders of the sale, if they are counted: a sale can be taken off in any case.
   async function offQuestion() {
     const { title } = current;
-    const stats = await getMine(`/admin/vouchers/${id}/stats?hour=false`).catch((problem) => {
-      if (!problem.code) throw problem;
-    });
+    const stats = await orNull(getMine(`/admin/vouchers/${id}/stats?hour=false`));
     if (!stats?.checked_at) return t("sale.sure.offPlain", { title });
     const { orders } = stats;
     const [unpaid, paid] = ["pending_payment", "paid"].map((status) => number(orders[status] ?? 0));

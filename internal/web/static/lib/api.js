@@ -27,7 +27,7 @@ function codeOf(status) {
 }
 
 // problemOf returns the Problem of an error response.
-export async function problemOf(response) {
+async function problemOf(response) {
   let body = {};
   try {
     body = await response.json();
@@ -43,7 +43,7 @@ export async function problemOf(response) {
 }
 
 // send makes one request and returns the Response of a success, with its body already read unless `stream` is set.
-// Options: body (sent as JSON), key (Idempotency-Key), token, headers, signal, cache (of fetch), and timeout in ms, which bounds the whole
+// Options: body (FormData, or sent as JSON), key (Idempotency-Key), token, headers, signal, cache (of fetch), and timeout in ms, which bounds the whole
 // answer, or the arrival of its headers if `stream` is set. `got` of the Response is the time at which its headers arrived
 // (performance.now()).
 export async function send(method, path, { body, key, token, headers, signal, timeout = TIMEOUT, keepalive, stream, cache = "no-store" } = {}) {
@@ -55,11 +55,12 @@ export async function send(method, path, { body, key, token, headers, signal, ti
   const all = new Headers(headers);
   if (token) all.set("Authorization", `Bearer ${token}`);
   if (key) all.set("Idempotency-Key", key);
-  if (body !== undefined) all.set("Content-Type", "application/json");
+  const form = body instanceof FormData;
+  if (body !== undefined && !form) all.set("Content-Type", "application/json");
   const sent = performance.now();
   try {
     const response = await fetch(BASE + path, {
-      method, headers: all, body: body === undefined ? undefined : JSON.stringify(body), signal: abort.signal,
+      method, headers: all, body: form ? body : JSON.stringify(body), signal: abort.signal,
       cache, redirect: "error", keepalive,
     });
     const got = performance.now();
@@ -78,13 +79,13 @@ export async function send(method, path, { body, key, token, headers, signal, ti
 
 // asUser is send with the visitor's access token. An expired token is renewed once. Problems of its own:
 // "unauthenticated" without a session, and "other_user" if `as` is given and the session belongs to another user by the
-// time the token is available. In the latter case nothing is sent. `by` replaces send.
-export async function asUser(method, path, { as, by = send, ...options } = {}) {
+// time the token is available. In the latter case nothing is sent.
+export async function asUser(method, path, { as, ...options } = {}) {
   let token = "";
   const attempt = async () => {
     token = await session.token();
     if (as && session.user()?.id !== as) throw new Problem({ code: "other_user" });
-    return by(method, path, { ...options, token });
+    return send(method, path, { ...options, token });
   };
   try {
     return await attempt();
@@ -106,6 +107,12 @@ export async function json(response) {
     throw new Problem({ code: "network", detail: String(err) });
   }
 }
+
+// orNull resolves to null in place of a Problem.
+export const orNull = (answer) => answer.catch((problem) => {
+  if (!problem.code) throw problem;
+  return null;
+});
 
 export const get = async (path, options) => json(await send("GET", path, options));
 export const getMine = async (path, options) => json(await asUser("GET", path, options));

@@ -96,19 +96,18 @@ order_id??"",errors:body.errors??[],foreign:body.code===void 0,challenge:body.ch
 (Number(response.headers.get("Retry-After"))||0)})}async function send(method,path2,{body,key,token:token2,headers:headers2,
 signal,timeout=TIMEOUT2,keepalive,stream:stream2,cache="no-store"}={}){let abort=new AbortController,stop2=()=>abort.abort();
 signal?.addEventListener("abort",stop2),signal?.aborted&&stop2();let timer3=setTimeout(stop2,timeout),all2=new Headers(headers2);
-token2&&all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key),body!==void 0&&all2.set("Conte\
-nt-Type","application/json");let sent=performance.now();try{let response=await fetch(BASE+path2,{method,headers:all2,body:body===
-void 0?void 0:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",keepalive}),got=performance.now();if(observeDate(
-response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);if(stream2)return response;let{status,
-headers:headers3}=response;return Object.assign(new Response(status===204?null:await response.arrayBuffer(),{status,headers:headers3}),
-{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",detail:String(err)})}finally{clearTimeout(
-timer3)}}async function asUser(method,path2,{as,by=send,...options}={}){let token2="",attempt=async()=>{if(token2=await session.
-token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return by(method,path2,{...options,token:token2})};
-try{return await attempt()}catch(problem2){if(problem2.code==="token_expired")return await session.renew(),attempt();throw problem2.
-code==="unauthenticated"&&session.expired(token2),problem2}}async function json(response){try{return response.status===204?
-null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path2,options)=>json(
-await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
-await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
+token2&&all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key);let form=body instanceof FormData;
+body!==void 0&&!form&&all2.set("Content-Type","application/json");let sent=performance.now();try{let response=await fetch(
+BASE+path2,{method,headers:all2,body:form?body:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",keepalive}),
+got=performance.now();if(observeDate(response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);
+if(stream2)return response;let{status,headers:headers3}=response;return Object.assign(new Response(status===204?null:await response.
+arrayBuffer(),{status,headers:headers3}),{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",
+detail:String(err)})}finally{clearTimeout(timer3)}}async function asUser(method,path2,{as,...options}={}){let token2="",
+attempt=async()=>{if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return send(
+method,path2,{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.code==="token_expired")return await session.
+renew(),attempt();throw problem2.code==="unauthenticated"&&session.expired(token2),problem2}}async function json(response){
+try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path2,options)=>json(await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",
+path2,options)),postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
 if(event?.preventDefault(),!(working||event?.detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.
 clear(),attr(button,"aria-disabled","true"),attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)
@@ -411,9 +410,7 @@ on",class:"quiet","data-do":name},label);return element.addEventListener("click"
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
 link=first?.querySelector("a");first&&!link&&attr(first,"tabindex",-1),(link??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
-t(slow?"buy.slow":"buy.next")}`}function confirmPayment(order2,title2){let amount=money(order2.amount,order2.currency);return confirm(t("pay.title"),t("\
-pay.now",{amount}),[h("p",{lang:languageOf(title2)},title2),h("p",{class:"row"},t("pay.total"),h("strong",{class:"amount"},
-amount)),h("p",{},t("sandbox"in document.documentElement.dataset?"pay.sandbox":"pay.provider"))])}var t3=[.2,.375,.5555555555555556,.6666666666666666],o=(o2,e)=>r2=>{let n2=4*o2+r2-4,s2="*-04-39?2$%%$%%'$%''%'''%')(%')\
+t(slow?"buy.slow":"buy.next")}`}var t3=[.2,.375,.5555555555555556,.6666666666666666],o=(o2,e)=>r2=>{let n2=4*o2+r2-4,s2="*-04-39?2$%%$%%'$%''%'''%')(%')\
 )%(++'(++'(+.'+-.',/3',33)-/5)-43).36)058*18<+37<+4:<,4:E,5<A-7>C/8@F/:EH/<EK0=FM1?IP2@KS3BNV4DPY5FS\\6HV_6IXb7K[e8N^i9Pa\
 m;Rdp<Tgt".charCodeAt(n2)-35,f2=n2>8?s2:1,c2=e/f2|0,i2=e%f2,l2=f2-i2,a2=n2>8?c2*t3[r2]+(o2>5)&-2:s2,_2=c2-a2;return{t:l2*
 _2+i2*_2+i2,o:[[l2,_2],[i2,_2+1]],i:a2}};var r=t4=>new Uint8Array(t4),n=t4=>{let o2=new Error(`lean-qr error ${t4}`);throw o2.code=t4,o2},s=t4=>"0123456789ABCDEF\
@@ -521,11 +518,13 @@ ton","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,oncli
 h("div",{},h("p",{class:"label"},t("orders.code")),code,h("p",{class:"note"},t("orders.show")),validity)),element=h("li",
 {class:"order","data-order":id,"aria-labelledby":titleID},h("div",{class:"head"},title2,chip),of,h("div",{class:"row"},facts,
 amount),due,pass,rules,error2,ref,h("div",{class:"actions"},refund,cancel,toggle,pay,again)),was=null;async function confirmAndAct(action2){
-await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){await confirmPayment(
-order(id),name.textContent)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?one(o2.voucher_id):
-sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.status==="pending\
-_payment",{title:bought3}=boughtOf(o2,v2);text(name,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&attr(name,"h\
-ref",v2?`/sales/${o2.voucher_id}`:null),attr(name,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
+await confirm(t(`confirm.${action2}`),t(`do.${action2}`))&&act(id,action2)}async function payNow(){let o2=order(id),amount2=money(
+o2.amount,o2.currency),facts2=[h("p",{lang:name.lang},name.textContent),h("p",{class:"row"},t("pay.total"),h("strong",{class:"\
+amount"},amount2)),h("p",{},t("sandbox"in document.documentElement.dataset?"pay.sandbox":"pay.provider"))];await confirm(
+t("pay.title"),t("pay.now",{amount:amount2}),facts2)&&act(id,"pay")}function update(){let o2=order(id);if(!o2)return;let v2=alone?
+one(o2.voucher_id):sale(o2.voucher_id),{action:action2,problem:problem2}=doing(id),working=!!action2&&!problem2,unpaid=o2.
+status==="pending_payment",{title:bought3}=boughtOf(o2,v2);text(name,bought3||t("orders.voucher",{id:o2.voucher_id})),alone&&
+attr(name,"href",v2?`/sales/${o2.voucher_id}`:null),attr(name,"lang",bought3&&languageOf(bought3)),showBought(o2,v2);let late=unpaid&&
 timeLeft(o2)<=0;attr(element,"data-status",o2.status);let status=working&&action2==="pay"&&unpaid?t("status.paying"):t(`\
 status.${o2.status}`);text(chip,status),text(at,stamp(o2.created_at)),text(amount,o2.amount===void 0?"":money(o2.amount,
 o2.currency)),showDue(o2,unpaid,working);for(let[b2,name2,shown3]of[[pay,"pay",unpaid],[cancel,"cancel",unpaid],[refund,

@@ -12,7 +12,6 @@ import { moreButton } from "../lib/more.js";
 import { session } from "../lib/session.js";
 import { queueNote } from "./queue.js";
 import * as mine from "./mine.js";
-import { confirmPayment } from "./pay.js";
 import { qr } from "./qr.js";
 import * as sales from "./sales.js";
 import * as shops from "./shops.js";
@@ -147,8 +146,16 @@ function card(id, open) {
     if (await confirm(t(`confirm.${action}`), t(`do.${action}`))) mine.act(id, action);
   }
 
+  // payNow says what is charged, for what, and how.
   async function payNow() {
-    if (await confirmPayment(mine.order(id), name.textContent)) mine.act(id, "pay");
+    const o = mine.order(id);
+    const amount = money(o.amount, o.currency);
+    const facts = [
+      h("p", { lang: name.lang }, name.textContent),
+      h("p", { class: "row" }, t("pay.total"), h("strong", { class: "amount" }, amount)),
+      h("p", {}, t("sandbox" in document.documentElement.dataset ? "pay.sandbox" : "pay.provider")),
+    ];
+    if (await confirm(t("pay.title"), t("pay.now", { amount }), facts)) mine.act(id, "pay");
   }
 
   function update() {
