@@ -317,7 +317,7 @@ func account(t *testing.T, p *scene) {
 	described := `document.getElementById(document.querySelector("dialog[open]:last-of-type").getAttribute("aria-describedby")).innerText`
 	require.Contains(t, evaluate[string](v.tab, described), "Paid vouchers stay valid")
 	v.key(kb.Escape)
-	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog[aria-busy]")`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog [data-busy]")`)
 	v.reads("#account", "Log out") // nothing was deleted
 	v.click(`dialog[open] [data-do="delete"]`)
 	v.until(`document.querySelectorAll("dialog[open]").length === 2`)

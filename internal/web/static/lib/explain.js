@@ -1,5 +1,6 @@
 // Error messages for visitors.
 
+import { text } from "./dom.js";
 import { has, t } from "./i18n.js";
 
 // explain returns a sentence for a Problem. An unknown code is explained by its status.
@@ -8,6 +9,9 @@ export function explain(problem) {
   if (has(key)) return t(key);
   return t(problem.status >= 500 ? "error.internal" : "error.other");
 }
+
+// errorIn returns the errorBox of singleFlight for an element of one sentence.
+export const errorIn = (element) => ({ clear: () => text(element, ""), show: (problem) => text(element, explain(problem)) });
 
 // reference returns the request id that a visitor can quote to support; "" if there is none.
 export function reference(problem) {

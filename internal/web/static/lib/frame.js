@@ -13,12 +13,7 @@ const { t } = i18n;
 const root = document.getElementById("page");
 const nav = document.getElementById("nav");
 const account = document.getElementById("account");
-let pages = [];
-let missing = null;
-let links = () => [];
-let foot = () => "";
-let badge = () => "";
-let openAccount = null;
+let pages, missing, links, foot, badge, openAccount; // see start
 let unmount = () => {};
 let shown = ""; // the path of the page
 
@@ -133,14 +128,10 @@ function leave() {
   return button;
 }
 
-// accountOf shows the phone of the user, as a button if the page has an account dialog.
-function accountOf(phone) {
-  const label = [h("span", { class: "sr" }, t("login.as"), " "), phone];
-  if (!openAccount) return h("span", { class: "phone" }, label);
-  return h("button", {
-    type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount,
-  }, icon("user"), h("span", { class: "word" }, label));
-}
+// accountOf returns the button with the phone of the user, which opens the account dialog.
+const accountOf = (phone) => h("button", {
+  type: "button", class: "phone link", "data-do": "account", "aria-haspopup": "dialog", onclick: openAccount,
+}, icon("user"), h("span", { class: "word" }, h("span", { class: "sr" }, t("login.as"), " "), phone));
 
 // more returns the links of the footer: what the law asks of a shop, and the other pages of this server. Only a demo leads the visitors of the shop to the
 // console and to what developers read.
@@ -181,13 +172,11 @@ function render() {
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
 // nav}, and `missing` for other addresses, without a path; `links(user)`, which returns [path, text key, icon] triples, the
 // icon only where a phone shows that instead; `foot()`; `badge()`, the beginning of the page's title;
-// `account()`, which opens the account dialog, if the page has one. The groups of the regular expression `path` are
+// `account()`, which opens the account dialog. The groups of the regular expression `path` are
 // arguments of mount(root, ...), which shows the page and may return a function that ends it. `title` is a text key
 // or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
 export function start(options) {
-  ({ pages, missing, links, foot } = options);
-  badge = options.badge ?? badge;
-  openAccount = options.account ?? null;
+  ({ pages, missing, links, foot, account: openAccount, badge = () => "" } = options);
   i18n.use(options.texts);
   dress();
   keepFocusNear();

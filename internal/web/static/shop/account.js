@@ -2,9 +2,10 @@
 
 import { asUser } from "../lib/api.js";
 import { confirm } from "../lib/confirm.js";
-import { attr, h, newID, text } from "../lib/dom.js";
-import { explain } from "../lib/explain.js";
+import { h, newID } from "../lib/dom.js";
+import { errorIn } from "../lib/explain.js";
 import { t } from "../lib/i18n.js";
+import { singleFlight } from "../lib/intent.js";
 import { save } from "../lib/save.js";
 import { session } from "../lib/session.js";
 
@@ -20,22 +21,6 @@ async function download() {
 export function account() {
   const id = newID("account");
   const error = h("p", { class: "error", role: "alert" });
-  let working = false;
-
-  async function work(what) {
-    if (working) return;
-    working = true;
-    text(error, "");
-    attr(dialog, "aria-busy", true);
-    try {
-      await what();
-    } catch (problem) {
-      text(error, explain(problem));
-    } finally {
-      working = false;
-      attr(dialog, "aria-busy", null);
-    }
-  }
 
   async function everywhere() {
     await session.logout({ everywhere: true });
@@ -48,7 +33,12 @@ export function account() {
     dialog.close();
   }
 
-  const button = (name, what) => h("button", { type: "button", class: "quiet", "data-do": name, onclick: () => work(what) }, t(`account.${name}`));
+  function button(name, work) {
+    const b = h("button", { type: "button", class: "quiet", "data-do": name }, t(`account.${name}`));
+    b.addEventListener("click", singleFlight(b, errorIn(error), work));
+    return b;
+  }
+
   const dialog = h("dialog", { class: "sheet", "aria-labelledby": id, onclose: () => dialog.remove() },
     h("h2", { id }, t("account.title")),
     h("p", { class: "note" }, t("account.note")),

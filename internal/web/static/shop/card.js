@@ -4,7 +4,7 @@ import { announce } from "../lib/announce.js";
 import * as clock from "../lib/clock.js";
 import { confirm } from "../lib/confirm.js";
 import { attr, h, newID, show, text } from "../lib/dom.js";
-import { explain } from "../lib/explain.js";
+import { errorIn } from "../lib/explain.js";
 import { icon } from "../lib/icon.js";
 import { discount, hour, languageOf, left, moment, money, number, percent, t } from "../lib/i18n.js";
 import { singleFlight } from "../lib/intent.js";
@@ -97,7 +97,7 @@ export function card(id, alone = false) {
   const word = h("p", { class: "banner", "data-message": true });
   const error = h("p", { class: "error", role: "alert" });
   const leave = h("button", { type: "button", class: "link", "data-do": "leave", "aria-describedby": titleID }, t("room.leave"));
-  leave.addEventListener("click", singleFlight(leave, { clear: () => text(error, ""), show: (problem) => text(error, explain(problem)) }, async () => {
+  leave.addEventListener("click", singleFlight(leave, errorIn(error), async () => {
     if (!(await confirm(t("room.sure"), t("room.leave")))) return;
     await rooms.leave(id);
     button.focus();

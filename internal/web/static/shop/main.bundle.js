@@ -51,7 +51,8 @@ replace("GMT","UTC");return`${format.resolvedOptions().timeZone} (${offset})`}fu
 0,Math.ceil(ms/1e3)),two=n2=>String(n2).padStart(2,"0"),days=Math.floor(all2/86400),minutes=`${two(Math.floor(all2/60)%60)}\
 :${two(all2%60)}`;if(short&&all2<3600)return minutes;let clock=`${two(Math.floor(all2/3600)%24)}:${minutes}`;return days>
 0?t("time.days",{days,clock}):clock}function explain(problem2){let key=`error.${problem2.code}`;return has(key)?t(key):t(problem2.status>=500?"error.interna\
-l":"error.other")}function reference(problem2){return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
+l":"error.other")}var errorIn=element=>({clear:()=>text(element,""),show:problem2=>text(element,explain(problem2))});function reference(problem2){
+return problem2.requestId?t("error.reference",{id:problem2.requestId}):""}var paths={alert:"M12 4 2.5 20h19zM12 10v4.5M12 17.2v.3",back:"M15 5l-7 7 7 7",bell:"M6 17v-6a6 6 0 0 1 12 0v6l1.5 2h-15\
 zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M8 12.2l2.8\
  2.8L16 9.5",clock:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M12 7v5l3.5 2",console:"M4 4h7v9H4zM15 4h5v5h-5zM15 13h5v7h-5zM4 \
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
@@ -150,45 +151,43 @@ await enter()}))}function next2(event){if(event.preventDefault(),!sent()){if(pho
 in.badphone")),phone.focus();return}send2();return}work(enter)}function closed2(){clearInterval(ticking),dialog.remove(),
 document.activeElement===document.body&&focusPage(),resolve(done2)}again&&(phone.value=session.lastPhone()),render2(),document.
 body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
-"account"),pages=[],missing=null,links=()=>[],foot=()=>"",badge=()=>"",openAccount=null,unmount=()=>{},shown="",find=path2=>pages.
-find(p2=>p2.path.test(path2)),here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.
-querySelector(".brand").getAttribute("href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??
-"{}");function decode(part){try{return decodeURIComponent(part)}catch{return part}}function open2(moved){unmount(),shown=
-location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??
-(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.
-querySelectorAll("a")].find(link=>link.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.
-name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(
-color.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*
-blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),
-!shop.color)return;let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--acc\
-ent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--\
-accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),
-typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(
-path2,location.href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,
-"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
+"account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",find=path2=>pages.find(p2=>p2.path.test(path2)),
+here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.querySelector(".brand").getAttribute(
+"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
+part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,
+...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(
+0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link=>link.getAttribute(
+"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
+function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?
+part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
+".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
+style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
+shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
+let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).
+join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.pathname)?((full(to)!==full(
+location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
 event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
 for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
 current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
 "button",{type:"button",class:"quiet","data-do":name,onclick:press2},sign,h("span",{class:"word"},t2(name)));function leave(){
 let say=words=>text(account.querySelector("output"),words),button=accountButton("logout",event=>press2(event),icon("exit")),
-press2=singleFlight(button,{clear:()=>say(""),show:problem2=>say(explain(problem2))},session.logout);return button}function accountOf(phone){
-let label=[h("span",{class:"sr"},t2("login.as")," "),phone];return openAccount?h("button",{type:"button",class:"phone li\
-nk","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),h("span",{class:"word"},label)):h("sp\
-an",{class:"phone"},label)}function more(){let demo="demo"in document.documentElement.dataset,lang=language();return[[shop.
-imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],
-["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/problems?lang=${lang}`,"more.probl\
-ems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}function render(){text(document.
-getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
-let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
-attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2).map(([href,key,name])=>h("\
-a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.keys(languages).find(l2=>l2!==
-language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,
-onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.
-contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,
-...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),held&&account.querySelector(
-`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,foot}=options),badge=options.
-badge??badge,openAccount=options.account??null,use(options.texts),dress(),keepFocusNear(),document.addEventListener("cli\
-ck",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+press2=singleFlight(button,{clear:()=>say(""),show:problem2=>say(explain(problem2))},session.logout);return button}var accountOf=phone=>h(
+"button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),
+h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),phone));function more(){let demo="demo"in document.documentElement.
+dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.
+privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/p\
+roblems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}
+function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
+getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
+elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
+user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.
+keys(languages).find(l2=>l2!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other===
+"zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1\
+····$3"):"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(
+h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),
+held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,
+foot,account:openAccount,badge=()=>""}=options),use(options.texts),dress(),keepFocusNear(),document.addEventListener("cl\
+ick",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key))))};function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail})=>{detail>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","aria-labelle\
 dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed)}},h("h2",{id},question),explanation?h(
@@ -196,15 +195,14 @@ dby":id,"aria-describedby":why||null,onclose:()=>{dialog.remove(),resolve(agreed
 close()},t("back")),h("button",{type:"button",class:"primary",onclick:agree},yes)));document.body.append(dialog),dialog.
 showModal()})}function save(content,name){let url2=URL.createObjectURL(content);h("a",{href:url2,download:name}).click(),setTimeout(()=>URL.
 revokeObjectURL(url2),6e4)}var FILE="seckill-data.json",TIMEOUT3=15e3;async function download(){let response=await asUser("GET","/me/export",{timeout:TIMEOUT3});
-save(await response.blob(),FILE)}function account2(){let id=newID("account"),error2=h("p",{class:"error",role:"alert"}),
-working=!1;async function work(what){if(!working){working=!0,text(error2,""),attr(dialog,"aria-busy",!0);try{await what()}catch(problem2){
-text(error2,explain(problem2))}finally{working=!1,attr(dialog,"aria-busy",null)}}}async function everywhere(){await session.
-logout({everywhere:!0}),dialog.close()}async function erase(){await confirm(t("account.sure"),t("account.delete"),t("acc\
-ount.consequences"))&&(await session.erase(),dialog.close())}let button=(name,what)=>h("button",{type:"button",class:"qu\
-iet","data-do":name,onclick:()=>work(what)},t(`account.${name}`)),dialog=h("dialog",{class:"sheet","aria-labelledby":id,
-onclose:()=>dialog.remove()},h("h2",{id},t("account.title")),h("p",{class:"note"},t("account.note")),button("everywhere",
-everywhere),button("download",download),button("delete",erase),error2,h("div",{class:"actions"},h("button",{type:"button",
-class:"primary",onclick:()=>dialog.close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget,onChange:()=>onChange,prepare:()=>prepare,
+save(await response.blob(),FILE)}function account2(){let id=newID("account"),error2=h("p",{class:"error",role:"alert"});
+async function everywhere(){await session.logout({everywhere:!0}),dialog.close()}async function erase(){await confirm(t(
+"account.sure"),t("account.delete"),t("account.consequences"))&&(await session.erase(),dialog.close())}function button(name,work){
+let b2=h("button",{type:"button",class:"quiet","data-do":name},t(`account.${name}`));return b2.addEventListener("click",
+singleFlight(b2,errorIn(error2),work)),b2}let dialog=h("dialog",{class:"sheet","aria-labelledby":id,onclose:()=>dialog.remove()},
+h("h2",{id},t("account.title")),h("p",{class:"note"},t("account.note")),button("everywhere",everywhere),button("download",
+download),button("delete",erase),error2,h("div",{class:"actions"},h("button",{type:"button",class:"primary",onclick:()=>dialog.
+close()},t("back"))));document.body.append(dialog),dialog.showModal()}var buy_exports={};__export(buy_exports,{onChange:()=>onChange5,press:()=>press,purchase:()=>purchase,start:()=>start5});var human_exports={};__export(human_exports,{demanded:()=>demanded,forget:()=>forget,onChange:()=>onChange,prepare:()=>prepare,
 solution:()=>solution,stateOf:()=>stateOf});var AHEAD=45e3+45e3*Math.random(),AFTER=6e5,AGAIN=1e3,RETRY=5e3,MARGIN=1e4,solutions=new Map,proofs=new Map,changes3=topic(),
 onChange=changes3.on,demanded=v2=>v2?.entry?.challenge==="on",stateOf=id=>proofs.get(id)?.is??"";function prepare(v2,state2,now2){
 let soon=state2==="upcoming"&&Date.parse(v2.begin_at)-now2<AHEAD,hurried=state2==="on_sale"&&now2-Date.parse(v2.begin_at)<
@@ -637,45 +635,44 @@ pan",{class:"label"}),time=h("span",{class:"time",role:"timer","aria-live":"off"
 ton",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(id)}),limit=h("p",{class:"\
 limit"}),ref=h("p",{class:"reference"}),word=h("p",{class:"banner","data-message":!0}),error2=h("p",{class:"error",role:"\
 alert"}),leave3=h("button",{type:"button",class:"link","data-do":"leave","aria-describedby":titleID},t("room.leave"));leave3.
-addEventListener("click",singleFlight(leave3,{clear:()=>text(error2,""),show:problem2=>text(error2,explain(problem2))},async()=>{
-await confirm(t("room.sure"),t("room.leave"))&&(await leave2(id),button.focus())}));let remind=alone?reminders(id):null,
-act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,error2,remind?.element),element=h(alone?"article":"li",{
-class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",
-sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{class:"bar"},h("div",{class:"price"},price," ",insteadOf,
-worth," ",off),alone?times:null,button,link),act2);observer.observe(element);let shown3={},counted=null,reserved2=!1,timed=null,
-was=null,said=null,turned=null;function onPress(){button.getAttribute("aria-disabled")!=="true"&&(button.dataset.do==="r\
-eady"?login():press(id))}function update(now2,idle2){let v2=sale(id);if(!v2)return;let state2=stateOf2(v2,now2);if(idle2&&
-state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(v2.shop_id)?.name??"";(v2!==shown3.v||at!==shown3.
-at)&&showFacts(v2,at);let a2=action(v2,state2,alone);(v2!==counted||state2!==element.dataset.state||!!a2.reserved!==reserved2)&&
-showStock(v2,state2,a2),counted=v2,reserved2=!!a2.reserved,attr(element,"data-state",state2),text(chip,t(`state.${state2}`)),
-showTime(v2,state2,now2,a2.until),showAction(a2),showResult(a2),alone&&!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,
-now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.say&&`${v2.title}: ${a2.say}`),was=a2.say;let from=message(
-v2,state2);text(word,from),show(word,from),said!==null&&said!==from&&announce(from&&`${v2.title}: ${from}`),said=from,show(
-leave3,a2.leave),a2.leave||text(error2,"");let active2=document.activeElement;a2.mine&&turned===!1&&(!active2||active2===
-document.body||element.contains(active2))&&button.focus(),turned=!!a2.mine}function showFacts(v2,at){v2.image_url!==shown3.
-v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),shown3={v:v2,at};for(let[el,words]of[[name,v2.title],
-[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(words)),show(el,words);let[initial="·"]=at||v2.title;
-text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(0)%TINTS),text(price,money(v2.pay_value,v2.currency));
-let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,v2.currency)),show(worth,saves),show(insteadOf,saves),
-text(off,discount(v2.pay_value,v2.actual_value)),show(off,off.textContent)}function showImage(visible){show(image,visible),
-attr(cover,"data-empty",!visible)}function showStock(v2,state2,a2){let units=Math.max(v2.initial_stock+(v2.added_stock??
-0),v2.stock,1),claimed=units-v2.stock,share=Math.min(Math.max(claimed/units,claimed>0?.01:0),v2.stock>0?.99:1);show(stock,
-state2!=="ended"),show(stockBar,state2!=="upcoming"),attr(stockBar,"max",units),attr(stockBar,"value",claimed);let words={
-claimed:percent(share),left:number(v2.stock),n:number(v2.stock)},name2=a2.reserved?"reserved":alone?"claimedLeft":"claim\
-ed";text(stockText,t(`store.${state2==="upcoming"?"units":name2}`,words))}function showTime(v2,state2,now2,other){let until=other?.
-at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??state2;if(timed===
-kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.label??t(over?"ti\
-me.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,now2):left(until-
-now2,!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===link;text(label,
-a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,"data-do",a2.
-ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.limit),show(
-button,!a2.href),show(link,a2.href),a2.href&&(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?"quiet":"pri\
-mary"} buy`),text(link,a2.label)),focused&&a2.href&&document.activeElement!==link&&link.focus(),focused&&!a2.href&&document.
-activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){(result.
-dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,"data-\
-kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,a2.idle&&
-!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),show(
-part,a2.part),show(result,a2.kind||note.textContent)}return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
+addEventListener("click",singleFlight(leave3,errorIn(error2),async()=>{await confirm(t("room.sure"),t("room.leave"))&&(await leave2(
+id),button.focus())}));let remind=alone?reminders(id):null,act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,
+error2,remind?.element),element=h(alone?"article":"li",{class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,
+h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{
+class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",off),alone?times:null,button,link),act2);observer.observe(
+element);let shown3={},counted=null,reserved2=!1,timed=null,was=null,said=null,turned=null;function onPress(){button.getAttribute(
+"aria-disabled")!=="true"&&(button.dataset.do==="ready"?login():press(id))}function update(now2,idle2){let v2=sale(id);if(!v2)
+return;let state2=stateOf2(v2,now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(
+v2.shop_id)?.name??"";(v2!==shown3.v||at!==shown3.at)&&showFacts(v2,at);let a2=action(v2,state2,alone);(v2!==counted||state2!==
+element.dataset.state||!!a2.reserved!==reserved2)&&showStock(v2,state2,a2),counted=v2,reserved2=!!a2.reserved,attr(element,
+"data-state",state2),text(chip,t(`state.${state2}`)),showTime(v2,state2,now2,a2.until),showAction(a2),showResult(a2),alone&&
+!a2.href&&!a2.busy&&!v2.preview&&prepare(v2,state2,now2),remind?.update(v2,state2),was!==null&&was!==a2.say&&announce(a2.
+say&&`${v2.title}: ${a2.say}`),was=a2.say;let from=message(v2,state2);text(word,from),show(word,from),said!==null&&said!==
+from&&announce(from&&`${v2.title}: ${from}`),said=from,show(leave3,a2.leave),a2.leave||text(error2,"");let active2=document.
+activeElement;a2.mine&&turned===!1&&(!active2||active2===document.body||element.contains(active2))&&button.focus(),turned=
+!!a2.mine}function showFacts(v2,at){v2.image_url!==shown3.v?.image_url&&(attr(image,"src",v2.image_url),showImage(!!v2.image_url)),
+shown3={v:v2,at};for(let[el,words]of[[name,v2.title],[sub,v2.sub_title],[of,at]])text(el,words),attr(el,"lang",languageOf(
+words)),show(el,words);let[initial="·"]=at||v2.title;text(cover.firstChild,initial),attr(cover,"data-tint",initial.codePointAt(
+0)%TINTS),text(price,money(v2.pay_value,v2.currency));let saves=v2.actual_value>v2.pay_value;text(worth,money(v2.actual_value,
+v2.currency)),show(worth,saves),show(insteadOf,saves),text(off,discount(v2.pay_value,v2.actual_value)),show(off,off.textContent)}
+function showImage(visible){show(image,visible),attr(cover,"data-empty",!visible)}function showStock(v2,state2,a2){let units=Math.
+max(v2.initial_stock+(v2.added_stock??0),v2.stock,1),claimed=units-v2.stock,share=Math.min(Math.max(claimed/units,claimed>
+0?.01:0),v2.stock>0?.99:1);show(stock,state2!=="ended"),show(stockBar,state2!=="upcoming"),attr(stockBar,"max",units),attr(
+stockBar,"value",claimed);let words={claimed:percent(share),left:number(v2.stock),n:number(v2.stock)},name2=a2.reserved?
+"reserved":alone?"claimedLeft":"claimed";text(stockText,t(`store.${state2==="upcoming"?"units":name2}`,words))}function showTime(v2,state2,now2,other){
+let until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=until-now2>48*HOUR?"At":"",kind=other?.label??
+state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.
+label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,
+now2):left(until-now2,!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===
+link;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,
+"data-do",a2.ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.
+limit),show(button,!a2.href),show(link,a2.href),a2.href&&(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?
+"quiet":"primary"} buy`),text(link,a2.label)),focused&&a2.href&&document.activeElement!==link&&link.focus(),focused&&!a2.
+href&&document.activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){
+(result.dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,
+"data-kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,
+a2.idle&&!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),
+show(part,a2.part),show(result,a2.kind||note.textContent)}return{element,update}}var shown2="",title=()=>sale(shown2)?.title??t(missing4===shown2?"missing.title":"loading");function mount2(root2,id){shown2=
 id;let heading=h("h1",{tabindex:-1}),banner=h("p",{class:"banner toast",role:"status"}),waiting=h("p",{class:"sr",role:"\
 status"},t("loading")),body=h("div",{class:"one"}),bones=h("div",{class:"one bones","aria-hidden":"true"},h("div",{class:"\
 bone"})),c2=card2(id,!0),gone2=!1,facts=h("dl",{class:"facts-list"}),rules=h("p",{class:"terms"}),rulesTitle=h("h2",{},t(
