@@ -374,7 +374,7 @@ func TestReplayOfOrderOfAnotherProgram(t *testing.T) {
 		})
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut) // reads the list
 		buyers = append(buyers, 3)
-		time.Sleep(buyersFresh)
+		time.Sleep(buyersMaxAge)
 		env.Fails(orders.Place(t.Context(), 7, 1, 0))(t, domain.ErrSoldOut)
 		synctest.Wait()
 		requireReplay(t, orders, 3, 5)
