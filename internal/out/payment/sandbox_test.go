@@ -131,33 +131,55 @@ func TestSandboxDeliversNotice(t *testing.T) {
 // posts is the number of calls that fit in noticeTime.
 const posts = 18
 
+// Notices with the faults of the sandbox, and repeated until they are answered with 2xx: with the same body, a new signature each
+// time and growing pauses, for about ten minutes. Then that is logged, and the payment can be created again.
 func TestSandboxFaults(t *testing.T) {
 	const ms = time.Millisecond
+	bad := func(n int, _ *http.Request) (int, error) {
+		if n == 0 {
+			return 0, errors.New("connection refused")
+		}
+		statuses := []int{http.StatusInternalServerError, http.StatusUnauthorized, http.StatusNotModified, http.StatusNoContent}
+		return statuses[min(n, len(statuses))-1], nil
+	}
+	never := func(int, *http.Request) (int, error) { return http.StatusServiceUnavailable, nil }
 	for name, tc := range map[string]struct {
 		faults Faults
-		want   []time.Duration
+		answer func(int, *http.Request) (int, error)
+		want   []time.Duration // nil: as many as fit
+		log    string
 	}{
-		"delay":  {Faults{Delay: time.Minute}, []time.Duration{time.Minute}},
-		"repeat": {Faults{Repeat: 2}, []time.Duration{300 * ms, 500 * ms, 900 * ms}},
-		"lose":   {Faults{Lose: 2}, []time.Duration{900 * ms}},
-		"fail":   {Faults{Fail: true}, []time.Duration{300 * ms}},
-		// Bounded, and reaching the bound is not logged as a failure.
-		"repeat without end": {Faults{Repeat: 1000}, nil},
+		"delay":         {Faults{Delay: time.Minute}, nil, []time.Duration{time.Minute}, ""},
+		"repeat":        {Faults{Repeat: 2}, nil, []time.Duration{300 * ms, 500 * ms, 900 * ms}, ""},
+		"lose":          {Faults{Lose: 2}, nil, []time.Duration{900 * ms}, ""},
+		"fail":          {Faults{Fail: true}, nil, []time.Duration{300 * ms}, ""},
+		"bad answers":   {Faults{}, bad, []time.Duration{300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms}, ""},
+		"never answers": {Faults{}, never, nil, "pay_A"},
+		// Reaching the bound is no failure.
+		"repeat without end": {Faults{Repeat: 1000}, nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inSandbox(t, tc.faults, nil, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
+			inSandbox(t, tc.faults, tc.answer, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
 				require.NoError(t, s.Create(t.Context(), &aPayment))
 				time.Sleep(time.Hour)
+				calls := shop.received()
 				if tc.want == nil {
-					require.Len(t, shop.received(), posts)
+					require.Len(t, calls, posts)
+					require.InDelta(t, 10*time.Minute, calls[posts-1].after, float64(time.Minute))
 				} else {
 					require.Equal(t, tc.want, shop.times())
 				}
-				for _, c := range shop.received() {
-					require.Equal(t, shop.received()[0].body, c.body, "a repeated notice has the same body")
+				for _, c := range calls {
+					require.Equal(t, calls[0].body, c.body, "a repeated notice has the same body")
+					require.Contains(t, c.signature, fmt.Sprintf("t=%d,", shop.start.Add(c.after).Unix()), "an old signature would be rejected")
 					require.Equal(t, tc.faults.Fail, c.notice.Result == domain.PaymentFailed)
 				}
-				require.Empty(t, log())
+				require.Contains(t, log(), tc.log)
+				require.Equal(t, tc.log == "", log() == "", log())
+
+				require.NoError(t, s.Create(t.Context(), &aPayment))
+				time.Sleep(time.Hour)
+				require.Greater(t, len(shop.received()), len(calls))
 			})
 		})
 	}
@@ -178,50 +200,8 @@ func TestSandboxRefusesRefunds(t *testing.T) {
 	})
 }
 
-// A notice is repeated until it is answered with 2xx, with a new signature each time and with growing pauses.
-func TestSandboxRetriesNotice(t *testing.T) {
-	bad := func(n int, _ *http.Request) (int, error) {
-		switch n {
-		case 0:
-			return http.StatusInternalServerError, nil
-		case 1:
-			return 0, errors.New("connection refused")
-		case 2:
-			return http.StatusUnauthorized, nil
-		case 3:
-			return http.StatusNotModified, nil
-		}
-		return http.StatusNoContent, nil
-	}
-	inSandbox(t, Faults{}, bad, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
-		require.NoError(t, s.Create(t.Context(), &aPayment))
-		time.Sleep(time.Hour)
-		const ms = time.Millisecond
-		require.Equal(t, []time.Duration{300 * ms, 500 * ms, 900 * ms, 1700 * ms, 3300 * ms}, shop.times())
-		require.Equal(t, shop.received()[0].body, shop.received()[4].body)
-		require.NotEqual(t, shop.received()[0].signature, shop.received()[4].signature, "an old signature would be rejected")
-		require.Empty(t, log())
-	})
-}
-
-// After about ten minutes the sandbox stops retrying and logs it. The payment can be created again.
-func TestSandboxGivesUp(t *testing.T) {
-	never := func(int, *http.Request) (int, error) { return http.StatusServiceUnavailable, nil }
-	inSandbox(t, Faults{}, never, func(t *testing.T, s *Sandbox, shop *shop, log func() string) {
-		require.NoError(t, s.Create(t.Context(), &aPayment))
-		time.Sleep(time.Hour)
-		require.Len(t, shop.received(), posts)
-		require.Greater(t, shop.received()[posts-1].after, 9*time.Minute)
-		require.Less(t, shop.received()[posts-1].after, 11*time.Minute)
-		require.Contains(t, log(), "pay_A")
-		require.NoError(t, s.Create(t.Context(), &aPayment))
-		time.Sleep(time.Second)
-		require.Greater(t, len(shop.received()), posts)
-	})
-}
-
-// The sandbox stops during calls, while others wait for the semaphore, and during the delay of a payment. In
-// TestSandboxGivesUp it stops during a pause.
+// The sandbox stops during calls, while others wait for the semaphore, and during the delay of a payment. In TestSandboxFaults it
+// stops during a pause.
 func TestSandboxStops(t *testing.T) {
 	hangs := func(_ int, r *http.Request) (int, error) {
 		<-r.Context().Done()
