@@ -47,7 +47,7 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 		return nil, err
 	}
 
-	rows, err := pool.QueryContext(ctx, "SELECT version_id, is_applied FROM goose_db_version WHERE version_id > 0 ORDER BY id")
+	rows, err := pool.QueryContext(ctx, "SELECT version_id FROM goose_db_version WHERE version_id > 0 AND is_applied")
 	if err != nil {
 		return nil, fmt.Errorf("read the schema version: %w", err)
 	}
@@ -58,15 +58,10 @@ func appliedMigrations(ctx context.Context, pool *sql.DB, dialect string) ([]int
 	var versions []int64
 	for rows.Next() {
 		var version int64
-		var applied bool
-		if err := rows.Scan(&version, &applied); err != nil {
+		if err := rows.Scan(&version); err != nil {
 			return nil, err
 		}
-
-		versions = slices.DeleteFunc(versions, func(v int64) bool { return v == version })
-		if applied {
-			versions = append(versions, version)
-		}
+		versions = append(versions, version)
 	}
 
 	return versions, rows.Err()
