@@ -293,7 +293,6 @@ func (x *examination) salesGroup() doctor.Group {
 
 	if x.shared != nil {
 		gate := app.NewGate(x.shared, cfg.QueueBacklog, voucher, x.env.Log)
-		s.Redis = x.shared
 		s.Gate = gate
 		s.Lag = gate.Lag
 	}

@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"seckill/internal/domain"
-	"seckill/internal/kit/redisconn"
 	"seckill/internal/ops/reconcile"
 )
 
@@ -40,11 +37,10 @@ type SalesStore interface {
 type Sales struct {
 	// Nil: the database cannot be opened.
 	Store SalesStore
-	// Nil, like the next two: Redis is unreachable.
-	Redis redis.UniversalClient
-	Gate  reconcile.Gate
-	Lag   func(context.Context) (domain.QueueLag, error)
-	Lane  string
+	// Nil, like Lag: Redis is unreachable.
+	Gate reconcile.Gate
+	Lag  func(context.Context) (domain.QueueLag, error)
+	Lane string
 	// The time to pay of sales without one of their own.
 	PayTimeout time.Duration
 	// Phones of the configured admins.
@@ -170,7 +166,7 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 	switch {
 	case s.Lane != "queue":
 		return Result{Status: Skipped, Found: "lane " + s.Lane + " uses no gate"}
-	case s.Redis == nil:
+	case s.Gate == nil:
 		return redisUnreachable
 	}
 
@@ -202,16 +198,14 @@ func (s *Sales) checkGates(ctx context.Context) Result {
 }
 
 func (s *Sales) checkQueue(ctx context.Context) Result {
-	if s.Redis == nil {
+	if s.Lag == nil {
 		return redisUnreachable
 	}
 
 	lag, err := s.Lag(ctx)
 	switch {
-	case err != nil && ctx.Err() == nil && redisconn.Ping(ctx, s.Redis) != nil:
-		return redisUnreachable
 	case err != nil:
-		return Unanswered(err, "see redis.reachable")
+		return FromError(Skipped, "see redis.reachable", "the queue cannot be read: ", err)
 	case lag.DeadLetters > 0:
 		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", lag.DeadLetters)
 	case lag.Unsettled > 0 && s.Lane != "queue":
