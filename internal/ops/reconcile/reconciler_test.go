@@ -324,7 +324,6 @@ type fakeSale struct {
 	loadTime                  time.Duration
 	loadHasNoEffect           bool
 	storeErr                  error
-	listFails                 bool    // Sales returns storeErr too
 	read                      []int64 // the vouchers whose facts were read
 	sales                     []int64
 }
@@ -435,9 +434,6 @@ func (w *fakeSale) OrderFacts(_ context.Context, _ int64, ids []int64) ([]domain
 
 func (w *fakeSale) Sales(_ context.Context, endAfter time.Time, most int) ([]int64, int64, error) {
 	require.True(w.t, endAfter.Before(testNow))
-	if w.listFails {
-		return nil, 0, w.storeErr
-	}
 	return w.sales[:min(len(w.sales), most)], int64(len(w.sales)), nil
 }
 
