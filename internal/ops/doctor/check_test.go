@@ -57,38 +57,23 @@ func TestMaskedRemovesSecretsOfErrorsOnly(t *testing.T) {
 	assert.Equal(t, "my ***", found[1].Masked([]string{"password"}))
 }
 
-// Each check waits until the other one runs.
-func TestChecksRunConcurrently(t *testing.T) {
-	meet := make(chan struct{})
-	wait := func(ctx context.Context) Result {
-		select {
-		case meet <- struct{}{}:
-		case <-meet:
-		case <-ctx.Done():
-			return Unanswered(ctx.Err(), "")
+// Checks run at the same time: each ends at its own deadline.
+func TestHangingChecksEndAtTheirDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		hang := func(ctx context.Context) Result {
+			<-ctx.Done()
+			return Unanswered(ctx.Err(), time.Since(begin).String())
 		}
-		return Good("met")
-	}
-	pair := []Check{{Name: "a", Run: wait, Deadline: time.Minute}, {Name: "b", Run: wait, Deadline: time.Minute}}
-	for _, groups := range [][]Group{{{Checks: pair}}, {{Checks: pair[:1]}, {Checks: pair[1:]}}} {
-		for _, f := range Run(t.Context(), groups) {
-			require.Equal(t, OK, f.Status)
-		}
-	}
-}
-
-func TestHangingCheckEndsAtItsDeadline(t *testing.T) {
-	hang := func(ctx context.Context) Result { <-ctx.Done(); return Unanswered(ctx.Err(), "") }
-	for _, tc := range []struct{ own, want time.Duration }{{time.Millisecond, time.Millisecond}, {0, deadline}} {
-		synctest.Test(t, func(t *testing.T) {
-			begin := time.Now()
-			f := Run(t.Context(), []Group{{Checks: []Check{{Deadline: tc.own, Run: hang}}}})[0]
-			require.Equal(t, Fail, f.Status)
-			require.True(t, f.Unasked)
+		checks := []Check{{Run: hang}, {Deadline: time.Millisecond, Run: hang}}
+		var ends []string
+		for _, f := range Run(t.Context(), []Group{{Checks: checks}, {Checks: checks}}) {
+			require.Equal(t, []any{Fail, true}, []any{f.Status, f.Unasked})
 			require.Contains(t, f.Found, "hangs")
-			require.Equal(t, tc.want, time.Since(begin))
-		})
-	}
+			ends = append(ends, f.Change)
+		}
+		require.Equal(t, []string{"2s", "1ms", "2s", "1ms"}, ends)
+	})
 }
 
 func TestClockSkew(t *testing.T) {

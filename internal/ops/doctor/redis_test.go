@@ -249,7 +249,7 @@ func TestScriptsWithLiteralKeysOnly(t *testing.T) {
 	assert.Equal(t, Fail, check(t, r, locks)["redis.scripts"].Status, "the scripts of locks are refused as well")
 }
 
-// A server that hangs is in TestHangingCheckEndsAtItsDeadline, and what one says that refuses the user in TestStatusPerSetting.
+// A server that hangs is in TestHangingChecksEndAtTheirDeadlines, and what one says that refuses the user in TestStatusPerSetting.
 func TestUnreachableServers(t *testing.T) {
 	t.Parallel()
 	closed := env.NewClient(t, &redis.Options{Addr: "127.0.0.1:1", Password: "hunter2", MaxRetries: -1})
