@@ -97,20 +97,35 @@ func body(t *testing.T, r *http.Response) string {
 
 var refers = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+)"`)
 
-// TestPageAndItsAssetsAreServed loads pages and everything that they refer to, as a browser does.
+// TestPageAndItsAssetsAreServed loads pages and everything that they refer to, as a browser does. The policy blocks inline scripts
+// and styles. The pages of problems have no scripts.
 func TestPageAndItsAssetsAreServed(t *testing.T) {
-	for _, path := range []string{"/", "/orders", "/sales/7", "/console", "/console/orders", "/problems", "/problems/sold_out"} {
+	script := regexp.MustCompile(`<script[^>]*>([^<]*)</script>`)
+	for _, path := range []string{"/", "/orders", "/sales/7", "/nope", "/console", "/console/orders", "/docs", "/problems", "/problems/sold_out"} {
 		page := get(t, path)
-		require.Equal(t, http.StatusOK, page.StatusCode)
+		assert.Equal(t, path == "/nope", page.StatusCode != http.StatusOK)
 		assert.Equal(t, "text/html; charset=utf-8", page.Header.Get("Content-Type"))
-		assert.Equal(t, "no-cache", page.Header.Get("Cache-Control"), "the next visit loads a new build")
-		names := refers.FindAllStringSubmatch(body(t, page), -1)
-		require.Greater(t, len(names), 2)
+		if path != "/nope" {
+			assert.Equal(t, "no-cache", page.Header.Get("Cache-Control"), "the next visit loads a new build")
+		}
+		text := body(t, page)
+		names := refers.FindAllStringSubmatch(text, -1)
+		require.Greater(t, len(names), 2, path)
 		for _, n := range names {
 			a := get(t, n[1])
 			require.Equal(t, http.StatusOK, a.StatusCode, n[1])
 			assert.Contains(t, a.Header.Get("Cache-Control"), "immutable", n[1])
 			assert.NotEmpty(t, body(t, a))
+		}
+
+		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
+		for _, tag := range script.FindAllStringSubmatch(text, -1) {
+			assert.Contains(t, tag[0], "src=")
+			assert.Empty(t, tag[1])
+		}
+		if strings.HasPrefix(path, "/problems") {
+			assert.Equal(t, problemPolicy, page.Header.Get("Content-Security-Policy"))
+			assert.NotContains(t, text, "<script")
 		}
 	}
 }
@@ -160,24 +175,6 @@ func TestModulesCreateNoMarkup(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-}
-
-// TestPageHasNothingInline: the policy blocks inline scripts and styles. The pages of problems have no scripts.
-func TestPageHasNothingInline(t *testing.T) {
-	script := regexp.MustCompile(`<script[^>]*>([^<]*)</script>`)
-	for _, page := range []string{"/", "/sales/7", "/nope", "/console", "/docs", "/problems", "/problems/sold_out"} {
-		r := get(t, page)
-		text := body(t, r)
-		assert.NotRegexp(t, `<style|\sstyle=|\son[a-z]+=`, text)
-		for _, tag := range script.FindAllStringSubmatch(text, -1) {
-			assert.Contains(t, tag[0], "src=")
-			assert.Empty(t, tag[1])
-		}
-		if strings.HasPrefix(page, "/problems") {
-			assert.Equal(t, problemPolicy, r.Header.Get("Content-Security-Policy"))
-			assert.NotContains(t, text, "<script")
-		}
-	}
 }
 
 // TestUnchangedPageIsNotSentAgain revalidates with an ETag in both encodings.
@@ -257,18 +254,6 @@ func TestAssetOfAnotherBuildIsNotCached(t *testing.T) {
 	}
 }
 
-// TestFirstVisitSize bounds the compressed bytes of a first visit. Visitors of the storefront may be on mobile networks.
-func TestFirstVisitSize(t *testing.T) {
-	for path, most := range map[string]int64{"/": 52 << 10, "/console": 108 << 10} {
-		all := int64(0)
-		for _, n := range append(refers.FindAllStringSubmatch(body(t, get(t, path)), -1), []string{"", path}) {
-			all += get(t, n[1], "Accept-Encoding", "gzip").ContentLength
-		}
-		t.Logf("%s: %d bytes", path, all)
-		assert.Less(t, all, most, path)
-	}
-}
-
 // TestProofIsLoadedOnDemand: only sales that demand a proof of work load its worker, which is small.
 func TestProofIsLoadedOnDemand(t *testing.T) {
 	s := env.Must(newSite(Config{}))(t)
@@ -281,21 +266,28 @@ func TestProofIsLoadedOnDemand(t *testing.T) {
 	assert.Contains(t, body(t, worker), "deriveBits")
 }
 
-// TestPagesLoadOneScript: a page whose modules are loaded one by one takes seconds longer on a slow network. A bundle
-// contains the modules of its page only.
-func TestPagesLoadOneScript(t *testing.T) {
+// TestFirstVisitSize bounds the compressed bytes of a first visit, because visitors of the storefront may be on mobile networks. A
+// page whose modules are loaded one by one takes seconds longer there, so it has one script, with the modules of its page only.
+func TestFirstVisitSize(t *testing.T) {
 	s := env.Must(newSite(Config{}))(t)
-	for pattern, main := range map[string]string{"/": "shop/main.bundle.js", "/console": "console/main.bundle.js"} {
+	for path, want := range map[string]struct {
+		main string
+		most int64
+	}{"/": {"shop/main.bundle.js", 52 << 10}, "/console": {"console/main.bundle.js", 108 << 10}} {
 		var scripts []string
-		for _, n := range refers.FindAllStringSubmatch(body(t, get(t, pattern)), -1) {
+		all := get(t, path, "Accept-Encoding", "gzip").ContentLength
+		for _, n := range refers.FindAllStringSubmatch(body(t, get(t, path)), -1) {
+			all += get(t, n[1], "Accept-Encoding", "gzip").ContentLength
 			if strings.HasSuffix(n[1], "js") {
 				scripts = append(scripts, n[1])
 			}
 		}
-		require.Equal(t, []string{"/assets/" + s.version + "/" + main}, scripts)
-		code := string(s.assets[main].plain)
+		t.Logf("%s: %d bytes", path, all)
+		assert.Less(t, all, want.most, path)
+		require.Equal(t, []string{"/assets/" + s.version + "/" + want.main}, scripts)
+		code := string(s.assets[want.main].plain)
 		assert.NotRegexp(t, `\bimport\b[^.]`, code)
-		assert.Equal(t, pattern == "/console", strings.Contains(code, "uPlot"), pattern)
+		assert.Equal(t, path == "/console", strings.Contains(code, "uPlot"), path)
 	}
 }
 
