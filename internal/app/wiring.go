@@ -444,9 +444,7 @@ func (w *wiring) handlerConfig(p *parts) handler.Config {
 		SaleSubscribers: p.saleSubscribers,
 		DeadLetters: &service.DeadLetters{
 			Store: p.gate,
-			Notes: w.store,
 			Log:   w.store,
-			Sales: w.store,
 			Now:   w.now,
 		},
 		Alerts:          p.alerts.Read,

@@ -134,7 +134,6 @@ func withDeadLetters(e *app.Env, do func(context.Context, *repo.Store, *service.
 	return do(ctx, store, &service.DeadLetters{
 		Store: app.NewGate(rdb, e.Config.QueueBacklog, store.Voucher, e.Log),
 		Log:   store,
-		Sales: store,
 		Now:   time.Now,
 	})
 }

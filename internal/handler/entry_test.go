@@ -295,7 +295,7 @@ func newQueueEnv(t *testing.T, options ...option) *queueEnv {
 			return patientLane{lane.NewQueue(gate, ids, faulty, nil)}, gate
 		}
 		s.change = func(cfg *handler.Config) {
-			cfg.DeadLetters = &service.DeadLetters{Store: gate, Notes: store, Log: store, Sales: store, Now: func() time.Time { return q.clock.now() }}
+			cfg.DeadLetters = &service.DeadLetters{Store: gate, Log: store, Now: func() time.Time { return q.clock.now() }}
 			cfg.Rush = &fakeRusher{}
 			cfg.Reconciler = reconcile.New(reconcile.Config{
 				Gate: gate, Store: store, Queue: true, Now: func() time.Time { return q.clock.now() }, Pause: time.Millisecond, Every: 20 * time.Millisecond,

@@ -18,7 +18,7 @@ func writeAudit(tx *gorm.DB, entries ...domain.AuditEntry) error {
 	return tx.Table(auditTable).Create(&rows).Error
 }
 
-// RecordChange implements service.ChangeLog.
+// RecordChange implements service.DeadLetterLog.
 func (s *Store) RecordChange(ctx context.Context, e domain.AuditEntry) error {
 	return s.db.Translate(writeAudit(s.db.Writer(ctx), e))
 }

@@ -15,7 +15,7 @@ import (
 // errLeaseLost is the error of a run whose key was taken over by another run.
 var errLeaseLost = fmt.Errorf("%w: another run has taken over its key", domain.ErrOrderInProgress)
 
-// NoteResource implements service.ResourceNoter. The time distinguishes a noted resource from the result of an effect.
+// NoteResource implements service.DeadLetterLog. The time distinguishes a noted resource from the result of an effect.
 func (s *Store) NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error {
 	return s.db.RetryUnavailable(ctx, func() error {
 		return s.db.RunTx(ctx, func(tx *gorm.DB) error {

@@ -26,8 +26,12 @@ type DeadLetterStore interface {
 	Load(ctx context.Context, voucherID int64, store domain.GateStore) error
 }
 
-// ChangeLog is the audit log as DeadLetters uses it. Error: ErrUnavailable.
-type ChangeLog interface {
+// DeadLetterLog is the database as DeadLetters uses it. Error: ErrUnavailable.
+type DeadLetterLog interface {
+	domain.GateStore
+	// NoteResource stores the resource of a request before an effect outside the database (domain.Claim). Error:
+	// ErrOrderInProgress (another run has taken over the key, so this one must stop).
+	NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error
 	// RecordChange stores an entry.
 	RecordChange(ctx context.Context, e domain.AuditEntry) error
 	// AuditLog returns the matching entries, newest first.
@@ -46,10 +50,7 @@ const replayLoads = 5
 // DeadLetters lists, replays and discards dead letters for operators. It is safe for concurrent use.
 type DeadLetters struct {
 	Store DeadLetterStore
-	// May be nil if no request has a key.
-	Notes ResourceNoter
-	Log   ChangeLog
-	Sales domain.GateStore
+	Log   DeadLetterLog
 	Now   func() time.Time
 }
 
@@ -87,7 +88,7 @@ func (d *DeadLetters) Replay(ctx context.Context, c *domain.Claim, by domain.Act
 			return a, err
 		}
 
-		if err := d.Store.Load(ctx, a.VoucherID, d.Sales); err != nil {
+		if err := d.Store.Load(ctx, a.VoucherID, d.Log); err != nil {
 			return a, err
 		}
 	}
@@ -167,5 +168,5 @@ func (d *DeadLetters) noteResource(ctx context.Context, c *domain.Claim, id stri
 		subject = l.Admission.OrderID
 	}
 
-	return 0, d.Notes.NoteResource(ctx, c, subject, l.BuriedAt)
+	return 0, d.Log.NoteResource(ctx, c, subject, l.BuriedAt)
 }

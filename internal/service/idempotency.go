@@ -35,13 +35,6 @@ type KeyStore interface {
 	PurgeKeys(ctx context.Context) (int, error)
 }
 
-// ResourceNoter records the resource of a request before an effect outside the database (domain.Claim).
-type ResourceNoter interface {
-	// NoteResource stores the resource of the request. Errors: ErrOrderInProgress (another run has taken over the key,
-	// so this one must stop), ErrUnavailable.
-	NoteResource(ctx context.Context, c *domain.Claim, id int64, at time.Time) error
-}
-
 // IdempotencyConfig configures an Idempotency.
 type IdempotencyConfig struct {
 	Store KeyStore

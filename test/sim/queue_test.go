@@ -163,7 +163,7 @@ func (l *life) track(p *reservation, now *snapshot) {
 }
 
 func (l *life) deadLetters() service.DeadLetters {
-	return service.DeadLetters{Store: l.gate, Log: l.real, Sales: l.real, Now: time.Now}
+	return service.DeadLetters{Store: l.gate, Log: l.real, Now: time.Now}
 }
 
 func (l *life) letters() []domain.DeadLetter {
