@@ -116,16 +116,11 @@ func concurrently(actions []action) []string {
 
 func (l *life) applyAlone(d action, answer string) model {
 	next := l.model.clone()
-	l.summary.counts[d.name]++
 	want := "unavailable"
-	switch injected := l.injected.Load(); {
-	case d.whole || !injected:
+	if d.whole || !l.injected.Load() {
 		want = d.effect(next, l.latest)
-	case l.fault.done():
-		l.summary.counts[l.fault.kind]++
+	} else if l.fault.done() {
 		_ = d.effect(next, l.latest)
-	default:
-		l.summary.counts[l.fault.kind]++
 	}
 	if !l.crashed.Load() { // a crashed server sends no answer
 		require.Equal(l, want, answer, "answer to %s", d.name)
@@ -139,7 +134,6 @@ func (l *life) explain(actions []action, answers []string) model {
 	for i, d := range actions {
 		names[i] = d.name
 	}
-	l.summary.counts["race"]++
 	for _, sequence := range permutations(len(actions)) {
 		if next, ok := l.inOrder(actions, answers, sequence); ok && next.equal(l.latest.model) {
 			return next
@@ -239,7 +233,6 @@ func (l *life) click(t *rapid.T, at *server, orders *service.Orders, n int) []*c
 	}
 	for i, answer := range concurrently(actions) {
 		clicks[i].answer = answer
-		l.summary.counts["buy: "+shortened(answer)]++
 		l.record("  user %d buys voucher %d at %s: %s, order %d", clicks[i].user, clicks[i].voucher, at.name, answer, clicks[i].order)
 	}
 	l.recordFaults()
@@ -256,14 +249,6 @@ func (l *life) click(t *rapid.T, at *server, orders *service.Orders, n int) []*c
 type click struct {
 	user, voucher, order int64
 	answer               string
-}
-
-// shortened returns an answer without ids.
-func shortened(answer string) string {
-	if len(answer) > 9 && answer[:9] == "duplicate" {
-		return "duplicate"
-	}
-	return answer
 }
 
 // applyClicks derives the effects of concurrent purchases. It applies successful ones first: if "sold out" or "limit

@@ -9,11 +9,9 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,21 +64,16 @@ type life struct {
 	queries map[string]*sql.Stmt
 
 	t       *rapid.T
-	summary *summary
+	failure *string  // message and history of the first failed run
 	history []string // of this run
-}
-
-type summary struct {
-	counts  map[string]int // occurrences of every event
-	failure string         // message and history of the first failed run
 }
 
 // Errorf and FailNow make a life a require.TestingT. Errorf keeps the first failure with its history, because
 // concurrent actions may end differently when rapid repeats the run.
 func (l *life) Errorf(format string, args ...any) {
 	l.t.Errorf(format, args...)
-	if l.summary.failure == "" {
-		l.summary.failure = fmt.Sprintf(format, args...) + "\nHistory:\n" + strings.Join(l.history, "\n")
+	if *l.failure == "" {
+		*l.failure = fmt.Sprintf(format, args...) + "\nHistory:\n" + strings.Join(l.history, "\n")
 	}
 }
 
@@ -102,20 +95,20 @@ func TestLife(t *testing.T) {
 		t.Run(lane, func(t *testing.T) {
 			eachStack(t, func(t *testing.T, s stack) {
 				t.Logf("-rapid.seed=%s", flag.Lookup("rapid.seed").Value)
-				d := &summary{counts: map[string]int{}}
-				t.Cleanup(func() { t.Logf("events: %s\n%s", counted(d.counts), d.failure) })
+				failure := ""
+				t.Cleanup(func() { t.Log(failure) })
 				inBubble(t, func(t *testing.T) {
-					rapid.Check(noDeadline{t}, func(rt *rapid.T) { runOnce(rt, s, lane, plantedFault{}, d) })
+					rapid.Check(noDeadline{t}, func(rt *rapid.T) { runOnce(rt, s, lane, plantedFault{}, &failure) })
 				})
 			})
 		})
 	}
 }
 
-func runOnce(t *rapid.T, s stack, lane string, p plantedFault, d *summary) {
+func runOnce(t *rapid.T, s stack, lane string, p plantedFault, failure *string) {
 	l := &life{
 		reservations: map[int64]*reservation{}, gateStale: map[int64]bool{},
-		due: map[int64]bool{}, locks: map[int64]bool{}, queries: map[string]*sql.Stmt{}, t: t, summary: d,
+		due: map[int64]bool{}, locks: map[int64]bool{}, queries: map[string]*sql.Stmt{}, t: t, failure: failure,
 	}
 	vouchers := drawVouchers(t) // first: if rapid ends the run here, nothing is left open
 	l.world = newWorld(t, s, lane, p)
@@ -211,14 +204,6 @@ func setRapid(t *testing.T, name string, value any) {
 // noDeadline hides the deadline of the test from rapid: testing.T.Deadline must not be called in a bubble.
 type noDeadline struct{ testing.TB }
 
-func counted(seen map[string]int) string {
-	errorCodes := make([]string, 0, len(seen))
-	for _, what := range slices.Sorted(maps.Keys(seen)) {
-		errorCodes = append(errorCodes, fmt.Sprintf("%s %d", what, seen[what]))
-	}
-	return strings.Join(errorCodes, ", ")
-}
-
 // oneIn draws true with probability 1/n.
 func oneIn(t *rapid.T, label string, n int) bool {
 	return evenly(t, label, append(make([]bool, n-1), true)...)
@@ -233,7 +218,7 @@ type world struct {
 	planted plantedFault
 	real    *repo.Store
 	db      *sql.DB // the write pool of real, to read tables and change timestamps
-	store   lifeStore
+	store   *serverStore
 	rdb     *redis.Client
 	gate    *admission.Gate
 	ids     *idgen.Generator
@@ -263,7 +248,6 @@ type world struct {
 type server struct {
 	name     string
 	sales    *service.Sales
-	lane     *lane.Queue // nil in the other lanes
 	orders   *service.Orders
 	other    *service.Orders // of a process with lane batch, in lane queue
 	payments *service.Payments
@@ -407,10 +391,10 @@ func (w *world) start(i int) {
 	case "batch":
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 	case "queue":
-		s.lane = lane.NewQueue(serverGate{w.gate, w}, w.ids, w.store, nil)
 		cfg.Lane = lane.NewBatch(w.ids, w.store, nil)
 		s.other = service.NewOrders(cfg)
-		cfg.Lane, cfg.Queue = s.lane, &serverQueue{w.gate, w}
+		gate := serverGate{w.gate, w}
+		cfg.Lane, cfg.Queue = lane.NewQueue(gate, w.ids, w.store, nil), gate
 	}
 	returns := service.UnitReleaser{Sales: s.sales, Queue: cfg.Queue}
 	s.orders = service.NewOrders(cfg)
@@ -469,9 +453,9 @@ func (l userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Cont
 	return err
 }
 
-// serverGate is the gate as the lane of a server calls it, with injected faults.
+// serverGate is the gate as a server calls it, with injected faults.
 type serverGate struct {
-	lane.Gate
+	*admission.Gate
 	w *world
 }
 
@@ -486,16 +470,10 @@ func (g serverGate) Reserve(ctx context.Context, voucherID int64, win domain.Win
 	return errs, err
 }
 
-// serverQueue is the gate as the services of a server call it, with injected faults.
-type serverQueue struct {
-	service.ReservationStore
-	w *world
+func (g serverGate) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
+	return g.w.callGate(func() error { return g.Gate.Release(ctx, voucherID, held...) })
 }
 
-func (q *serverQueue) Release(ctx context.Context, voucherID int64, held ...domain.Holder) error {
-	return q.w.callGate(func() error { return q.ReservationStore.Release(ctx, voucherID, held...) })
-}
-
-func (q *serverQueue) AddStock(ctx context.Context, voucherID, delta int64) error {
-	return q.w.callGate(func() error { return q.ReservationStore.AddStock(ctx, voucherID, delta) })
+func (g serverGate) AddStock(ctx context.Context, voucherID, delta int64) error {
+	return g.w.callGate(func() error { return g.Gate.AddStock(ctx, voucherID, delta) })
 }

@@ -15,8 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
-	"seckill/internal/sale/lane"
-	"seckill/internal/service"
+	"seckill/internal/repo"
 )
 
 func (l *life) pay(t *rapid.T, at *server, of target) action {
@@ -292,21 +291,10 @@ func (l *life) returnDue(at *server, due map[string]bool, others ...*server) act
 	}}
 }
 
-// lifeStore is the part of the store that the services use.
-type lifeStore interface {
-	service.OrderStore
-	lane.OrderPlacer
-	lane.GateStore
-	domain.PaymentStore
-	service.CloserStore
-	service.VoucherStore
-	service.SaleLoader
-}
-
 // serverStore is the store as the servers call it, with a fault injected into one transaction. A planted fault changes what an
 // operation gets, or has read.
 type serverStore struct {
-	lifeStore
+	*repo.Store
 	w *world
 }
 
@@ -338,7 +326,7 @@ func transact[T any](w *world, do func() (T, error)) (T, error) {
 func (s *serverStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []domain.Placed {
 	placed, err := transact(s.w, func() ([]domain.Placed, error) {
 		s.w.edit(&orders)
-		return s.lifeStore.PlaceOrders(ctx, orders), nil
+		return s.Store.PlaceOrders(ctx, orders), nil
 	})
 	if err != nil {
 		return slices.Repeat([]domain.Placed{{Err: err}}, len(orders))
@@ -349,7 +337,7 @@ func (s *serverStore) PlaceOrders(ctx context.Context, orders []domain.NewOrder)
 func (s *serverStore) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
 	return transact(s.w, func() (domain.Order, error) {
 		s.w.edit(&m)
-		return s.lifeStore.MoveOrder(ctx, m)
+		return s.Store.MoveOrder(ctx, m)
 	})
 }
 
@@ -358,7 +346,7 @@ func (s *serverStore) BeginPayment(
 ) (o domain.Order, began domain.Payment, err error) {
 	err = s.w.transact(func() error {
 		s.w.edit(&p)
-		o, began, err = s.lifeStore.BeginPayment(ctx, claim, userID, p)
+		o, began, err = s.Store.BeginPayment(ctx, claim, userID, p)
 		return err
 	})
 	return o, began, err
@@ -367,46 +355,46 @@ func (s *serverStore) BeginPayment(
 func (s *serverStore) SettlePayment(ctx context.Context, provider string, n domain.PaymentNotice, at time.Time) (domain.Settled, error) {
 	return transact(s.w, func() (domain.Settled, error) {
 		s.w.edit(&n)
-		return s.lifeStore.SettlePayment(ctx, provider, n, at)
+		return s.Store.SettlePayment(ctx, provider, n, at)
 	})
 }
 
 func (s *serverStore) BeginRefund(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
-	return transact(s.w, func() (domain.Order, error) { return s.lifeStore.BeginRefund(ctx, m) })
+	return transact(s.w, func() (domain.Order, error) { return s.Store.BeginRefund(ctx, m) })
 }
 
 func (s *serverStore) DueRefunds(ctx context.Context, limit int, wait func(int) time.Duration) ([]domain.Payment, error) {
 	return transact(s.w, func() ([]domain.Payment, error) {
 		pause := retryPause(wait)
 		s.w.edit(&pause)
-		return s.lifeStore.DueRefunds(ctx, limit, pause)
+		return s.Store.DueRefunds(ctx, limit, pause)
 	})
 }
 
 func (s *serverStore) FinishRefund(ctx context.Context, paymentID int64, at time.Time) (*domain.Order, error) {
-	return transact(s.w, func() (*domain.Order, error) { return s.lifeStore.FinishRefund(ctx, paymentID, at) })
+	return transact(s.w, func() (*domain.Order, error) { return s.Store.FinishRefund(ctx, paymentID, at) })
 }
 
 func (s *serverStore) CloseExpired(ctx context.Context, limit int) ([]domain.Order, error) {
 	return transact(s.w, func() ([]domain.Order, error) {
 		most := closeLimit(limit)
 		s.w.edit(&most)
-		return s.lifeStore.CloseExpired(ctx, int(most))
+		return s.Store.CloseExpired(ctx, int(most))
 	})
 }
 
 func (s *serverStore) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
-	return transact(s.w, func() (domain.Voucher, error) { return s.lifeStore.ChangeVoucher(ctx, id, by, change) })
+	return transact(s.w, func() (domain.Voucher, error) { return s.Store.ChangeVoucher(ctx, id, by, change) })
 }
 
 func (s *serverStore) ChangeStock(ctx context.Context, c domain.StockChange) (domain.Voucher, error) {
-	return transact(s.w, func() (domain.Voucher, error) { return s.lifeStore.ChangeStock(ctx, c) })
+	return transact(s.w, func() (domain.Voucher, error) { return s.Store.ChangeStock(ctx, c) })
 }
 
 func (s *serverStore) Vouchers(ctx context.Context, ids []int64) ([]domain.Voucher, error) {
-	found, err := s.lifeStore.Vouchers(ctx, ids)
+	found, err := s.Store.Vouchers(ctx, ids)
 	s.w.edit(&found)
 	return found, err
 }

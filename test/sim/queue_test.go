@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,7 +14,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/idgen"
-	"seckill/internal/kit/loop"
 	"seckill/internal/ops/reconcile"
 	"seckill/internal/sale/admission"
 	"seckill/internal/sale/lane"
@@ -146,9 +144,6 @@ func (l *life) track(p *reservation, now *snapshot) {
 		require.True(l, p.blamed, "order %d was dead-lettered for the fault of another", p.OrderID)
 		require.True(l, was == stateQueued || was == stateDead, "order %d is %s, and a dead letter", p.OrderID, was)
 		p.state = stateDead
-		if was != stateDead {
-			l.summary.counts["dead letter"]++
-		}
 	case was == stateDead:
 		require.Fail(l, "a dead letter was lost", "of order %d", p.OrderID)
 	case p.state == stateQueued:
@@ -157,7 +152,6 @@ func (l *life) track(p *reservation, now *snapshot) {
 		require.NotEmpty(l, ticket.Failed, "the ticket of order %d is queued without a stream entry", p.OrderID)
 		require.NotEqual(l, domain.ReasonInternal, ticket.Failed, "order %d", p.OrderID)
 		p.state = stateFailed
-		l.summary.counts["failed: "+ticket.Failed]++
 	}
 	require.False(l, was == stateCommitted && p.state != stateCommitted, "order %d was committed and is %s", p.OrderID, p.state)
 }
@@ -187,7 +181,6 @@ func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 	letters := l.deadLetters()
 	_, err := letters.Replay(l.ctx, nil, admin, letter.ID)
 	answer := errorCode(err)
-	l.summary.counts["replay: "+shortened(answer)]++
 	l.record("  replay of order %d: %s", p.OrderID, answer)
 	switch answer {
 	case "ok":
@@ -218,47 +211,24 @@ func (l *life) discardLetter(letter domain.DeadLetter) {
 	}
 }
 
-// reconcile runs the background reconciliation long enough to see a difference twice. Its clock is one day ahead, so no
-// order is too young.
-func (l *life) reconcile(at *server) {
-	ctx, cancel := context.WithTimeout(l.ctx, 11*time.Second)
-	defer cancel()
-	rounds := 0
-	var last reconcile.Round
+// reconcile compares the gates of open sales with the database, and rebuilds those that differ. Its clock is one day ahead, so
+// no order is too young.
+func (l *life) reconcile() {
 	reconciler := reconcile.New(reconcile.Config{
-		Gate: l.gate, Store: l.real, Queue: true, InUse: at.lane.InUse, OrderTime: idgen.Time,
-		Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }, Log: slog.New(rebuilds{slog.DiscardHandler, l}),
-		Observe: func(r reconcile.Round) {
-			rounds++
-			last = r
-		},
+		Gate: l.gate, Store: l.real, Queue: true, OrderTime: idgen.Time,
+		Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }, Log: silent,
 	})
-	loop.Run(ctx, slog.New(slog.DiscardHandler), reconciler.Task())
-	require.Equal(l, 2, rounds)
-	require.True(l, last.OK)
 	remain := []reconcile.Kind{reconcile.KindStuck, reconcile.KindDeadLetters, reconcile.KindUnpaid, reconcile.KindRefunding}
-	for kind := range last.Findings { // the round has repaired the others
-		require.Contains(l, remain, kind)
-	}
-}
-
-// rebuilds reads from the log of a reconciliation which gates were rebuilt.
-type rebuilds struct {
-	slog.Handler
-	life *life
-}
-
-func (rebuilds) Enabled(context.Context, slog.Level) bool { return true }
-
-func (r rebuilds) Handle(_ context.Context, record slog.Record) error {
-	record.Attrs(func(a slog.Attr) bool {
-		if a.Key == "voucher_id" {
-			r.life.summary.counts["gate rebuilt"]++
-			delete(r.life.gateStale, a.Value.Int64())
+	for id, v := range l.model.vouchers {
+		if closedCode(v) != "" {
+			continue
 		}
-		return true
-	})
-	return nil
+		reports := env.Must(reconciler.ReconcileAll(l.ctx, []int64{id}, true))(l)
+		for _, f := range reports[0].Findings {
+			require.True(l, f.Repaired || slices.Contains(remain, f.Kind), "voucher %d: %s", id, f.Detail)
+		}
+		delete(l.gateStale, id)
+	}
 }
 
 // Faults of a worker, which reads entries, commits their admissions and settles them.
@@ -278,6 +248,7 @@ const (
 // worker runs the real workers for one batch of a stream, and injects faults into their calls of the gate and the database.
 type worker struct {
 	*life
+	*admission.Gate
 	name    string
 	stream  string
 	fault   string
@@ -288,8 +259,8 @@ type worker struct {
 	ended        chan struct{}
 	paused       chan struct{} // receives when the worker is suspended
 	resume       chan struct{}
-	held         map[int64]bool // orders that a worker suspended before the commit has in hand
-	wasSuspended bool           // before settling
+	held         map[int64]bool // orders that a worker which is suspended has in hand
+	wasSuspended bool
 }
 
 // GoString is the form in which rapid prints a worker.
@@ -323,10 +294,9 @@ func (l *life) work(t *rapid.T) {
 func (l *life) workOnce(fault string, claims bool) {
 	l.workers++
 	w := &worker{
-		life: l, name: "worker " + strconv.Itoa(l.workers), stream: l.busyStream(), fault: fault, held: map[int64]bool{}, failed: map[int64]bool{},
+		life: l, Gate: l.gate, name: "worker " + strconv.Itoa(l.workers), stream: l.busyStream(), fault: fault, held: map[int64]bool{}, failed: map[int64]bool{},
 		ended: make(chan struct{}), paused: make(chan struct{}), resume: make(chan struct{}),
 	}
-	l.summary.counts["worker "+fault]++
 	l.record("  %s of %s %s; claims: %t", w.name, w.stream, fault, claims)
 
 	// Every pending entry may be claimed, or none: the steps decide how long a worker is suspended.
@@ -339,7 +309,8 @@ func (l *life) workOnce(fault string, claims bool) {
 	l.reads.Store(0)
 	l.stopReading = stop
 	workers := queue.New(queue.Config{
-		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty, LoadGate: w.loadGate,
+		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty,
+		LoadGate: func(ctx context.Context, voucherID int64) error { return w.gate.Load(ctx, voucherID, w.real) },
 		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond, MinIdle: minIdle, ClaimEvery: time.Hour,
 		CommitTimeout: 24 * time.Hour, ShutdownTimeout: time.Millisecond,
 		Observe: func(queue.Batch) { stop() }, Log: silent,
@@ -360,7 +331,6 @@ func (l *life) workOnce(fault string, claims bool) {
 // continueWorker lets a suspended worker continue. Meanwhile others may have settled its entries, and Redis may have lost
 // them.
 func (l *life) continueWorker(w *worker) {
-	l.summary.counts["worker continues"]++
 	l.record("  %s, which %s, continues", w.name, w.fault)
 	l.suspended = slices.DeleteFunc(l.suspended, func(other *worker) bool { return other == w })
 	close(w.resume)
@@ -368,7 +338,7 @@ func (l *life) continueWorker(w *worker) {
 	l.applyCommits(w)
 }
 
-// inHand returns the orders that workers suspended before the commit have in hand, sorted.
+// inHand returns the orders that suspended workers have in hand, sorted.
 func (l *life) inHand() []int64 {
 	var ids []int64
 	for _, w := range l.suspended {
@@ -397,11 +367,17 @@ func (l *life) buyersReturn(t *rapid.T) {
 	}
 }
 
-// suspend waits for the step that lets the worker continue.
-func (w *worker) suspend() {
-	w.paused <- struct{}{}
-	<-w.resume
+// suspendAt waits for the step that lets the worker continue, if its fault is to be suspended here.
+func (w *worker) suspendAt(fault string) {
+	if w.fault == fault && !w.wasSuspended {
+		w.wasSuspended = true
+		w.paused <- struct{}{}
+		<-w.resume
+	}
 }
+
+// late reports whether other workers may have had the entries of this one meanwhile.
+func (w *worker) late() bool { return w.fault == suspendsAtCommit || w.fault == suspendsAtSettle }
 
 func (w *worker) crash() error {
 	w.crashed = true
@@ -410,13 +386,7 @@ func (w *worker) crash() error {
 }
 
 func (w *worker) commitFaulty(ctx context.Context, as []domain.Admission) []error {
-	if w.fault == suspendsAtCommit && len(w.held) == 0 {
-		for _, a := range as {
-			w.held[a.OrderID] = true
-		}
-		w.suspend()
-	}
-
+	w.suspendAt(suspendsAtCommit)
 	failures := slices.Repeat([]error{errInjected}, len(as))
 	switch {
 	case w.crashed:
@@ -463,51 +433,44 @@ func (w *worker) commitOrders(ctx context.Context, as []domain.Admission) []erro
 }
 
 func (w *worker) Parse(stream, entry string, fields map[string]any) (domain.StreamEntry, error) {
-	return w.gate.Parse(stream, entry, fields)
+	p, err := w.Gate.Parse(stream, entry, fields)
+	for i := range p.Admissions {
+		w.held[p.Admissions[i].OrderID] = w.late()
+	}
+	return p, err
 }
 
 func (w *worker) Confirm(ctx context.Context, p domain.StreamEntry) (int64, error) {
 	if w.crashed {
 		return 0, errInjected
 	}
-	w.summary.counts["worker asks the gate"]++
 	return w.gate.Confirm(ctx, p)
 }
 
-func (w *worker) loadGate(ctx context.Context, voucherID int64) error {
-	w.summary.counts["worker loads a gate"]++
-	return w.gate.Load(ctx, voucherID, w.real)
-}
-
 func (w *worker) Settle(ctx context.Context, done []domain.StreamEntry) error {
-	late := w.fault == suspendsAtCommit || w.fault == suspendsAtSettle
-	if w.fault == suspendsAtSettle && !w.wasSuspended {
-		w.wasSuspended = true
-		w.suspend()
-	}
-
+	w.suspendAt(suspendsAtSettle)
 	switch {
 	case w.crashed:
 		return errInjected
 	case w.fault == crashBeforeSettle:
 		return w.crash()
 	case w.fault == crashMidSettle:
-		return errors.Join(w.crash(), w.settle(ctx, done[:len(done)/2], late))
+		return errors.Join(w.crash(), w.settle(ctx, done[:len(done)/2]))
 	case w.fault == losesSettleReply:
 		w.fault = completes
-		return errors.Join(errInjected, w.settle(ctx, done, late))
+		return errors.Join(errInjected, w.settle(ctx, done))
 	}
-	return w.settle(ctx, done, late)
+	return w.settle(ctx, done)
 }
 
 // settle settles entries. If another worker has stored an order meanwhile that this one settles as failed, the gate
 // returns its unit all the same.
-func (w *worker) settle(ctx context.Context, done []domain.StreamEntry, late bool) error {
+func (w *worker) settle(ctx context.Context, done []domain.StreamEntry) error {
 	for _, p := range done {
 		here := len(w.rdb.XRange(ctx, p.Stream, p.Entry, p.Entry).Val()) > 0
 		for i, end := range p.Ends {
 			a := p.Admissions[i]
-			ends := end.Dead != "" || late && end.Failed != ""
+			ends := end.Dead != "" || w.late() && end.Failed != ""
 			if here && ends && w.number("SELECT COUNT(*) FROM voucher_orders WHERE id = ?", a.OrderID) > 0 {
 				w.gateStale[a.VoucherID] = true
 			}
@@ -515,11 +478,6 @@ func (w *worker) settle(ctx context.Context, done []domain.StreamEntry, late boo
 	}
 	w.settled = append(w.settled, done)
 	return w.gate.Settle(ctx, done)
-}
-
-// MoveToDeadLetters implements queue.Settler. Every entry in the stream is valid, so it must not be called.
-func (w *worker) MoveToDeadLetters(_ context.Context, _, entry, reason string, _ int64) error {
-	panic("entry " + entry + " cannot be read: " + reason)
 }
 
 // applyCommits adds the orders that a worker has stored to the model.

@@ -29,7 +29,7 @@ func (l *life) steps() map[string]step {
 		"discard":                  {1, queue(func() bool { return len(l.letters()) > 0 }), func(t *rapid.T) { l.discardLetter(l.anyDeadLetter(t)) }},
 		"another lane sells":       {2, queue(always), l.buyElsewhere},
 		"release again":            {1, queue(func() bool { return len(l.ended()) > 0 }), l.releaseAgain},
-		"reconcile":                {1, queue(always), func(t *rapid.T) { l.reconcile(l.anyServer(t)) }},
+		"reconcile":                {1, queue(always), func(*rapid.T) { l.reconcile() }},
 		"cancel":                   {4, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.cancel)},
 		"pay":                      {6, l.anyOrders, orderStep(l, domain.OrderPendingPayment, l.pay)},
 		"pay completely":           {5, func() bool { return len(l.with(domain.OrderPendingPayment)) > 0 }, l.payAndDeliver},
