@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -47,9 +48,19 @@ func NewGate(
 
 func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats saleStats, moved func(orderID int64)) *queue.Workers {
 	settled := func(p domain.StreamEntry) {
-		stats.settled(p)
 		for i, end := range p.Ends {
-			if !end.Again {
+			if end.Again {
+				continue
+			}
+
+			reason := end.Failed
+			if end.Dead != "" {
+				reason = "dead_letter"
+			}
+
+			w.metrics.settled.WithLabelValues(cmp.Or(reason, "ok")).Inc()
+			if i < len(p.Admissions) {
+				stats.counters.CountSettled(p.Admissions[i].VoucherID, reason)
 				moved(p.Admissions[i].OrderID)
 			}
 		}
@@ -63,7 +74,6 @@ func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats
 		Gate:     gate,
 		Commit:   commit,
 		LoadGate: func(ctx context.Context, voucherID int64) error { return gate.Load(ctx, voucherID, w.store) },
-		Observe:  w.metrics.workerBatch,
 		Settled:  settled,
 		Log:      w.log,
 	}
@@ -73,12 +83,4 @@ func (w *wiring) newWorkers(gate *admission.Gate, commit queue.CommitFunc, stats
 
 	cfg.Commit = stats.commit(cfg.Commit)
 	return queue.New(cfg)
-}
-
-func (m *metrics) workerBatch(b queue.Batch) {
-	m.settled.WithLabelValues("ok").Add(float64(b.Committed))
-	for reason, n := range b.Failed {
-		m.settled.WithLabelValues(reason).Add(float64(n))
-	}
-	m.settled.WithLabelValues("dead_letter").Add(float64(b.DeadLettered))
 }

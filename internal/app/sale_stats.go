@@ -53,15 +53,3 @@ func (s saleStats) transaction(n int, outcome func(i int) (voucherID int64, err 
 		s.counters.CountBatch(voucher, stored)
 	}
 }
-
-func (s saleStats) settled(p domain.StreamEntry) {
-	for i, end := range p.Ends {
-		switch {
-		case end.Again:
-		case end.Dead != "":
-			s.counters.CountSettled(p.Admissions[i].VoucherID, "dead_letter")
-		default:
-			s.counters.CountSettled(p.Admissions[i].VoucherID, end.Failed)
-		}
-	}
-}

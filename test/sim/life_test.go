@@ -224,9 +224,7 @@ type world struct {
 	ids     *idgen.Generator
 	bank    *bank
 
-	reads       atomic.Int64 // of the running worker
-	stopReading func()       // ends it after some reads, if it finds nothing
-	firstRead   sync.Map     // the vouchers as they were first read, for a planted fault
+	firstRead sync.Map // the vouchers as they were first read, for a planted fault
 
 	servers [2]*server
 	streams []string

@@ -159,9 +159,6 @@ func (w *world) onCommand(ctx context.Context, cmd redis.Cmder, next redis.Proce
 	if w.planted.command != nil {
 		w.planted.command(args)
 	}
-	if cmd.Name() == "xreadgroup" && w.reads.Add(1) > 5 {
-		w.stopReading()
-	}
 	if cmd.Name() != "evalsha" {
 		return next(ctx, cmd)
 	}

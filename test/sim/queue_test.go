@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -306,14 +307,12 @@ func (l *life) workOnce(fault string, claims bool) {
 	}
 	ctx, stop := context.WithCancel(l.ctx)
 	w.stop = stop
-	l.reads.Store(0)
-	l.stopReading = stop
 	workers := queue.New(queue.Config{
-		Redis: l.rdb, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty,
+		Redis: &oneBatch{l.rdb, w, 0}, Streams: []string{w.stream}, Group: admission.Group, Consumer: w.name, Gate: w, Commit: w.commitFaulty,
 		LoadGate: func(ctx context.Context, voucherID int64) error { return w.gate.Load(ctx, voucherID, w.real) },
 		ReadSize: 4, BatchSize: 6, MaxTries: 2, Block: time.Millisecond, MinIdle: minIdle, ClaimEvery: time.Hour,
 		CommitTimeout: 24 * time.Hour, ShutdownTimeout: time.Millisecond,
-		Observe: func(queue.Batch) { stop() }, Log: silent,
+		Log: silent,
 	})
 	go func() {
 		defer close(w.ended)
@@ -326,6 +325,20 @@ func (l *life) workOnce(fault string, claims bool) {
 		l.suspended = append(l.suspended, w)
 	}
 	l.applyCommits(w)
+}
+
+// oneBatch is the Redis of a worker, which stops when it has handled a batch, or finds nothing.
+type oneBatch struct {
+	redis.UniversalClient
+	w     *worker
+	reads int
+}
+
+func (r *oneBatch) XReadGroup(ctx context.Context, a *redis.XReadGroupArgs) *redis.XStreamSliceCmd {
+	if r.reads++; len(r.w.held) > 0 || r.reads > 5 {
+		r.w.stop()
+	}
+	return r.UniversalClient.XReadGroup(ctx, a)
 }
 
 // continueWorker lets a suspended worker continue. Meanwhile others may have settled its entries, and Redis may have lost

@@ -23,8 +23,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		return
 	}
 
-	b := &Batch{Claimed: claimed, Failed: map[string]int{}}
-	todo := r.triage(ctx, entries, b)
+	todo := r.triage(ctx, entries, claimed)
 	var pause backoff
 	for len(todo) > 0 {
 		// No commit begins later than that after its entries were seen in the stream, not even while Redis is away: the
@@ -38,7 +37,7 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 		}
 
 		n := countWithin(todo, r.w.cfg.BatchSize)
-		again, replaced, unavailable := r.commitEntries(ctx, todo[:n], b)
+		again, replaced, unavailable := r.commitEntries(ctx, todo[:n])
 		if len(replaced) > 0 {
 			var err error
 			replaced, err = r.confirm(ctx, replaced)
@@ -55,8 +54,6 @@ func (r *reader) handle(ctx context.Context, entries []entry, claimed bool, seen
 			break
 		}
 	}
-
-	r.w.cfg.Observe(*b)
 }
 
 func admissions(entries []entry) int {
@@ -81,13 +78,13 @@ func countWithin(entries []entry, most int) int {
 
 // triage parses entries and returns those to be committed. It dead-letters entries that cannot be parsed or were
 // delivered too often, and leaves retried admissions pending until they are claimed.
-func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry {
+func (r *reader) triage(ctx context.Context, entries []entry, claimed bool) []entry {
 	todo := make([]entry, 0, len(entries))
 	var dead []domain.StreamEntry
 	for _, e := range entries {
 		p, err := r.w.cfg.Gate.Parse(r.stream, e.Entry, e.fields)
 		if err != nil {
-			r.deadLetter(ctx, e, err, b)
+			r.deadLetter(ctx, e, err)
 			continue
 		}
 
@@ -97,20 +94,18 @@ func (r *reader) triage(ctx context.Context, entries []entry, b *Batch) []entry 
 			p.Tries = e.deliveries
 			p.Ends = slices.Repeat([]domain.End{{Dead: "delivered too often"}}, len(p.Admissions))
 			dead = append(dead, p)
-		case e.Tries == 0 || b.Claimed:
+		case e.Tries == 0 || claimed:
 			todo = append(todo, e)
 		}
 	}
 
-	r.settle(ctx, dead, b)
+	r.settle(ctx, dead)
 	return todo
 }
 
 // commitEntries commits and settles entries. It returns those whose gate was replaced, the others for which the database
 // was unavailable, and the error of the last of these.
-func (r *reader) commitEntries(
-	ctx context.Context, entries []entry, b *Batch,
-) (again, replaced []entry, unavailable error) {
+func (r *reader) commitEntries(ctx context.Context, entries []entry) (again, replaced []entry, unavailable error) {
 	as := make([]domain.Admission, 0, admissions(entries))
 	for i := range entries {
 		as = append(as, entries[i].Admissions...)
@@ -134,7 +129,7 @@ func (r *reader) commitEntries(
 		errs = errs[n:]
 	}
 
-	r.settle(ctx, done, b)
+	r.settle(ctx, done)
 	return again, replaced, unavailable
 }
 
@@ -207,7 +202,7 @@ func (r *reader) loadGate(ctx context.Context, voucherID int64) error {
 }
 
 // settle settles entries in the gate. It retries until ctx ends; then the entries stay pending.
-func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch) {
+func (r *reader) settle(ctx context.Context, done []domain.StreamEntry) {
 	if len(done) == 0 {
 		return
 	}
@@ -218,37 +213,28 @@ func (r *reader) settle(ctx context.Context, done []domain.StreamEntry, b *Batch
 	}
 
 	for _, p := range done {
-		r.count(ctx, p, b)
-	}
-}
+		r.w.cfg.Settled(p)
 
-func (r *reader) count(ctx context.Context, p domain.StreamEntry, b *Batch) {
-	r.w.cfg.Settled(p)
-
-	for i, end := range p.Ends {
-		switch {
-		case end.Again:
-		case end.Dead != "":
-			b.DeadLettered++
-			r.log.ErrorContext(ctx, "queue: admission dead-lettered", slog.String("entry", p.Entry),
-				slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.String("err", end.Dead))
-		case end.Failed != "":
-			b.Failed[end.Failed]++
-		default:
-			b.Committed++
+		for i, end := range p.Ends {
+			if end.Dead != "" {
+				r.log.ErrorContext(ctx, "queue: admission dead-lettered", slog.String("entry", p.Entry),
+					slog.Int64("order_id", p.Admissions[i].OrderID), slog.Int64("tries", p.Tries), slog.String("err", end.Dead))
+			}
 		}
 	}
 }
 
-func (r *reader) deadLetter(ctx context.Context, e entry, cause error, b *Batch) {
+func (r *reader) deadLetter(ctx context.Context, e entry, cause error) {
+	reason := truncated(cause)
 	err := r.persist(ctx, func() error {
-		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, truncated(cause), e.deliveries)
+		return r.w.cfg.Gate.MoveToDeadLetters(ctx, r.stream, e.Entry, reason, e.deliveries)
 	})
 	if err != nil {
 		return
 	}
 
-	b.DeadLettered++
+	e.Ends = []domain.End{{Dead: reason}}
+	r.w.cfg.Settled(e.StreamEntry)
 	r.log.ErrorContext(ctx, "queue: unparsable entry dead-lettered", slog.String("entry", e.Entry),
 		slog.Int64("tries", e.deliveries), slog.Any("err", cause))
 }

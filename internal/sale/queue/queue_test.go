@@ -78,7 +78,7 @@ func TestTimeoutCostsNoTry(t *testing.T) {
 			return slices.Repeat([]error{fmt.Errorf("commit: %w", err)}, len(as))
 		}})}
 		entries := []entry{{StreamEntry: domain.StreamEntry{Admissions: make([]domain.Admission, 2)}}}
-		again, _, unavailable := r.commitEntries(t.Context(), entries, &Batch{})
+		again, _, unavailable := r.commitEntries(t.Context(), entries)
 		require.ErrorIs(t, unavailable, err)
 		require.Equal(t, entries, again)
 	}
@@ -302,7 +302,6 @@ func TestBatchSizeIsBounded(t *testing.T) {
 		r.settled()
 		stop()
 		require.Equal(t, []int{10, 9, 64, 10, 2}, sizes)
-		require.Equal(t, 95, r.batches[0].Committed)
 	})
 }
 
@@ -426,8 +425,15 @@ func TestForeignEntries(t *testing.T) {
 		r.reserve(3, 1)
 		cfg := r.config("a", r.commit)
 		cfg.MinIdle = time.Hour // no claim acknowledges what has left the stream
-		r.start(cfg)
+		var settled []domain.StreamEntry
+		cfg.Settled = func(p domain.StreamEntry) { settled = append(settled, p) }
+		stop := r.start(cfg)
 		r.settled()
+		stop()
+		require.Len(t, settled, 4)
+		require.Equal(t, junk, settled[0].Entry)
+		require.NotEmpty(t, env.Only(t, settled[0].Ends).Dead)
+		require.Empty(t, settled[0].Admissions)
 		r.requireOrders(1, 3)
 		require.Empty(t, r.pending())
 		letters := r.deadLetters()

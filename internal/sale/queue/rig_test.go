@@ -32,27 +32,18 @@ type rig struct {
 
 	mu         sync.Mutex
 	generation int64                      // of the sale
-	units      int64                      // of the sale, when its gate is loaded
+	units      int64                      // of the sale; they are not counted
 	orders     map[int64]domain.Admission // committed
 	commits    map[int64]int              // order id -> number of commits that contained it
-	batches    []Batch
 }
 
 func newRig(t *testing.T, rdb *redis.Client, units int64) *rig {
 	r := &rig{
-		t: t, rdb: rdb, orders: map[int64]domain.Admission{}, commits: map[int64]int{},
+		t: t, rdb: rdb, units: units, orders: map[int64]domain.Admission{}, commits: map[int64]int{},
 		gate: admission.New(admission.Config{Redis: rdb, Instance: t.Name(), Log: slog.New(slog.DiscardHandler)}),
 	}
-	r.load(units)
+	require.NoError(t, r.gate.Load(t.Context(), voucher, r))
 	return r
-}
-
-// load loads the gate with units. The database of these tests does not count units.
-func (r *rig) load(units int64) {
-	r.mu.Lock()
-	r.units = units
-	r.mu.Unlock()
-	require.NoError(r.t, r.gate.Load(r.t.Context(), voucher, r))
 }
 
 func (r *rig) GateGeneration(context.Context, int64) (int64, error) {
@@ -131,11 +122,6 @@ func (r *rig) config(consumer string, commit CommitFunc) Config {
 		Group: admission.Group, Consumer: consumer, Gate: r.gate, Commit: commit,
 		LoadGate: func(ctx context.Context, voucherID int64) error { return r.gate.Load(ctx, voucherID, r) },
 		Block:    20 * time.Millisecond, MinIdle: 100 * time.Millisecond, ClaimEvery: 20 * time.Millisecond,
-		Observe: func(b Batch) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.batches = append(r.batches, b)
-		},
 		Log: slog.New(slog.DiscardHandler),
 	}
 }

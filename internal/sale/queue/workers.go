@@ -65,22 +65,10 @@ type Config struct {
 	// How long Run continues unfinished batches after its ctx ended; default 5 s.
 	ShutdownTimeout time.Duration
 
-	// Called after every batch; must be fast and safe for concurrent use; optional.
-	Observe func(Batch)
-	// Called after every settled entry; must be fast and safe for concurrent use; optional.
+	// Called after every settled entry; must be fast and safe for concurrent use; optional. An entry that cannot be read has
+	// an end and no admissions.
 	Settled func(domain.StreamEntry)
 	Log     *slog.Logger // default: slog.Default()
-}
-
-// Batch is the outcome of entries that were delivered together. Its numbers count admissions, unless noted.
-type Batch struct {
-	// Whether the entries had been delivered before.
-	Claimed   bool
-	Committed int
-	// Refused for good, by error code.
-	Failed map[string]int
-	// An unparsable entry counts as one.
-	DeadLettered int
 }
 
 // Workers turn the admissions in the streams into orders. Any number of them, in any number of processes, share the
@@ -102,9 +90,6 @@ func New(cfg Config) *Workers {
 	cfg.ShutdownTimeout = cmp.Or(cfg.ShutdownTimeout, 5*time.Second)
 	cfg.Log = cmp.Or(cfg.Log, slog.Default())
 
-	if cfg.Observe == nil {
-		cfg.Observe = func(Batch) {}
-	}
 	if cfg.Settled == nil {
 		cfg.Settled = func(domain.StreamEntry) {}
 	}
