@@ -17,6 +17,7 @@ import (
 
 	"seckill/internal/auth"
 	"seckill/internal/domain"
+	"seckill/internal/kit/loop"
 )
 
 // Files in the data directory.
@@ -35,7 +36,7 @@ type embeddedRedis struct {
 	lock   *flock.Flock
 	// Path of RedisInfoFile.
 	info   string
-	stop   chan struct{}
+	stop   context.CancelFunc
 	ticker sync.WaitGroup
 }
 
@@ -70,7 +71,6 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 		server: miniredis.NewMiniRedis(),
 		lock:   lock,
 		info:   filepath.Join(dir, RedisInfoFile),
-		stop:   make(chan struct{}),
 	}
 
 	e.server.RequireAuth(info.Password)
@@ -79,7 +79,10 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	}
 
 	info.Addr = e.server.Addr()
-	e.ticker.Go(e.tick)
+
+	ticking, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.ticker.Go(func() { e.tick(ticking) })
 
 	text, err := json.Marshal(info)
 	if err == nil {
@@ -94,24 +97,17 @@ func startEmbeddedRedis(dir string) (*embeddedRedis, RedisInfo, error) {
 	return e, info, nil
 }
 
-func (e *embeddedRedis) tick() {
-	t := time.NewTicker(embeddedTick)
-	defer t.Stop()
-
+func (e *embeddedRedis) tick(ctx context.Context) {
 	last := time.Now()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case now := <-t.C:
-			e.server.FastForward(now.Sub(last))
-			last = now
-		}
+	for loop.Sleep(ctx, embeddedTick) == nil {
+		now := time.Now()
+		e.server.FastForward(now.Sub(last))
+		last = now
 	}
 }
 
 func (e *embeddedRedis) close() {
-	close(e.stop)
+	e.stop()
 	e.ticker.Wait()
 	e.server.Close()
 	// A leftover file names a closed port.
