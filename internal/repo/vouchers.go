@@ -80,43 +80,49 @@ func (s *Store) ChangeVoucher(
 	ctx context.Context, id int64, by domain.Actor, change func(*domain.Voucher) (string, error),
 ) (domain.Voucher, error) {
 	return run(ctx, s.db.Write, func(tx *gorm.DB) (domain.Voucher, error) {
-		v, err := findVoucher(tx.Clauses(sqldb.ForUpdate), id)
-		if err != nil {
-			return v, err
-		}
-
-		before := v.Copy()
-
-		detail, err := change(&v)
-		if err == nil && v.ImageID != before.ImageID {
-			err = requireImage(tx, v.ImageID)
-		}
-		if err == nil && before.Sale != nil {
-			err = s.checkDraw(tx, id, before.Sale, v.Sale)
-		}
-
-		if err != nil {
-			return v, err
-		}
-
-		err = writeChange(tx, id, domain.ActionChangeVoucher, by, v.UpdatedAt, detail)
-		if err != nil {
-			return v, err
-		}
-
-		row := voucherRow{Voucher: v}
-		if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
-			return v, err
-		}
-
-		v.Sale.ChangedAt = v.UpdatedAt
-		sale := newSaleRow(id, v.Sale)
-		if before.Sale == nil {
-			return v, tx.Create(&sale).Error
-		}
-
-		return v, tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
+		return s.changeVoucher(tx, id, domain.ActionChangeVoucher, by, change)
 	})
+}
+
+func (s *Store) changeVoucher(
+	tx *gorm.DB, id int64, action string, by domain.Actor, change func(*domain.Voucher) (string, error),
+) (domain.Voucher, error) {
+	v, err := findVoucher(tx.Clauses(sqldb.ForUpdate), id)
+	if err != nil {
+		return v, err
+	}
+
+	before := v.Copy()
+
+	detail, err := change(&v)
+	if err == nil && v.ImageID != before.ImageID {
+		err = requireImage(tx, v.ImageID)
+	}
+	if err == nil && before.Sale != nil {
+		err = s.checkDraw(tx, id, before.Sale, v.Sale)
+	}
+
+	if err != nil {
+		return v, err
+	}
+
+	err = writeChange(tx, id, action, by, v.UpdatedAt, detail)
+	if err != nil {
+		return v, err
+	}
+
+	row := voucherRow{Voucher: v}
+	if err := tx.Select("*").Updates(&row).Error; err != nil || v.Sale == nil {
+		return v, err
+	}
+
+	v.Sale.ChangedAt = v.UpdatedAt
+	sale := newSaleRow(id, v.Sale)
+	if before.Sale == nil {
+		return v, tx.Create(&sale).Error
+	}
+
+	return v, tx.Select("begin_at", "end_at", "limit_per_user", "updated_at", "pay_timeout", "unpaid_limit", "segments", entryColumns).Updates(&sale).Error
 }
 
 // DeleteDraft implements service.VoucherStore. A voucher has no orders until it is published, but other programs insert them.
@@ -191,40 +197,26 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 func (s *Store) ChangeRoom(
 	ctx context.Context, claim *domain.Claim, id int64, by domain.Actor, at time.Time, ch domain.RoomChange,
 ) (domain.Voucher, error) {
+	action := domain.ActionChangeRoom
+	if ch.Revoke {
+		action = domain.ActionRevokePasses
+	}
+
 	var v domain.Voucher
 	err := s.writeOnce(ctx, claim, s.readVoucherAgain(ctx, &v), func(tx *gorm.DB) (int64, error) {
 		var err error
-		if v, err = findVoucher(tx.Clauses(sqldb.ForUpdate), id); err != nil {
-			return 0, err
-		}
+		v, err = s.changeVoucher(tx, id, action, by, func(v *domain.Voucher) (string, error) {
+			if v.Sale == nil {
+				return "", domain.ErrInvalidState
+			}
 
-		if v.Sale == nil {
-			return 0, domain.ErrInvalidState
-		}
+			before := v.Sale.Entry
+			v.UpdatedAt = at
+			err := ch.Apply(&v.Sale.Entry)
+			return before.Changes(v.Sale.Entry), err
+		})
 
-		before := v.Sale.Entry
-		if err := ch.Apply(&v.Sale.Entry); err != nil {
-			return 0, err
-		}
-
-		v.UpdatedAt = at
-		row := voucherRow{Voucher: v}
-		if err := tx.Select("updated_at").Updates(&row).Error; err != nil {
-			return 0, err
-		}
-
-		v.Sale.ChangedAt = at
-		sale := newSaleRow(id, v.Sale)
-		if err := tx.Select("updated_at", entryColumns).Updates(&sale).Error; err != nil {
-			return 0, err
-		}
-
-		action := domain.ActionChangeRoom
-		if ch.Revoke {
-			action = domain.ActionRevokePasses
-		}
-
-		return id, writeChange(tx, id, action, by, at, before.Changes(v.Sale.Entry))
+		return id, err
 	})
 
 	return v, err
