@@ -14,6 +14,11 @@ import (
 
 // MoveOrder implements service.OrderStore.
 func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order, error) {
+	return s.moveOnce(ctx, m, func(*gorm.DB, *orderRow) error { return nil })
+}
+
+// moveOnce applies a move, and calls then in the same transaction.
+func (s *Store) moveOnce(ctx context.Context, m domain.OrderMove, then func(tx *gorm.DB, moved *orderRow) error) (domain.Order, error) {
 	var row orderRow
 	err := s.writeOnce(ctx, m.Claim, s.readOrderAgain(ctx, &row), func(tx *gorm.DB) (int64, error) {
 		var err error
@@ -33,7 +38,11 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 			}
 		}
 
-		return m.OrderID, s.move(tx, &row, m)
+		if err := s.move(tx, &row, m); err != nil {
+			return 0, err
+		}
+
+		return m.OrderID, then(tx, &row)
 	})
 
 	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(m))

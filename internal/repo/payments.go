@@ -304,40 +304,26 @@ func (s *Store) setPayment(tx *gorm.DB, p *paymentRow, status domain.PaymentStat
 
 // BeginRefund implements domain.PaymentStore.
 func (s *Store) BeginRefund(ctx context.Context, refund domain.OrderMove) (domain.Order, error) {
-	var order orderRow
-	orderID := refund.OrderID
-	at := refund.At
 	refund.Move = domain.MoveRefund
 
-	err := s.writeOnce(ctx, refund.Claim, s.readOrderAgain(ctx, &order), func(tx *gorm.DB) (int64, error) {
-		var err error
-		if order, err = s.lockShownOrder(tx, refund.By.Owner(), orderID); err != nil {
-			return 0, err
-		}
-		if err := s.move(tx, &order, refund); err != nil {
-			return 0, err
-		}
-
+	return s.moveOnce(ctx, refund, func(tx *gorm.DB, order *orderRow) error {
 		var paid paymentRow
-		err = tx.Clauses(sqldb.ForUpdate).Where("order_id = ? AND status = ?", orderID, domain.PaymentSucceeded).Take(&paid).Error
+		err := tx.Clauses(sqldb.ForUpdate).Where("order_id = ? AND status = ?", order.ID, domain.PaymentSucceeded).Take(&paid).Error
 		if errors.Is(err, gorm.ErrRecordNotFound) {
-			return orderID, s.move(tx, &order, domain.OrderMove{
+			return s.move(tx, order, domain.OrderMove{
 				Move:   domain.MoveRefunded,
 				By:     domain.Actor{Kind: domain.ActorSystem},
-				At:     at,
+				At:     refund.At,
 				Detail: "no payment was received",
 			})
 		}
 
 		if err != nil {
-			return 0, err
+			return err
 		}
 
-		return orderID, s.setPayment(tx, &paid, domain.PaymentRefunding, at)
+		return s.setPayment(tx, &paid, domain.PaymentRefunding, refund.At)
 	})
-
-	err = s.db.ResolveUnknownCommit(ctx, err, s.moveLogged(refund))
-	return order.Order, err
 }
 
 // DueRefunds implements domain.PaymentStore.
