@@ -619,16 +619,15 @@ func openShop(t *testing.T, o *operator) *backedUpShop {
 		operator: o,
 		sale:     o.server.Sale(t, unitsToSell),
 		tokens:   o.stack.Tokens(t, 2*unitsToSell),
-		idle:     refreshToken(logIn(t, o.server, rig.NewPhone())),
-		used:     refreshToken(logIn(t, o.server, rig.NewPhone())),
+		idle:     refreshToken(o.server.LogIn(t, rig.NewPhone())),
+		used:     refreshToken(o.server.LogIn(t, rig.NewPhone())),
 	}
 }
 
 func (s *backedUpShop) sell(t *testing.T, n int) {
 	t.Helper()
 	for range n {
-		order := s.server.Buy(t, s.tokens[len(s.orders)], s.sale)
-		s.orders = append(s.orders, order.ID)
+		s.orders = append(s.orders, s.server.Buy(t, s.tokens[len(s.orders)], s.sale))
 	}
 }
 

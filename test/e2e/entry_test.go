@@ -75,7 +75,7 @@ func TestHoarders(t *testing.T) {
 		}
 		people, paid := tokens[60:], map[string]string{} // order -> token
 		left := func(p *rig.Server) int {
-			return int(rig.Answered(t, func() (rush.Voucher, error) { return p.Voucher(t.Context(), sale) }).Stock)
+			return int(p.Must(t, rig.Get("/vouchers/"+sale, ""))["stock"].(float64))
 		}
 		for timeouts := range 3 {
 			rig.Eventually(t, "unpaid orders are closed", func() bool { return left(a) == units-len(paid) && left(b) == units-len(paid) })
@@ -723,13 +723,12 @@ func (b *balancer) program(ctx context.Context, next func() *rig.Server, token, 
 // buy buys a unit with a pass. A purchase whose answer was lost may have its order.
 func (b *balancer) buy(ctx context.Context, next func() *rig.Server, token, sale, pass string) string {
 	for ctx.Err() == nil {
-		_, err := next().Place(ctx, token, sale, "", pass)
-		refusal, refused := errors.AsType[*rush.Problem](err)
+		a, err := next().Send(ctx, rig.Purchase(sale, token).Pass(pass))
 		switch {
-		case err == nil, refused && refusal.Code == "duplicate_order":
+		case err == nil && (a.Success() || a.Field("code") == "duplicate_order"):
 			return "bought"
-		case refused && !rig.Busy(err):
-			return refusal.Code
+		case err == nil && !a.Busy():
+			return a.Field("code")
 		}
 		b.forgiven.Add(1)
 		_ = rig.Sleep(ctx, busyPause)

@@ -132,7 +132,7 @@ func TestQueriesUseExistingMetrics(t *testing.T) {
 	p := rig.EmbeddedStack(t).Serve(t)
 	sale, token := p.Sale(t, 5), p.LoginToken(t, rig.NewPhone())
 	order := p.MustPlace(t, token, sale)
-	p.Must(t, rig.Pay(order.ID, token))
+	p.Must(t, rig.Pay(order, token))
 	_, err := p.Place(t.Context(), token, sale, "", "")
 	require.Error(t, err, "the second order of a user")
 	p.Scrape(t)

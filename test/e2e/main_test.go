@@ -86,8 +86,8 @@ func TestNothingPersonalIsLogged(t *testing.T) {
 		want                      int
 		method, path, token, body string
 	}{
-		{http.StatusOK, http.MethodPost, "/api/v1/orders/" + order.ID + "/pay", token, ""},
-		{http.StatusOK, http.MethodGet, "/api/v1/orders/" + order.ID, token, ""},
+		{http.StatusOK, http.MethodPost, "/api/v1/orders/" + order + "/pay", token, ""},
+		{http.StatusOK, http.MethodGet, "/api/v1/orders/" + order, token, ""},
 		{http.StatusOK, http.MethodGet, "/api/v1/me/export", token, ""},
 		{http.StatusForbidden, http.MethodGet, "/api/v1/admin/orders?phone=13800000001", token, ""},
 		{http.StatusUnauthorized, http.MethodGet, "/api/v1/me", token + "x", ""},

@@ -28,7 +28,7 @@ func TestReturnedUnitIsSoldElsewhere(t *testing.T) {
 		a, b := s.Serve(t), s.Serve(t)
 		tokens := s.Tokens(t, 4)
 		sale := a.Sale(t, 1)
-		paid := a.Buy(t, tokens[0], sale).ID
+		paid := a.Buy(t, tokens[0], sale)
 		b.RequireSoldOut(t, tokens[1], sale)
 
 		a.Must(t, rig.Pay(paid, tokens[0]))
@@ -90,7 +90,7 @@ func TestPaymentsOverHTTP(t *testing.T) {
 	tokens := s.Tokens(t, 3)
 	sale := p.Sale(t, 3)
 	order := func(p *rig.Server, token, sale string) (id, page string) {
-		id = p.Buy(t, token, sale).ID
+		id = p.Buy(t, token, sale)
 		payment := p.Must(t, rig.Pay(id, token))["payment"].(map[string]any)
 		require.Equal(t, "http", payment["provider"])
 		return id, payment["checkout_url"].(string)
@@ -154,7 +154,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 		tokens, published := s.Tokens(t, 2), movedOrders(t, s)
 		a, b := s.Serve(t), s.Serve(t)
 		sale := a.Sale(t, 5)
-		order := a.MustPlace(t, tokens[0], sale).ID
+		order := a.MustPlace(t, tokens[0], sale)
 		stream := b.Follow(t, tokens[0], order)
 		requireStatuses(t, stream, "pending_payment")
 		a.Must(t, rig.Pay(order, tokens[0]))
@@ -173,7 +173,7 @@ func TestOrderStreamFromAnyServer(t *testing.T) {
 			require.Equal(t, order, published())
 		}
 
-		order = a.Buy(t, tokens[1], sale).ID
+		order = a.Buy(t, tokens[1], sale)
 		stream = b.Follow(t, tokens[1], order)
 		requireStatuses(t, stream, "pending_payment")
 		require.Zero(t, b.Stop(t), "open streams do not delay the stop")
@@ -259,14 +259,7 @@ func TestKeyedRequestAfterServerCrash(t *testing.T) {
 func requireOrders(t *testing.T, s *rig.Stack, p *rig.Server, token, sale string, ids ...string) {
 	t.Helper()
 	rig.RequireSettled(t, s)
-	all := rig.Answered(t, func() ([]rush.Order, error) { return p.Orders(t.Context(), token) })
-	var held []string
-	for _, o := range all {
-		if o.VoucherID == sale && o.Status != "cancelled" {
-			held = append(held, o.ID)
-		}
-	}
-	require.ElementsMatch(t, ids, held)
+	require.ElementsMatch(t, ids, p.OrdersOf(t, token, sale, "cancelled"))
 }
 
 // postConcurrently sends a request n times at once, and repeats what is answered 503. It requires equal answers, of which

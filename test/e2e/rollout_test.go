@@ -207,7 +207,7 @@ func rollingRestarts(t *testing.T, s *rig.Stack) {
 	http2, client, connections := http2Client(t, proxy)
 	shared := &orderers{client: client, base: http2, sale: sale, tokens: tokens[1000:1500]}
 	buyer := tokens[1500]
-	order := servers[0].Buy(t, buyer, sale).ID
+	order := servers[0].Buy(t, buyer, sale)
 	stream := &orderStream{client: client, url: http2, request: rig.Get("/orders/"+order+"/events", buyer)}
 
 	ctx, stop := context.WithCancel(t.Context())
@@ -415,10 +415,10 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 	rig.Core("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		old := s.Serve(t)
 		sale, tokens := old.Sale(t, 20), s.Tokens(t, 40)
-		refresh := logIn(t, old, rig.NewPhone())["refresh_token"]
+		refresh := old.LogIn(t, rig.NewPhone())["refresh_token"]
 		keyed := rig.Purchase(sale, tokens[0]).Keyed("before")
 		first := old.Do(t, keyed)
-		cancelled := old.Buy(t, tokens[1], sale).ID
+		cancelled := old.Buy(t, tokens[1], sale)
 		old.MustCancel(t, tokens[1], cancelled)
 		for _, token := range tokens[2:10] {
 			old.Buy(t, token, sale)
@@ -441,10 +441,4 @@ func TestUpgradeOfEmbeddedServer(t *testing.T) {
 		rig.RequireAllServed(t, s, c, c.Run(t.Context()))
 		require.NotContains(t, s.Exits(t, 0, "migrate", "status"), "pending")
 	})
-}
-
-func logIn(t *testing.T, p *rig.Server, phone string) map[string]any {
-	t.Helper()
-	sent := p.Do(t, rig.Post("/auth/code", "", map[string]any{"phone": phone}))
-	return p.Must(t, rig.Post("/auth/login", "", map[string]any{"phone": phone, "code": sent.Header.Get("X-Demo-Code")}))
 }

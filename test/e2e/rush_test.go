@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,9 +136,7 @@ func flushInMidSale(t *testing.T, s *rig.Stack) {
 	require.Positive(t, flushes)
 
 	// A gate that lost its data may admit a buyer again. The database then refuses the second order.
-	orders := rig.Answered(t, func() ([]rush.Order, error) { return p.Orders(t.Context(), tokens[0]) })
-	orders = slices.DeleteFunc(orders, func(o rush.Order) bool { return o.VoucherID != single || o.Status == "failed" })
-	require.LessOrEqual(t, len(orders), 1)
+	require.LessOrEqual(t, len(p.OrdersOf(t, tokens[0], single, "failed")), 1)
 }
 
 // TestCounterLostInTheSameSecond stops the clock, so every id issued after the loss of the counter collides with an
@@ -207,9 +204,7 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
 		orders[i], errs[i] = servers[i%len(servers)].Place(context.Background(), token, sale, "", "")
 	})
 
-	all := rig.Answered(t, func() ([]rush.Order, error) { return servers[0].Orders(context.Background(), token) })
-	held := slices.DeleteFunc(all, func(o rush.Order) bool { return o.VoucherID != sale })
-	require.Len(t, held, 1, "answers: %v", errs)
+	held := env.Only(t, servers[0].OrdersOf(t, token, sale, ""), "answers: %v", errs)
 
 	placed := 0
 	for i, err := range errs {
@@ -217,11 +212,11 @@ func requireOneOrder(t *testing.T, sale, token string, servers ...*rig.Server) {
 		switch {
 		case err == nil:
 			placed++
-			require.Equal(t, held[0].ID, orders[i].ID)
+			require.Equal(t, held, orders[i].ID)
 		case !errors.As(err, &p):
 			require.NoError(t, err)
 		case p.Code == "duplicate_order":
-			require.Equal(t, held[0].ID, p.OrderID)
+			require.Equal(t, held, p.OrderID)
 		default:
 			require.Contains(t, []string{"order_in_progress", "unavailable"}, p.Code)
 			require.Positive(t, p.RetryAfter)

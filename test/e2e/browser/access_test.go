@@ -281,7 +281,7 @@ func consoleLanguages(t *testing.T, c *scene) {
 		// The demo's shops have names in both languages.
 		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|Redis|^p(50|99)|\p{Script=Han} · [A-Z]/u.test(text));
 	})()`
-	for _, page := range pagesOf(sale, order.ID) {
+	for _, page := range pagesOf(sale, order) {
 		v.goTo(page.path)
 		v.ready(page.ready)
 		require.Regexp(t, `\p{Han}`, v.text("main"), page.path)
@@ -321,7 +321,7 @@ func consoleAccessible(t *testing.T, c *scene) {
 	v.legible(t, "login")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-alerts]").checkVisibility()`), "no alert before the login")
 	v.login(c.phone)
-	for _, page := range pagesOf(sale, order.ID) {
+	for _, page := range pagesOf(sale, order) {
 		v.goTo(page.path)
 		v.ready(page.ready)
 		v.legible(t, page.path)
@@ -346,7 +346,7 @@ func consoleAccessible(t *testing.T, c *scene) {
 	v.submit("make")
 	v.legible(t, "errors")
 	require.Equal(t, "true", evaluate[string](v.tab, `document.querySelector("[name=title]").ariaInvalid`))
-	v.goTo("/console/orders/" + order.ID)
+	v.goTo("/console/orders/" + order)
 	v.tabTo(`[data-do="cancel"]`) // with the keyboard
 	v.key("\r")
 	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)

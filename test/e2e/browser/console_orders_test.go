@@ -13,18 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/ops/rush"
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
 )
 
-func (c *scene) paidOrder(t *testing.T, phone, sale string) (o rush.Order, token string) {
+func (c *scene) paidOrder(t *testing.T, phone, sale string) (order, token string) {
 	t.Helper()
 	token = c.LoginToken(t, phone)
-	o = c.Buy(t, token, sale)
-	require.Equal(t, http.StatusOK, c.Do(t, rig.Pay(o.ID, token)).Status)
-	c.WaitFor(t, token, o.ID, "paid")
-	return o, token
+	order = c.Buy(t, token, sale)
+	c.Must(t, rig.Pay(order, token))
+	c.WaitFor(t, token, order, "paid")
+	return order, token
 }
 
 const codeField = "form[data-form=redeem] [name=code]"
@@ -35,7 +34,7 @@ const codeField = "form[data-form=redeem] [name=code]"
 func redeemedAtCounter(t *testing.T, c *scene) {
 	phone, sale := rig.NewPhone(), c.Publish(t, rig.Offer{Title: "Two coffees", Stock: 5})
 	o, token := c.paidOrder(t, phone, sale)
-	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
+	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code := paid["redeem_code"].(string)
 	c.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
 	v := c.open("/console/redeem")
@@ -44,22 +43,22 @@ func redeemedAtCounter(t *testing.T, c *scene) {
 	v.loginByKeyboard(c.phone)
 	v.until(hasFocus(codeField))
 	v.key(strings.ToLower(code) + kb.Enter)
-	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o.ID, "Paid"} {
+	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o, "Paid"} {
 		v.reads("[data-redemption]", want)
 	}
 	require.NotContains(t, v.text("[data-redemption]"), "Mondays")
-	c.WaitFor(t, token, o.ID, "paid") // nothing has happened yet
+	c.WaitFor(t, token, o, "paid") // nothing has happened yet
 	v.until(hasFocus(`[data-do="use-code"]`))
 	described := `document.activeElement.getAttribute("aria-describedby").split(" ").map((id) => document.getElementById(id).innerText).join()`
 	require.Equal(t, paid["shop_name"].(string)+",Two coffees", evaluate[string](v.tab, described))
 	v.key(kb.Enter)
-	v.reads("main", "“Two coffees” has been redeemed (order "+o.ID+").")
+	v.reads("main", "“Two coffees” has been redeemed (order "+o+").")
 	v.reads("#live", "“Two coffees” has been redeemed")
 	v.until(hasFocus(codeField)) // for the next customer
-	c.WaitFor(t, token, o.ID, "redeemed")
+	c.WaitFor(t, token, o, "redeemed")
 	v.goTo("/console/orders?voucher_id=" + sale)
 	v.reads(".listing tbody tr", "Redeemed", "Two coffees", domain.MaskPhone(phone))
-	v.click(fmt.Sprintf(`a[data-order=%q]`, o.ID))
+	v.click(fmt.Sprintf(`a[data-order=%q]`, o))
 	v.until(`document.querySelector("[data-status=redeemed]")`)
 	v.reads("main", "sandbox pay_") // its payment
 	v.reads(".listing table", "Paid", "Redeemed", "Payment provider")
@@ -75,8 +74,8 @@ func redeemedAtCounter(t *testing.T, c *scene) {
 	v.key(kb.Enter)
 	v.tabTo("[data-undo] [name=reason]")
 	v.key("the wrong guest" + kb.Enter)
-	v.reads("#live", "The redemption of order "+o.ID+" has been undone.")
-	c.WaitFor(t, token, o.ID, "paid")
+	v.reads("#live", "The redemption of order "+o+" has been undone.")
+	c.WaitFor(t, token, o, "paid")
 	v.send("redeem", "code", "no-such-code")
 	v.reads(fieldError("redeem", "code"), "Code not found")
 
@@ -86,7 +85,7 @@ func redeemedAtCounter(t *testing.T, c *scene) {
 	v.until(hasFocus(`[data-do="use-code"]`))
 	v.key("another-code" + kb.Enter)
 	v.reads(fieldError("redeem", "code"), "Code not found")
-	c.WaitFor(t, token, o.ID, "paid")
+	c.WaitFor(t, token, o, "paid")
 
 	// Another device has redeemed a code that this one shows. The next scan replaces that as well.
 	v.until(hasFocus(codeField))
@@ -120,7 +119,7 @@ func findOrders(t *testing.T, c *scene) {
 	both := func() { v.until(`document.querySelectorAll("tbody [data-order]").length === 2`) }
 	only := func(fields ...string) {
 		v.send("search", fields...)
-		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, paid.ID)
+		v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && document.querySelector('a[data-order=%q]')`, paid)
 		v.reads("[data-count]", "1 in total")
 	}
 
@@ -146,7 +145,7 @@ func findOrders(t *testing.T, c *scene) {
 	v.submit("search")
 	both()
 
-	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted.ID))
+	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted))
 	v.until(`document.querySelector("[data-status=pending_payment]")`)
 	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll('[data-do="redeem"], [data-do="refund"]').length`), "only possible actions are offered")
 	v.reads("[data-phone]", masked)
@@ -158,7 +157,7 @@ func findOrders(t *testing.T, c *scene) {
 	v.until(`document.querySelector("[data-status=cancelled]")`)
 	v.reads("main", "Nothing can be done")
 	v.reads("table", "Staff")
-	c.WaitFor(t, token, unwanted.ID, "cancelled")
+	c.WaitFor(t, token, unwanted, "cancelled")
 
 	v.goTo("/console/orders")
 	only("title", strings.ToUpper(title))
@@ -171,7 +170,7 @@ func findOrders(t *testing.T, c *scene) {
 	none("from", "2020-01-01", "to", "2020-01-02")
 	refused("to", "Must not be before", "from", "2020-01-03")
 	v.goTo("/console/orders")
-	only("payment_ref", c.Must(t, rig.Get("/admin/orders/"+paid.ID, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string))
+	only("payment_ref", c.Must(t, rig.Get("/admin/orders/"+paid, c.Token))["payments"].([]any)[0].(map[string]any)["provider_ref"].(string))
 }
 
 // filesInBrowser saves the lists as files, for spreadsheet programs of the visitor's region.
@@ -198,24 +197,24 @@ func filesInBrowser(t *testing.T, c *scene) {
 	require.Contains(t, evaluate[string](v.tab, `window.file`), ",已支付,1.00,CNY,")
 	require.Regexp(t, `^orders-\d{4}-\d\d-\d\d\.csv$`, evaluate[string](v.tab, `window.named`))
 	require.Equal(t, 2, strings.Count(evaluate[string](v.tab, `window.file`), "\n"), "a header and the order of the sale")
-	require.Contains(t, evaluate[string](v.tab, `window.file`), o.ID+"\t,")
-	save("payments", o.ID)
+	require.Contains(t, evaluate[string](v.tab, `window.file`), o+"\t,")
+	save("payments", o)
 	v.goTo("/console/audit?voucher_id=" + sale)
 	save("audit", "create_voucher")
 	v.goTo("/console/audit")
-	v.send("filter", "order_id", o.ID) // the buyer and the provider changed it, not the staff
-	v.until(`document.querySelector('tbody a[href="/console/orders/%s"]')`, o.ID)
+	v.send("filter", "order_id", o) // the buyer and the provider changed it, not the staff
+	v.until(`document.querySelector('tbody a[href="/console/orders/%s"]')`, o)
 	v.goTo("/console/audit?kind=request")
 	save("requests", "/api/v1/admin/orders.csv")
 	v.goTo("/console/orders?status=refunded")
 	v.reads(`[data-do="download-orders"]`, "全部") // whatever their status
-	save("orders", o.ID)
+	save("orders", o)
 }
 
 // refundedAtOnce refunds all paid orders of a sale that is over, after a confirmation with their number and sum.
 func refundedAtOnce(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Cancelled event", Stock: 9})
-	var orders []rush.Order
+	var orders []string
 	var tokens []string
 	for range 3 {
 		o, token := c.paidOrder(t, rig.NewPhone(), sale)
@@ -228,10 +227,10 @@ func refundedAtOnce(t *testing.T, c *scene) {
 	v.until(`document.querySelector('[data-do="refund-all"]').checkVisibility()`)
 	v.click(`[data-do="refund-all"]`)
 	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
-	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, rig.Get("/orders/"+orders[0].ID, tokens[0]))["amount"].(float64)/100))
+	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, rig.Get("/orders/"+orders[0], tokens[0]))["amount"].(float64)/100))
 	v.dismiss()
 	for i, o := range orders {
-		c.WaitFor(t, tokens[i], o.ID, "paid")
+		c.WaitFor(t, tokens[i], o, "paid")
 	}
 	v.run(interceptFetch + `window.answer = (a) => a.endsWith("/refunds") && a.startsWith("POST") && problem(503, "unavailable")`)
 	v.does("refund-all")
@@ -241,7 +240,7 @@ func refundedAtOnce(t *testing.T, c *scene) {
 	v.does("refund-all")
 	v.reads("main", "3 refunds requested.")
 	for i, o := range orders {
-		c.WaitFor(t, tokens[i], o.ID, "refunded")
+		c.WaitFor(t, tokens[i], o, "refunded")
 	}
 	v.until(`!document.querySelector('[data-do="refund-all"]').checkVisibility()`)
 
@@ -381,8 +380,8 @@ func homeFigures(t *testing.T, c *scene) {
 	for i, token := range s.Tokens(t, 3) {
 		o := p.Buy(t, token, sale)
 		if i > 0 {
-			require.Equal(t, http.StatusOK, p.Do(t, rig.Pay(o.ID, token)).Status)
-			p.WaitFor(t, token, o.ID, "paid")
+			p.Must(t, rig.Pay(o, token))
+			p.WaitFor(t, token, o, "paid")
 		}
 	}
 	soon := p.Publish(t, rig.Offer{Title: "Soon", Stock: 1, BeginAt: time.Now().Add(time.Hour), EndAt: time.Now().Add(9 * time.Hour)})
@@ -494,7 +493,7 @@ func draftsInBrowser(t *testing.T, c *scene) {
 func cashierLands(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Soup", Stock: 5})
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
-	paid := c.Must(t, rig.Get("/orders/"+o.ID, token))
+	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
 	v := c.visit(c.URL, "en")
 	v.before(interceptFetch)
@@ -564,7 +563,7 @@ func cashierLands(t *testing.T, c *scene) {
 	v.until(`document.querySelector('[data-redemption][data-verdict="yes"]')?.checkVisibility()`)
 	v.key(kb.Enter)
 	v.reads(fieldError("redeem", "code"), "Code not found")
-	c.WaitFor(t, token, o.ID, "paid")
+	c.WaitFor(t, token, o, "paid")
 
 	v.click(`[data-do="scan"]`)
 	v.until(`document.activeElement?.dataset.do === "use-code"`)
@@ -573,7 +572,7 @@ func cashierLands(t *testing.T, c *scene) {
 	require.True(t, evaluate[bool](v.tab, `stream.getTracks().every((track) => track.readyState === "ended")`), "the camera is off again")
 	v.key("\r")
 	v.reads("main", "“Soup” has been redeemed")
-	c.WaitFor(t, token, o.ID, "redeemed")
+	c.WaitFor(t, token, o, "redeemed")
 }
 
 // eventsInBrowser looks at an event that the receiver refuses, and sends it again.
@@ -581,7 +580,7 @@ func eventsInBrowser(t *testing.T, c *scene) {
 	r := rig.StartEventReceiver(t)
 	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	p := s.Serve(t).Shop(t)
-	order := p.Buy(t, s.Tokens(t, 1)[0], p.Publish(t, rig.Offer{Stock: 5})).ID
+	order := p.Buy(t, s.Tokens(t, 1)[0], p.Publish(t, rig.Offer{Stock: 5}))
 	v := c.visit(p.URL, "en")
 	v.enter("/console/events", c.phone)
 	rig.Eventually(t, "the answer of the receiver", func() bool {

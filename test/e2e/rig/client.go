@@ -94,11 +94,12 @@ func (p *Server) BuyReturned(t *testing.T, purchase Request) string {
 	return order
 }
 
-// MustPlace places an order. It repeats a purchase that is answered 503, with the same key, because it may be committed.
-func (p *Server) MustPlace(t *testing.T, token, sale string) rush.Order {
+// MustPlace places an order and returns its id.
+func (p *Server) MustPlace(t *testing.T, token, sale string) string {
 	t.Helper()
-	key := rand.Text()
-	return Answered(t, func() (rush.Order, error) { return p.Place(t.Context(), token, sale, key, "") })
+	a := p.Do(t, Purchase(sale, token))
+	require.True(t, a.Success(), "%d %s", a.Status, a.Text)
+	return a.Order()
 }
 
 // MustCancel cancels an order.
@@ -113,12 +114,26 @@ func (p *Server) RequireSoldOut(t *testing.T, token, sale string) {
 	RequireProblem(t, http.StatusConflict, "sold_out", p.Do(t, Purchase(sale, token)))
 }
 
-// Buy places an order and requires that it is committed.
-func (p *Server) Buy(t *testing.T, token, sale string) rush.Order {
+// Buy places an order, requires that it is committed, and returns its id.
+func (p *Server) Buy(t *testing.T, token, sale string) string {
 	t.Helper()
-	o := p.MustPlace(t, token, sale)
-	RequireOrdered(t, p, token, o.ID)
-	return o
+	order := p.MustPlace(t, token, sale)
+	RequireOrdered(t, p, token, order)
+	return order
+}
+
+// OrdersOf returns the ids of a buyer's orders of a sale, but those of a status.
+func (p *Server) OrdersOf(t *testing.T, token, sale, but string) []string {
+	t.Helper()
+
+	var ids []string
+	for _, o := range p.Items(t, Get("/orders?limit=100", token)) {
+		if o["voucher_id"] == sale && o["status"] != but {
+			ids = append(ids, o["id"].(string))
+		}
+	}
+
+	return ids
 }
 
 // WaitFor waits until an order has a status, and returns when it was first seen.
