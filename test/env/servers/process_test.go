@@ -40,46 +40,33 @@ func TestRestartWaitsForItsPort(t *testing.T) {
 }
 
 // Without the lock, another server could take the port of a killed server, and clients that expect a dead server would
-// reach a living one.
+// reach a living one. A port that another program uses is not reserved.
 func TestPortStaysReservedUntilStop(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t).Process
-	number := s.port.number
 	s.Kill()
-	_, err := tryPort(t.Context(), number)
+	_, err := tryPort(t.Context(), s.port.number)
 	require.ErrorIs(t, err, errReserved)
 	require.NoError(t, s.Restart())
-	_, err = tryPort(t.Context(), number)
+	_, err = tryPort(t.Context(), s.port.number)
 	require.ErrorIs(t, err, errReserved)
 	require.NoError(t, s.Stop())
-	p, err := tryPort(t.Context(), number)
-	require.NoError(t, err)
-	require.NoError(t, p.release())
-}
-
-func TestTryPortRejectsPortInUse(t *testing.T) {
-	t.Parallel()
-	addr, release, err := ReserveAddr(t.Context())
-	require.NoError(t, err)
 
 	// A program that another test is just starting has a copy of each listener until it runs, so a port may stay in use for a
-	// moment: here after the probe of ReserveAddr, below after Close.
+	// moment.
 	eventually := func(free func() bool, message string) {
 		require.Eventually(t, free, time.Minute, time.Millisecond, message)
 	}
 
 	var l net.Listener
-	eventually(func() bool { l, err = net.Listen("tcp", addr); return err == nil }, "the port is free")
-	require.NoError(t, release())
-
-	number := l.Addr().(*net.TCPAddr).Port
-	_, err = tryPort(t.Context(), number)
+	eventually(func() bool { l, err = net.Listen("tcp", s.addr()); return err == nil }, "the port is free")
+	_, err = tryPort(t.Context(), s.port.number)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, errReserved)
 
 	require.NoError(t, l.Close())
 	eventually(func() bool {
-		p, err := tryPort(t.Context(), number)
+		p, err := tryPort(t.Context(), s.port.number)
 		return err == nil && p.release() == nil
 	}, "a failed attempt must not keep the lock")
 }
