@@ -38,7 +38,7 @@ gotestsum = $(GOBIN)/gotestsum --format testname --format-hide-empty-pkg --hide-
 # What needs longest begins first. Many tests wait, so more packages run at once than there are processors; but those of the
 # end-to-end tests and fault campaigns one less, because the sale with a million orders needs a processor for itself.
 longest := ./test/... ./internal/lock ./internal/handler ./...
-campaigns := ./test/e2e ./test/e2e/cluster ./test/torture ./test/e2e/browser
+campaigns := ./test/e2e ./test/torture ./test/e2e/browser
 at-once = -p $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 
 # The budget of make test is 10 s for a test and 300 s for all programs, of which several run at a time.

@@ -1,6 +1,4 @@
-// Package cluster tests whole servers on clusters of Redis, of databases and of lock nodes: failovers, elections, and access. Only
-// make test-all starts clusters, so under make test this program has no tests.
-package cluster
+package e2e
 
 import (
 	"context"
@@ -29,7 +27,8 @@ import (
 	"seckill/test/env/servers"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+// This file tests servers on clusters of Redis, of databases and of lock nodes: failovers, elections, and access. Only make
+// test-all starts clusters.
 
 // clusterStack returns a stack on a Redis Cluster of the test. Its flush empties all masters.
 func clusterStack(t *testing.T) (*rig.Stack, *env.RedisCluster) {
@@ -109,7 +108,7 @@ func TestRedisFailover(t *testing.T) {
 				end, lane, _ := strings.Cut(how, "/")
 				s, master, verdict := start(t)
 				s = s.In(lane)
-				sold := &sale{Stack: s, servers: []*rig.Server{s.Serve(t)}}
+				sold := &failingSale{Stack: s, servers: []*rig.Server{s.Serve(t)}}
 				if end == "killed" {
 					failover(t, master.Kill, verdict, sold)
 					return
@@ -242,8 +241,8 @@ func TestLaggingReplicaPromoted(t *testing.T) {
 	require.Positive(t, lost)
 }
 
-// sale is a sale in the middle of which a system fails over.
-type sale struct {
+// failingSale is a sale in the middle of which a system fails over.
+type failingSale struct {
 	*rig.Stack
 
 	servers []*rig.Server
@@ -256,7 +255,7 @@ type sale struct {
 // failover runs a rush of each sale with a fault in the middle of all of them, and verifies the promises at the end. verdict
 // returns when the system has failed over. The times until then, and until all servers of a sale sell again, are logged and not
 // judged.
-func failover(t *testing.T, fail, verdict func(), sales ...*sale) {
+func failover(t *testing.T, fail, verdict func(), sales ...*failingSale) {
 	t.Helper()
 	const units = 240
 	for _, s := range sales {
@@ -293,8 +292,7 @@ func failover(t *testing.T, fail, verdict func(), sales ...*sale) {
 // documentedACL returns the words of the ACL SETUSER command for a user in docs/operations.md.
 func documentedACL(t *testing.T, user string) []any {
 	t.Helper()
-	text := env.Must(os.ReadFile("../../../docs/operations.md"))(t)
-	_, command, found := strings.Cut(string(text), "```\nACL SETUSER "+user+" ")
+	_, command, found := strings.Cut(read(t, "docs/operations.md"), "```\nACL SETUSER "+user+" ")
 	require.True(t, found)
 	command, _, _ = strings.Cut(command, "```")
 	words := []any{"ACL", "SETUSER", user}
@@ -440,7 +438,7 @@ func TestGaleraFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := env.StartGalera(t)
-			var sales []*sale
+			var sales []*failingSale
 			for _, lane := range rig.LockAndQueue {
 				s := rig.ServerStack(t, g.DSN(t)).In(lane)
 				var servers []*rig.Server
@@ -449,7 +447,7 @@ func TestGaleraFailover(t *testing.T) {
 					servers = append(servers, s.With(led(s, g.Nodes[0], at)).Serve(t))
 				}
 				s = s.With(led(s, g.Nodes[0], env.StartProxy(t, g.Addrs(0)...).Addr))
-				sales = append(sales, &sale{Stack: s, servers: servers})
+				sales = append(sales, &failingSale{Stack: s, servers: servers})
 			}
 			failover(t, g.Nodes[0].Kill, func() { g.Verdict(t, 2) }, sales...)
 		})
@@ -473,11 +471,11 @@ func TestSemiSyncFailover(t *testing.T) {
 			t.Parallel()
 			primary, replica := startSemiSync(t)
 			at := env.StartProxy(t, primary.Addr)
-			var sales []*sale
+			var sales []*failingSale
 			for _, lane := range rig.LockAndQueue {
 				s := rig.ServerStack(t, strings.Replace(primary.DSN(t), "root@", seller+"@", 1)).In(lane)
 				s = s.With(led(s, primary, at.Addr))
-				sales = append(sales, &sale{Stack: s, servers: []*rig.Server{s.Serve(t)}})
+				sales = append(sales, &failingSale{Stack: s, servers: []*rig.Server{s.Serve(t)}})
 			}
 			failover(t, func() { end(t, primary) }, func() {
 				promote(t, replica)
