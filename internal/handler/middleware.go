@@ -21,7 +21,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"seckill/internal/domain"
-	"seckill/internal/handler/hmdp"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
 )
@@ -176,7 +175,7 @@ var errCrossOrigin = errors.New("this request was sent by a page of another site
 // refuseCrossOrigin returns a middleware that refuses requests which a page of another site makes its visitors send.
 // Any page could otherwise have login codes sent from its visitors' addresses, because such a POST needs no CORS
 // preflight. Browsers mark these requests with Sec-Fetch-Site or Origin; other clients send neither and pass.
-func refuseCrossOrigin(e *errorWriter, hm *hmdp.API) gin.HandlerFunc {
+func refuseCrossOrigin(e *errorWriter, hm *hmdpHandler) gin.HandlerFunc {
 	protection := http.NewCrossOriginProtection()
 
 	return func(c *gin.Context) {
@@ -186,7 +185,7 @@ func refuseCrossOrigin(e *errorWriter, hm *hmdp.API) gin.HandlerFunc {
 			e.write(c, errCrossOrigin)
 		default:
 			e.security.record(c, eventCrossOrigin)
-			hm.Fail(c, hmdp.ErrCrossOrigin)
+			hm.fail(c, refusal("请求来自其他网站，已拒绝"))
 		}
 	}
 }

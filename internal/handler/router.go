@@ -137,7 +137,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	hm := newHmdp(a)
+	hm := newHmdpHandler(a)
 	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hm))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))

@@ -1,4 +1,4 @@
-package hmdp
+package handler
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// pageSize is the number of shops on a page, which the pages expect. maxPage is the highest page number accepted.
-const pageSize, maxPage = 5, 100_000
+// hmdpPageSize is the number of shops on a page, which the pages expect. hmdpMaxPage is the highest page number accepted.
+const hmdpPageSize, hmdpMaxPage = 5, 100_000
 
 type shopType struct {
 	ID   domain.ID `json:"id"`
@@ -36,11 +36,11 @@ var shopTypes = []shopType{
 	{4, "健身运动", "/types/jsyd.png", 10},
 }
 
-func listShopTypes(c *gin.Context) error { return write(c, shopTypes) }
+func listShopTypes(c *gin.Context) error { return writeSuccess(c, shopTypes) }
 
-// shopOut is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
+// hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
 // yuan, and divide score by ten.
-type shopOut struct {
+type hmdpShop struct {
 	ID        domain.ID `json:"id"`
 	Name      string    `json:"name"`
 	TypeID    domain.ID `json:"typeId"`
@@ -57,8 +57,8 @@ type shopOut struct {
 	Distance  *float64  `json:"distance,omitempty"` // metres
 }
 
-func newShopOut(s *domain.Shop) shopOut {
-	return shopOut{
+func newHmdpShop(s *domain.Shop) hmdpShop {
+	return hmdpShop{
 		ID:        domain.ID(s.ID),
 		Name:      s.Name,
 		TypeID:    domain.ID(s.TypeID),
@@ -75,9 +75,9 @@ func newShopOut(s *domain.Shop) shopOut {
 	}
 }
 
-func (a *API) shop(c *gin.Context, id int64) error {
-	return a.WriteShops(c, ShopQuery{ID: id}, func(ctx context.Context) (any, error) {
-		s, err := a.Shops.Shop(ctx, id)
+func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
+	return h.shops.write(c, hmdpShopKey{id: id}, func(ctx context.Context) (any, error) {
+		s, err := h.Store.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
 			return nil, refusal("店铺不存在！")
 		}
@@ -85,45 +85,45 @@ func (a *API) shop(c *gin.Context, id int64) error {
 			return nil, err
 		}
 
-		return success(newShopOut(&s)), nil
+		return success(newHmdpShop(&s)), nil
 	})
 }
 
-// ShopQuery asks for one shop, or for a page of the shops of a type.
-type ShopQuery struct {
-	ID, TypeID int64
-	Skip       int
+// hmdpShopKey is the key of one shop, or of a page of the shops of a type.
+type hmdpShopKey struct {
+	id, typeID int64
+	skip       int
 }
 
-func (a *API) shopsOfType(c *gin.Context) error {
-	f := domain.ShopFilter{Limit: pageSize}
+func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
+	f := domain.ShopFilter{Limit: hmdpPageSize}
 	var ok bool
 	if f.TypeID, ok = domain.ParseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
 
 	current, ok := domain.ParseID(c.DefaultQuery("current", "1"))
-	if !ok || current > maxPage {
+	if !ok || current > hmdpMaxPage {
 		return domain.Invalid("current", "must be the number of a page")
 	}
 
-	f.Skip = int(current-1) * pageSize
+	f.Skip = int(current-1) * hmdpPageSize
 	var err error
 	if f.Near, err = position(c); err != nil {
 		return err
 	}
 
 	if f.Near == nil {
-		return a.WriteShops(c, ShopQuery{TypeID: f.TypeID, Skip: f.Skip}, func(ctx context.Context) (any, error) {
-			return a.listShops(ctx, f)
+		return h.shops.write(c, hmdpShopKey{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (any, error) {
+			return h.listShops(ctx, f)
 		})
 	}
 
-	if err := a.Visit(c); err != nil {
+	if err := h.limits.visit(c); err != nil {
 		return err
 	}
 
-	out, err := a.listShops(c.Request.Context(), f)
+	out, err := h.listShops(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ func (a *API) shopsOfType(c *gin.Context) error {
 	return nil
 }
 
-func (a *API) listShops(ctx context.Context, f domain.ShopFilter) (envelope, error) {
-	shops, err := a.Shops.ListShops(ctx, f)
+func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) (envelope, error) {
+	shops, err := h.Store.ListShops(ctx, f)
 	if err != nil {
 		return envelope{}, err
 	}
 
-	out := make([]shopOut, len(shops))
+	out := make([]hmdpShop, len(shops))
 	for i := range shops {
-		out[i] = newShopOut(&shops[i])
+		out[i] = newHmdpShop(&shops[i])
 		if f.Near != nil {
 			d := shops[i].Distance(*f.Near)
 			out[i].Distance = &d
