@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"image"
+	"image/color"
 	"io"
 	"iter"
 )
@@ -44,10 +45,8 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 		frame       []byte
 		progressive bool
 		// Adobe's marker says how the channels are stored.
-		adobe bool
-		// As YCbCr or YCCK instead of RGB or CMYK.
-		transformed bool
-		profile     [256][]byte
+		adobe   bool
+		profile [256][]byte
 	)
 
 	for marker, data := range jpegSegments(file) {
@@ -60,53 +59,36 @@ func jpegParts(file []byte, header image.Config) (parts, error) {
 			p.exif = data[len(exifSignature):]
 		case marker == 0xe2 && bytes.HasPrefix(data, profileSignature) && len(data) > len(profileSignature)+2:
 			profile[data[len(profileSignature)]] = data[len(profileSignature)+2:]
-		case marker == 0xee && bytes.HasPrefix(data, adobeSignature) && len(data) >= 12:
+		case marker == 0xee && bytes.HasPrefix(data, adobeSignature):
 			adobe = true
-			transformed = data[11] != 0
 		}
 	}
 
 	p.profile = bytes.Join(profile[:], nil)
 
-	// Where those of a frame begin: an identifier, the sampling factors, and a table.
-	const components = 6
-	if len(frame) < components+3 || len(frame) < components+3*int(frame[5]) {
-		return parts{}, refused("cannot be read: a JPEG file without a frame")
+	if header.ColorModel == color.CMYKModel && !adobe {
+		return parts{}, refused("is in CMYK and does not say in which form. Save it as RGB")
 	}
 
-	frame = frame[components : components+3*int(frame[5])]
-	if len(frame) == 3*4 && !adobe {
-		return parts{}, refused("is in CMYK and does not say in which form. Save it as RGB")
+	// Of the first component: an identifier, the sampling factors, and a table.
+	const first = 6
+	if len(frame) < first+3 || frame[first+1]>>4 == 0 || frame[first+1]&15 == 0 {
+		return parts{}, refused("cannot be read: a JPEG file without a frame")
 	}
 
 	// The edge of a block.
 	const edge = 8
-	wide := int(frame[1] >> 4)
-	high := int(frame[1] & 15)
-	if len(frame) == 3 {
-		wide = 1
-		high = 1
-	}
-
-	if wide == 0 || high == 0 {
-		return parts{}, refused("cannot be read: a JPEG file without samples")
-	}
-
-	units := (header.Width + edge*wide - 1) / (edge * wide) * ((header.Height + edge*high - 1) / (edge * high))
-	for c := 1; c < len(frame); c += 3 {
-		blocks := int(frame[c]>>4) * int(frame[c]&15)
-		if len(frame) == 3 {
-			blocks = 1
-		}
-		p.memory += units * blocks * edge * edge
+	wide := edge * int(frame[first+1]>>4)
+	high := edge * int(frame[first+1]&15)
+	units := (header.Width + wide - 1) / wide * ((header.Height + high - 1) / high)
+	for c := first + 1; c < len(frame); c += 3 {
+		p.memory += units * edge * int(frame[c]>>4) * edge * int(frame[c]&15)
 	}
 
 	if progressive {
 		p.memory *= 5
 	}
-
-	rgb := len(frame) == 3*3 && (adobe && !transformed || frame[0] == 'R' && frame[3] == 'G' && frame[6] == 'B')
-	if rgb || len(frame) == 3*4 {
+	if header.ColorModel == color.RGBAModel || header.ColorModel == color.CMYKModel {
 		p.memory += 4 * header.Width * header.Height
 	}
 
