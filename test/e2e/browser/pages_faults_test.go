@@ -3,15 +3,14 @@ package browser
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
@@ -45,13 +44,11 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
 	for name, test := range map[string]func(*testing.T, *scene){
-		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile,
-		"renewal fails": renewalFails, "buy during renewal": buyDuringRenewal, "modules": modules,
-		"truncated response": truncatedResponse,
-		"purchase expires":   purchaseExpires, "keys of purchases": keysOfPurchases,
-		"code before reload": codeBeforeReload, "order unreadable": orderUnreadable, "lost renewals": lostRenewals,
-		"jitter": jitter, "order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
-		"another site": anotherSite, "reminder": reminder, "storage blocked": storageBlocked,
+		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile, "renewals": renewals,
+		"buy during renewal": buyDuringRenewal, "modules": modules, "list repeated": listRepeated,
+		"repeated purchases": repeatedPurchases, "code before reload": codeBeforeReload, "order unreadable": orderUnreadable,
+		"order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
+		"reminder": reminder, "storage blocked": storageBlocked,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,10 +170,13 @@ func loggedOutMeanwhile(t *testing.T, p *scene) {
 	require.Empty(t, evaluate[string](v.tab, `load("shop/mine.js").then((m) => m.order("5")?.status ?? "")`), "an order of another user is not stored")
 }
 
-// renewalFails: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again
-// later.
-func renewalFails(t *testing.T, p *scene) {
-	v := p.open("/")
+// renewals: a renewal without an answer is repeated soon, while the server still accepts the last cookie, and again later. So is
+// one whose cookie the server has exchanged although the page does not receive the answer.
+func renewals(t *testing.T, p *scene) {
+	f := startFront(t, p.URL)
+	f.Watched = "/api/v1/auth/refresh"
+	v := p.visit(f.URL, "en")
+	v.goTo("/")
 	v.run(`window.answer = (a, o, real) => {
 		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
 		if (!a.endsWith("/auth/refresh") || count("/auth/refresh") > 4) return;
@@ -188,14 +188,7 @@ func renewalFails(t *testing.T, p *scene) {
 	v.until(`count("/auth/refresh") > 4`)
 	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
 	v.reads("#account", "Log out")
-}
 
-// lostRenewals: the server exchanges the refresh cookie, but the page does not receive the first two answers.
-func lostRenewals(t *testing.T, p *scene) {
-	f := startFront(t, p.URL)
-	f.Watched = "/api/v1/auth/refresh"
-	v := p.visit(f.URL, "en")
-	v.loginNewUser()
 	f.RespondWith("lost", "half")
 	v.do(chromedp.Reload())
 	v.reads("#account", "Log out")
@@ -228,53 +221,57 @@ func buyDuringRenewal(t *testing.T, p *scene) {
 	require.Equal(t, "language", evaluate[string](two, `document.activeElement.dataset.do`), "the header is another then, and keeps the focus")
 }
 
-// truncatedResponse: a response that never ends is treated as lost and repeated.
-func truncatedResponse(t *testing.T, p *scene) {
-	v := p.visit(p.URL, "en")
-	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
-		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
-	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v.goTo("/")
-	v.until(canBuy(sale))
-}
-
-// purchaseExpires: a purchase is not retried after the device has slept too long.
-func purchaseExpires(t *testing.T, p *scene) {
-	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := p.newUser()
-	v.run(`window.answer = (a) => a.includes(%q) && count(%q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
-		"POST /api/v1/vouchers/"+sale, "POST /api/v1/vouchers/"+sale)
-	v.click(buyOf(sale))
-	v.until(`window.go`)
-	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
-	v.waitForState(sale, "refused")
-	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`state(%q).then((s) => s.open)`, sale)))
-	v.reads(card(sale), "Try again to find out")
-}
-
-// keysOfPurchases: a purchase after a reload reuses the key of the one with an unknown outcome. A refusal before the start is
-// stored under its key, so each retry uses a new one.
-func keysOfPurchases(t *testing.T, p *scene) {
+// repeatedPurchases: a purchase that is refused temporarily, or whose answer is lost, is retried with the same key, also after a
+// reload, but not after the device has slept too long. A refusal before the start is stored under its key, so each retry uses a
+// new one.
+func repeatedPurchases(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
-	sale, soon := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
+	first, second, third := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
+	soon := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
 	v := p.visit(f.URL, "en")
 	v.loginNewUser()
-	f.RespondWith(strings.Split(strings.Repeat("unavailable ", 15)+"unavailable", " ")...)
-	v.click(buyOf(sale))
-	v.waitForState(sale, "waiting")
+
+	// Each message is visible for a second or two, so an observer collects them.
+	v.run(`const card = document.querySelector(%q);
+		window.messages = [];
+		new MutationObserver(() => messages.push(card.innerText)).observe(card, { subtree: true, childList: true, characterData: true })`, card(first))
+	f.RespondWith("overloaded", "rate_limited", "unavailable", "lost", "half") // without any answer, Chromium itself repeats the request once
+	v.buys(first)
+	messages := evaluate[string](v.tab, `messages.join("\n")`)
+	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
+		assert.Contains(t, messages, message)
+	}
+	keys := f.KeysSeen()
+	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
+	require.Equal(t, slices.Repeat(keys[:1], 6), keys, "retries use the same key")
+	rig.RequireStock(t, p.Client, first, 4)
+
+	f.RespondWith(slices.Repeat([]string{"unavailable"}, 16)...)
+	v.click(buyOf(second))
+	v.waitForState(second, "waiting")
 	v.do(chromedp.Reload())
-	first := f.KeysSeen()
+	before := f.KeysSeen()
 	f.RespondWith()
-	v.buys(sale)
-	require.Equal(t, first[0], f.KeysSeen()[0])
+	v.buys(second)
+	require.Equal(t, before[:1], f.KeysSeen())
+	require.NotEqual(t, keys[0], before[0], "the next purchase has a new key")
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 
 	f.RespondWith()
 	v.run(`await (await load("shop/buy.js")).press(%q)`, soon)
-	keys := f.KeysSeen()
+	keys = f.KeysSeen()
 	require.Len(t, keys, 6)
 	slices.Sort(keys)
 	require.Len(t, slices.Compact(keys), 6)
+
+	v.run(`window.answer = (a) => a.includes(%q) && count(%[1]q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
+		"POST /api/v1/vouchers/"+third)
+	v.click(buyOf(third))
+	v.until(`window.go`)
+	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
+	v.waitForState(third, "refused")
+	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`state(%q).then((s) => s.open)`, third)))
+	v.reads(card(third), "Try again to find out")
 }
 
 // codeBeforeReload: a number that was mistyped can be corrected at once, although a code was sent to it. A code that was sent
@@ -325,19 +322,6 @@ func codeBeforeReload(t *testing.T, p *scene) {
 	v.reads("#account", "Log out")
 }
 
-// anotherSite: a page of another site cannot make its visitors have login codes sent, even with plain forms.
-func anotherSite(t *testing.T, p *scene) {
-	v := p.visit(p.URL, "en")
-	for path, refusal := range map[string]string{
-		"/user/code?phone=" + rig.NewPhone(): "请求来自其他网站，已拒绝", "/api/v1/auth/code": "Not allowed from another site",
-	} {
-		form := fmt.Sprintf(`<form method=post enctype=text/plain action="%s%s"><input name='{"phone":"13700000000","x":"' value='"}'><button>Win</button></form>`, p.URL, path)
-		v.do(chromedp.Navigate("data:text/html," + url.PathEscape(form)))
-		v.click("button")
-		v.until(`document.body.innerText.includes(%q)`, refusal)
-	}
-}
-
 // storageBlocked: a browser that blocks the storage of a site refuses locks and channels between tabs as well. Its user can
 // log in and wait in a room all the same.
 func storageBlocked(t *testing.T, p *scene) {
@@ -376,13 +360,18 @@ func orderUnreadable(t *testing.T, p *scene) {
 	v.reads(".empty", "Order not found.")
 }
 
-// jitter: pages that receive the same information at the same moment spread their next requests.
-func jitter(t *testing.T, p *scene) {
+// listRepeated: a response that never ends is treated as lost and repeated. Pages that receive the same information at the same
+// moment spread their next requests.
+func listRepeated(t *testing.T, p *scene) {
 	v := p.visit(p.URL, "en")
 	v.before(`Math.random = () => 0`)
-	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(12 * time.Second)})
+	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
+		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
+	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(20 * time.Second)})
+	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v.goTo("/")
-	v.until(`delays.includes(2100)`) // not every second, although the sale starts soon
+	v.until(canBuy(sale))
+	v.until(`delays.includes(2100)`) // not every second, although the other sale starts soon
 }
 
 // moduleScenes are statements that use modules of the shop's pages, and an expression that is true in the end. They run one

@@ -96,9 +96,7 @@ func TestPages(t *testing.T) {
 		"demo accounts": demoAccounts,
 	}
 	pages := map[string]func(*testing.T, *scene){
-		"connection cut": connectionCut, "temporary refusals": temporaryRefusals,
-		"languages": languages, "keyboard": keyboardOnly, "markup in texts": markupInTexts,
-		"accessible": accessible,
+		"connection cut": connectionCut, "languages": languages, "keyboard": keyboardOnly, "accessible": accessible,
 	}
 	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
@@ -226,51 +224,6 @@ func connectionCut(t *testing.T, p *scene) {
 	f.Restore()
 	v.orderIs("paid")
 	store.until(`!document.querySelector(".banner").checkVisibility()`)
-}
-
-// temporaryRefusals: a purchase that is refused temporarily, or whose answer is lost, is retried with the same key.
-func temporaryRefusals(t *testing.T, p *scene) {
-	f := startFront(t, p.URL)
-	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
-	v := p.visit(f.URL, "en")
-	v.goTo("/")
-	v.click(`[data-do="login"]`)
-	v.login(rig.NewPhone())
-
-	// Each message is visible for a second or two, so an observer collects them.
-	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void (window.messages = [], new MutationObserver(() => window.messages.push(
-		document.querySelector(%q).innerText)).observe(document.querySelector(%q), {subtree: true, childList: true, characterData: true}))`,
-		card(first), card(first))))
-	f.RespondWith("overloaded", "rate_limited", "unavailable", "lost", "half") // without any answer, Chromium itself repeats the request once
-	v.buys(first)
-	messages := evaluate[string](v.tab, `window.messages.join("\n")`)
-	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
-		assert.Contains(t, messages, message)
-	}
-	keys := f.KeysSeen()
-	require.Len(t, keys, 6)
-	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
-	require.Equal(t, slices.Repeat(keys[:1], 6), keys, "retries use the same key")
-	rig.RequireStock(t, p.Client, first, 4)
-
-	f.RespondWith()
-	v.buys(second)
-	require.Len(t, f.KeysSeen(), 1)
-	require.NotEqual(t, keys[0], f.KeysSeen()[0], "the next purchase has a new key")
-}
-
-// markupInTexts: markup in the texts of a sale is shown as text.
-func markupInTexts(t *testing.T, p *scene) {
-	const evil = `"><script>alert(1)</script><img src=x onerror="alert(2)">'&lt;b&gt;`
-	sale := p.Publish(t, rig.Offer{Title: evil, SubTitle: evil, Rules: evil, Stock: 5})
-	v := p.shopping(sale)
-	require.Equal(t, evil, v.text(card(sale)+" h2"))
-	v.buy(sale, rig.NewPhone())
-	v.click(linkOf(sale))
-	v.reads("li.order h2", evil)
-	require.Zero(t, evaluate[int](v.tab, `document.querySelectorAll("main script, main img, main b").length`))
-	require.Equal(t, "refused", evaluate[string](v.tab, `(() => { try { document.createElement("p").innerHTML = "x"; return "accepted" } catch { return "refused" } })()`))
-	v.expectProblems("TrustedHTML", "require-trusted-types-for")
 }
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome. When the provider declines the

@@ -13,7 +13,12 @@ const { t } = i18n;
 const root = document.getElementById("page");
 const nav = document.getElementById("nav");
 const account = document.getElementById("account");
-let pages, missing, links, foot, badge, openAccount; // see start
+let pages;
+let missing;
+let links;
+let foot;
+let badge;
+let openAccount;
 let unmount = () => {};
 let shown = ""; // the path of the page
 
