@@ -114,9 +114,9 @@ lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=inten
 stored))},openAt=path=>all2[path]?.user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);
 return open3!==void 0&&Date.now()-open3.at<LIFETIME&&JSON.stringify(open3.body)===JSON.stringify(body2)},post=async(path,body2)=>{
 let again=same(path,body2),mine=again?openAt(path):{body:body2,key:newKey(),user:session.user()?.id,at:Date.now()};keep(
-path,mine);let close=()=>{all2[path]===mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});
-return close(),answer}catch(problem){throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),
-problem.open||close(),problem}};return post.open=path=>openAt(path)?.body,post.same=same,post}var once=event=>{event.detail>
+path,mine);let close2=()=>{all2[path]===mine&&keep(path,void 0)};try{let answer=await postMine(path,{key:mine.key,body:body2});
+return close2(),answer}catch(problem){throw problem.open=unknown.includes(problem.code)||again&&early.includes(problem.code),
+problem.open||close2(),problem}};return post.open=path=>openAt(path)?.body,post.same=same,post}var once=event=>{event.detail>
 1&&event.preventDefault()};function singleFlight(button2,errorBox2,work){let working=!1;return async event=>{if(event?.preventDefault(),
 !(working||event?.detail>1||button2.getAttribute("aria-disabled")==="true")){working=!0,errorBox2.clear(),attr(button2,"\
 aria-disabled","true"),attr(button2,"data-busy",!0);try{await work()}catch(problem){if(!problem.code)throw problem;errorBox2.
@@ -164,7 +164,7 @@ here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home
 "href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
 part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,
 ...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(
-0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link3=>link3.getAttribute(
+0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link4=>link4.getAttribute(
 "href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
 function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?
 part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
@@ -174,10 +174,10 @@ shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(
 let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
 function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
 history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
-go(path),reload=()=>open2(!1);function onClick(event){let link3=event.target.closest?.("a[href^='/']");!link3||event.defaultPrevented||
-event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link3.href)&&event.preventDefault()}function markCurrent(){
-for(let link3 of nav.querySelectorAll("a")){let current2=link3.getAttribute("href")===here().nav;attr(link3,"aria-curren\
-t",current2?"page":null),current2&&(nav.scrollLeft=link3.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
+go(path),reload=()=>open2(!1);function onClick(event){let link4=event.target.closest?.("a[href^='/']");!link4||event.defaultPrevented||
+event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link4.href)&&event.preventDefault()}function markCurrent(){
+for(let link4 of nav.querySelectorAll("a")){let current2=link4.getAttribute("href")===here().nav;attr(link4,"aria-curren\
+t",current2?"page":null),current2&&(nav.scrollLeft=link4.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
 "button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){
 let say=words2=>text(account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("ex\
 it")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}
@@ -186,13 +186,13 @@ icon("user"),h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),p
 document.documentElement.dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,
 "more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"\
 more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,
-key])=>h("a",{href},t2(key)))}function render(){text(document.getElementById("brand"),brand()),text(document.getElementById(
-"skip"),t2("skip")),text(document.getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,
-"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();
-nav.replaceChildren(...links(user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),
-markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"q\
-uiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.
-phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.contains(document.activeElement)?document.activeElement.
+key])=>h("a",{href},t2(key)))}var link=(href,key,name)=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)));
+function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
+getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
+elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
+user2)),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",
+class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?
+user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.contains(document.activeElement)?document.activeElement.
 dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?
 []:[accountButton("login",()=>login())]),held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){
 ({pages,missing,links,foot,account:openAccount,badge=()=>""}=options),use(options.texts),dress(),keepFocusNear(),document.
@@ -207,7 +207,7 @@ uiet",onclick:()=>dialog.close()},t("back")),h("button",{type:"button",class:"pr
 append(dialog),dialog.showModal()})}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next(),
-link3=first?.querySelector("a");first&&!link3&&attr(first,"tabindex",-1),(link3??first)?.focus()}}}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
+link4=first?.querySelector("a");first&&!link4&&attr(first,"tabindex",-1),(link4??first)?.focus()}}}var sentences=[[/^(\d+) active of (-?\d+)$/,"有效订单 $1，总库存 $2"],[/^no user exceeds the limit$/,"没有用户超出限购"],
 [/^(-?\d+) left \+ (\d+) active = (-?\d+)$/,"未售 $1 + 有效订单 $2 = $3"],[/^(-?\d+) free, all of them for sale$/,
 "未售 $1 份，均可购买"],[/^(\d+) active orders for (-?\d+) units$/,"有效订单 $1，超过总库存 $2"],[/^(\d+) users hold more active orders than allowed$/,
 "$1 位用户超出限购"],[/^(\d+) users hold more active orders than allowed: (.+)$/,(_2,n,users)=>`${n} 位用户超出限购：${users.
@@ -310,20 +310,20 @@ link"},t("access.shop")),out.element,h("div",{class:"actions"},h("button",{type:
 close()},t("back")),leave2));document.body.append(dialog),dialog.showModal()}var sales=new Map;function titleOf(id2,known){let sale=sales.get(id2);return sale||(sale={title:""},sales.set(id2,sale),
 sale.read=getMine(`/vouchers/${id2}`).then(v=>{sale.title=v.title},problem=>{if(!problem.code)throw problem;problem.code!==
 "not_found"&&sales.delete(id2)})),sale.title||sale.read.then(()=>sale.title&&known()),sale.title||t("sale.untitled",{id:id2})}
-function saleLink(id2,title=""){title&&sales.set(id2,{title});let link3=h("a",{href:`/console/sales/${id2}`}),show2=()=>text(
-link3,titleOf(id2,show2));return show2(),named(link3,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
+function saleLink(id2,title=""){title&&sales.set(id2,{title});let link4=h("a",{href:`/console/sales/${id2}`}),show2=()=>text(
+link4,titleOf(id2,show2));return show2(),named(link4,id2)}var named=(name,id2)=>h("span",{class:"named"},name," ",h("sma\
 ll",{},id2));var POLL=5e3,RETRY=2e3,STALE=2,UNCHECKED=12e4,NAMED=3,changes3=topic(),started=performance.now(),alerts=null,failures=0,
 answeredAt=new Date,wake=new AbortController,render2=()=>{},violated=voucherID=>alerts?.violations.some(v=>v.voucher_id===
-voucherID)??!1,onChange=changes3.on,link=(href,words2)=>h("a",{href},words2);function sentences2(){let all2=[];if(failures>=
+voucherID)??!1,onChange=changes3.on,link2=(href,words2)=>h("a",{href},words2);function sentences2(){let all2=[];if(failures>=
 STALE&&all2.push(t("alerts.stale",{at:clockTime(answeredAt)})),!alerts)return all2;let{violations:violations2,checked_at:checkedAt,
 dead_letters:letters,failing_events:events2,failing_refunds:refunds2,unread_notices:notices}=alerts;for(let v of violations2.
-slice(0,NAMED))all2.push(link(`/console/sales/${v.voucher_id}`,t("alerts.violation",{title:titleOf(v.voucher_id,render2),
-what:violationOf(v)})));violations2.length>NAMED&&all2.push(link("/console/reconcile",t("alerts.more",{n:number(violations2.
-length-NAMED)}))),letters>0&&all2.push(link("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));for(let r of refunds2.
-slice(0,NAMED))all2.push(link(`/console/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.
-error})));return refunds2.length>NAMED&&all2.push(link("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(
-refunds2.length-NAMED)}))),notices>0&&all2.push(link("/console/notices",t("alerts.notices",{n:number(notices)}))),events2>
-0&&all2.push(link("/console/events",t("alerts.events",{n:number(events2)}))),checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED&&
+slice(0,NAMED))all2.push(link2(`/console/sales/${v.voucher_id}`,t("alerts.violation",{title:titleOf(v.voucher_id,render2),
+what:violationOf(v)})));violations2.length>NAMED&&all2.push(link2("/console/reconcile",t("alerts.more",{n:number(violations2.
+length-NAMED)}))),letters>0&&all2.push(link2("/console/dead-letters",t("alerts.deadLetters",{n:number(letters)})));for(let r of refunds2.
+slice(0,NAMED))all2.push(link2(`/console/orders/${r.order_id}`,t("alerts.refund",{id:r.order_id,n:number(r.tries),error:r.
+error})));return refunds2.length>NAMED&&all2.push(link2("/console/orders?status=refunding",t("alerts.moreRefunds",{n:number(
+refunds2.length-NAMED)}))),notices>0&&all2.push(link2("/console/notices",t("alerts.notices",{n:number(notices)}))),events2>
+0&&all2.push(link2("/console/events",t("alerts.events",{n:number(events2)}))),checkedAt&&now()-Date.parse(checkedAt)>UNCHECKED&&
 all2.push(t("alerts.unchecked",{at:stamp(checkedAt)})),!checkedAt&&performance.now()-started>UNCHECKED&&all2.push(t("ale\
 rts.neverChecked")),all2}function start2(){let list4=h("ul",{}),banner=h("div",{class:"alerts",role:"status","data-alert\
 s":!0},list4);show(banner,!1),document.querySelector("header.top").after(banner);let shown3="";render2=()=>{let all2=sentences2(),
@@ -1400,8 +1400,8 @@ h("progress",{value:sold,max:Math.max(all2,1),"aria-label":words2}),h("span",{},
 "img",{src:v.image_url,alt:"",class:"thumb",loading:"lazy"}):h("span",{class:"thumb blank","aria-hidden":"true"},[...v.title][0]);
 function list2(root2){let query2=new URLSearchParams(location.search),search=query2.get("search")??"",chosen=tabs.includes(
 query2.get("tab"))?query2.get("tab"):"",path=tab2=>`/console/sales?${new URLSearchParams({tab:tab2,...search&&{search}})}`,
-counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})])),links3=new Map(tabs.map(tab2=>[tab2,h("a",{href:path(tab2),
-"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))])),bar=h("nav",{class:"tabs","aria-label":t("sales.tabs")},[...links3.
+counts=new Map(tabs.map(tab2=>[tab2,h("span",{class:"count"})])),links2=new Map(tabs.map(tab2=>[tab2,h("a",{href:path(tab2),
+"data-tab":tab2},t(`tab.${tab2}`)," ",counts.get(tab2))])),bar=h("nav",{class:"tabs","aria-label":t("sales.tabs")},[...links2.
 values()]),id2=newID("search"),input=h("input",{id:id2,type:"search",name:"search",value:search,autocomplete:"off",maxlength:255}),
 find2=h("form",{role:"search","data-form":"sales",onsubmit:event=>{event.preventDefault();let words2=input.value.trim();
 go(`/console/sales?${new URLSearchParams({tab:words2?"all":chosen||"all",...words2&&{search:words2}})}`)}},h("label",{for:id2,
@@ -1413,8 +1413,8 @@ ld"),cell:v=>soldBar(v)??"–"},{label:t("voucher.pay_value"),number:!0,cell:v=>
 money(v.pay_value,v.currency)},...["begin_at","end_at"].map(at=>({label:t(`voucher.${at}`),cell:v=>v.begin_at<v.end_at?stamp(
 v[at]):"–"}))],read});async function read(cursor){let page2=tab2=>pages2("/admin/vouchers",{limit:30,tab:tab2,...search&&
 {search}})(cursor),answer=await page2(chosen||tabs[0]);chosen||(chosen=tabs.find(tab2=>answer.counts[tab2]>0)??tabs[0],chosen!==
-tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link3]of links3)text(counts.get(tab2),number(answer.counts[tab2])+(answer.
-complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link3,"aria-current",tab2===chosen?"page":null);return answer}
+tabs[0]&&(answer=await page2(chosen)));for(let[tab2,link4]of links2)text(counts.get(tab2),number(answer.counts[tab2])+(answer.
+complete?"":"+")+(tab2==="all"?plain2(answer.counts):"")),attr(link4,"aria-current",tab2===chosen?"page":null);return answer}
 function plain2({all:all3,...others}){let n=all3-Object.values(others).reduce((sum,count)=>sum+count,0);return n>0?` ${t(
 "tab.plain",{n:number(n)})}`:""}root2.replaceChildren(head(t("sales.title"),session.may("operate")?h("a",{href:"/console\
 /new",class:"button primary"},t("sales.new")):null),h("div",{class:"bar"},bar,find2),all2.element),all2.load();let onVisible=()=>document.
@@ -1474,18 +1474,18 @@ added],...queue?[["lag",queue.lag],["oldest",queue.oldest_seconds],["deadLetters
 p50_ms],["p99",totals.p99_ms],["instances",instances]].map(([id3,n])=>({id:id3,name:t(`live.${id3}`),value:n==null?"":round3(
 n)})),byStatus=statuses.filter(s=>s in orders).map(s=>({id:s,name:t(`status.${s}`),value:number(orders[s])}));figures2.set(
 [...byStatus,...entries2,{id:"lane",name:t("live.lane"),value:lane}])}let stop=watch(id2,render3);return{element,end(){stop();
-for(let p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link2=v=>h("\
+for(let p of[sold,...hourly,...pictures])p.end()}}}var EVERY=1e4,LISTED=5,tab=name=>getMine(`/admin/vouchers?${new URLSearchParams({tab:name,limit:LISTED})}`),link3=v=>h("\
 a",{href:`/console/sales/${v.id}`},v.title);function mount5(root2){let out=errorBox(),waiting=h("p",{class:"empty"},t("l\
 oading")),running=h("div",{class:"running"}),todo=h("ul",{class:"todo"}),next=h("ul",{class:"briefly"}),past=h("ul",{class:"\
 briefly"}),upcoming=section(t("home.upcoming"),next),ended=section(t("home.ended"),past),page2=h("div",{"data-home":!0},
 section(t("home.todo"),todo),running,h("div",{class:"forms"},upcoming,ended)),drafts=[];show(page2,!1);async function sale(v){
 let takes=takings(),stats=await orNull(getMine(`/admin/vouchers/${v.id}/stats?hour=false`));takes.show(v,stats?.figures??
 null);let panel2=section(v.title,takes.element);return panel2.dataset.voucher=v.id,panel2.querySelector("h2").replaceChildren(
-link2(v)," ",chip(...stateOf(v))),panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),
-h("div",{class:"pictured"},thumbnail(v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link2(v),h("p",{
+link3(v)," ",chip(...stateOf(v))),panel2.querySelector("h2").after(h("p",{class:"sub"},t("home.until",{at:stamp(v.end_at)}))),
+h("div",{class:"pictured"},thumbnail(v),panel2)}let brief=(v,words2)=>h("li",{},thumbnail(v),h("div",{},link3(v),h("p",{
 class:"sub"},words2)),soldBar(v));async function draft(v){let list4=await orNull(getMine(`/admin/vouchers/${v.id}/checkl\
 ist`));if(!list4)return null;let lacks=[...new Set(list4.problems.map(p=>t(`home.lacks.${p.field}`)))].join(t("home.and"));
-return h("span",{},link2(v)," – ",lacks?t("home.lacks",{lacks}):t("home.ready"))}function showTodo(){let all2=[...sentences2(),
+return h("span",{},link3(v)," – ",lacks?t("home.lacks",{lacks}):t("home.ready"))}function showTodo(){let all2=[...sentences2(),
 ...drafts];keepFocus(todo,()=>todo.replaceChildren(...(all2.length>0?all2:[t("home.nothing")]).map(line=>h("li",{},line))))}
 async function load(){let[now2,soon2,saved,over]=await Promise.all(["running","upcoming","drafts","ended"].map(tab)),panels=await Promise.
 all(now2.items.map(sale)),unfinished=await Promise.all(saved.items.map(draft));now2.next_cursor&&panels.push(h("a",{href:"\
@@ -1495,12 +1495,11 @@ h("a",{href:"/console/new"},t("sales.new")):null);keepFocus(running,()=>running.
 show(upcoming,soon2.items.length>0),keepFocus(past,()=>past.replaceChildren(...over.items.filter(v=>v.type==="seckill").
 map(v=>brief(v,stateOf(v)[0])))),show(ended,past.children.length>0),drafts=unfinished.filter(Boolean),showTodo(),show(waiting,
 !1),show(page2,!0)}return root2.replaceChildren(head(t("home.title"),session.may("operate")?h("a",{href:"/console/new",class:"\
-button primary"},t("sales.new")):null),out.element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var nav3=document.getElementById("nav");function start3(paths2){let menu=null;function group(){let links3=[...nav3.querySelectorAll(
-"a")].filter(link3=>paths2.includes(link3.getAttribute("href")));menu=h("details",{class:"menu","data-menu":!0},h("summa\
-ry",{},t("system.nav")),h("div",{},links3)),links3.length>0&&nav3.append(menu)}function close(event){let inside=menu.contains(
-event.target);(event.type==="keydown"?event.key==="Escape":!inside||event.target.closest("a"))&&(menu.open=!1),event.key===
-"Escape"&&inside&&menu.querySelector("summary").focus()}group(),session.on(group),onLanguage(group),document.addEventListener(
-"click",close),document.addEventListener("keydown",close)}var mount6=root2=>worklist(root2,{name:"notices",path:"/admin/payment-notices",params:{state:"open"},actions:closing,columns:[
+button primary"},t("sales.new")):null),out.element,waiting,page2),poll(page2,out,EVERY,load),onChange(showTodo)}var menu=links2=>links2.length>0?h("details",{class:"menu","data-menu":!0},h("summary",{},t("system.nav")),h("div",{},links2)):
+"";function close(event){let open3=document.querySelector("[data-menu][open]"),inside=open3?.contains(event.target);(event.
+type==="keydown"?event.key!=="Escape":inside&&!event.target.closest("a"))||(open3?.removeAttribute("open"),event.key==="\
+Escape"&&inside&&open3.querySelector("summary").focus())}document.addEventListener("click",close);document.addEventListener(
+"keydown",close);var mount6=root2=>worklist(root2,{name:"notices",path:"/admin/payment-notices",params:{state:"open"},actions:closing,columns:[
 {label:t("notices.received_at"),cell:n=>stamp(n.received_at)},{label:t("notices.reason"),cell:n=>h("span",{lang:detailOf(
 n.reason)[1]},detailOf(n.reason)[0])},{label:t("notices.source"),cell:n=>`${n.provider}, ${t(`notices.source.${n.source}`)}`},
 {label:t("payments.ref"),cell:n=>n.provider_ref??"–"},{label:t("orders.one"),cell:n=>n.order_id?h("a",{href:`/console/\
@@ -1589,14 +1588,14 @@ o.order_id)," "]).concat(f.orders.length>LISTED2?t("reconcile.more",{n:number(f.
 let word=f.repaired?"done":f.repairable?"repairable":"manual";return chip(t(`reconcile.is.${word}`),f.repaired?"good":"b\
 ad")}show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t("reconcile.lead"))),h("div",{class:"bar"},
 refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.click()}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
-amera.picture")}),start4=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
+amera.picture")}),start3=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
 "button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("do.stop")),element=h("div",{class:"cam\
-era"},start4,video,stop,status.element),stream=null,ended=!1;for(let el of[start4,video,stop])show(el,!1);available().then(
-yes=>show(start4,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"en\
+era"},start3,video,stop,status.element),stream=null,ended=!1;for(let el of[start3,video,stop])show(el,!1);available().then(
+yes=>show(start3,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"en\
 vironment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=stream,await video.play();
-for(let el of[video,stop])show(el,!0);show(start4,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
+for(let el of[video,stop])show(el,!0);show(start3,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
 for(;stream;await sleep(EVERY2)){let[code]=await detector.detect(video).catch(()=>[]);!code||!stream||(end(),found(code.
-rawValue))}}function end(){for(let track of stream?.getTracks()??[])track.stop();stream&&show(start4,!0),stream=null,video.
+rawValue))}}function end(){for(let track of stream?.getTracks()??[])track.stop();stream&&show(start3,!0),stream=null,video.
 srcObject=null;for(let el of[video,stop])show(el,!1)}return{element,end(){ended=!0,end()}}}async function available(){if(!("\
 BarcodeDetector"in globalThis)||!navigator.mediaDevices?.enumerateDevices)return!1;try{let formats=await globalThis.BarcodeDetector.
 getSupportedFormats(),devices=await navigator.mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.
@@ -1633,15 +1632,15 @@ matches("input")||(input.focus(),input.select())}),root2.replaceChildren(head(t(
 end}var EVERY3=700,NO_DEMO="Only in demo mode",BUYERS=5e3,STOCK=1e4,LONGEST=60,oneDecimal=n=>n==null?"":number(Math.round(n*
 10)/10);function mount9(root2){let post=intents(),out=errorBox(),state=chip(""),progress=h("progress",{"aria-label":t("r\
 ush.progress")}),list4=factList(),why=h("p",{class:"note","data-why":!0}),detail2=h("p",{class:"reference",lang:"en"}),results=verdicts(),
-link3=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine("/admin/rush")}),last=section(
-t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link3),state),progress,list4.element,why,detail2,results.element,
-h("div",{class:"actions"},stop)),panelPlace=h("div",{}),start4=form({name:"rush",label:t("rush.start"),fields:[{name:"bu\
+link4=h("a",{class:"link"},t("rush.sale")),stop=button({name:"stop",out},async()=>{await deleteMine("/admin/rush")}),last=section(
+t("rush.last"),h("div",{class:"head"},h("p",{class:"sub"},link4),state),progress,list4.element,why,detail2,results.element,
+h("div",{class:"actions"},stop)),panelPlace=h("div",{}),start3=form({name:"rush",label:t("rush.start"),fields:[{name:"bu\
 yers",kind:"whole",label:t("rush.buyers"),required:!0,min:1,max:BUYERS,value:1e3},{name:"stock",kind:"whole",label:t("vo\
 ucher.stock"),required:!0,min:1,max:STOCK,value:100},{name:"for",kind:"whole",label:t("rush.for"),note:t("rush.forNote"),
 required:!0,min:0,max:LONGEST,value:20}],work:async values=>render3(await post("/admin/rush",values))}),live=null,shown3="",
 was="";function render3(r){if(!last.isConnected)return;show(last,r.state!=="idle"),attr(last,"data-rush",r.state),setChip(
-state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link3,"href",r.voucher_id&&`/c\
-onsole/sales/${r.voucher_id}`),show(link3,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??
+state,t(`rush.is.${r.state}`),{running:"on_sale",done:"good",failed:"bad"}[r.state]),attr(link4,"href",r.voucher_id&&`/c\
+onsole/sales/${r.voucher_id}`),show(link4,r.voucher_id),attr(progress,"max",r.buyers||1),attr(progress,"value",r.answered??
 0),list4.set([{id:"answered",name:t("rush.answered"),value:t("sales.soldOf",{n:number(r.answered??0),all:number(r.buyers??
 0)})},{id:"orders",name:t("orders.title"),value:t("sales.soldOf",{n:number(r.orders??0),all:number(r.stock??0)})},{id:"t\
 ook",name:t("rush.took"),value:r.took_ms?oneDecimal(r.took_ms/1e3):""},{id:"p50",name:t("live.p50"),value:oneDecimal(r.p50_ms)},
@@ -1654,7 +1653,7 @@ id2),panelPlace.replaceChildren(live.element))}async function read(){try{render3
 if(problem.code!=="forbidden")throw problem;last.isConnected&&showForbidden(problem)}}function showForbidden(problem){let why2=problem.
 title===NO_DEMO?h("p",{class:"empty","data-nodemo":!0},t("rush.noDemo")):h("p",{class:"empty","data-gate":!0},t("access.\
 role"));live?.end(),root2.replaceChildren(head(t("rush.title")),why2)}return show(last,!1),root2.replaceChildren(head(t(
-"rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start4.element),out.element,last,panelPlace),poll(last,out,
+"rush.title"),h("p",{},t("rush.lead"))),section(t("rush.new"),start3.element),out.element,last,panelPlace),poll(last,out,
 EVERY3,read),()=>live?.end()}var points2={shop:["shop_id"],price:["pay_value","actual_value","currency"],window:["end_at","begin_at"],validity:["vali\
 d_until"],stock:["stock"],payment:["sale"],picture:["image_id"]},offer=["shop","price","validity"],signs2={holds:"✓",warning:"\
 !",broken:"✕"},isOver=v=>v.status==="expired"||v.status==="off"&&v.type==="seckill"&&Date.parse(v.end_at)<=now(),secondsOf=words2=>[
@@ -1686,13 +1685,13 @@ heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let befor
 element,!1),show(bar,!1);return}before?.updated_at===v.updated_at&&before.stock===v.stock||(v.status!=="on"||before?.status!==
 "on")&&reading(out,load)}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
 "progress",{"aria-label":t("refunds.progress")}),words2=h("p",{class:"note"}),progress=h("div",{"data-refunds":!0},bar,words2),
-ended=!1,title="",over=!1,paid=0,start4=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
+ended=!1,title="",over=!1,paid=0,start3=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
 path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(
 t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0,
 add=n=>{begun+=n,attr(bar,"max",Math.max(all2.orders,begun)),attr(bar,"value",begun),text(words2,t("refunds.of",{n:number(
 begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);try{for(let more2=!0;more2&&!ended;){let answer=await post(
 path);add(answer.begun),more2=answer.more}}finally{show(progress,!1)}ended||status.show(t("refunds.done",{n:number(begun)}))}),
-update=()=>show(start4,session.may("operate")&&over&&paid>0);return show(progress,!1),update(),{start:start4,element:h("\
+update=()=>show(start3,session.may("operate")&&over&&paid>0);return show(progress,!1),update(),{start:start3,element:h("\
 div",{},progress,status.element,out.element),render(v){({title}=v),over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
 "on"||v.state==="ended"),update()},count(orders){paid=orders.paid??0,update()},end(){ended=!0}}}function mount10(root2,id2){let title=h("h1",{tabindex:-1},t("sale.title")),state=chip(""),top=h("header",{class:"lead"},
 h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back"))),out=errorBox(),sub=h("p",
@@ -1703,13 +1702,13 @@ async()=>{revoked.clear(),await confirm(t("sale.sure.revoke",{title:current2.tit
 await confirm(await offQuestion(),t("sale.unpublish"),t("sale.offNote"))&&update(await patchMine(`/admin/vouchers/${id2}`,
 {body:{status:"off"}}))}),remove=button({name:"delete",label:t("sale.delete"),out},async()=>{await confirm(t("sale.sure.\
 delete",{title:current2.title}),t("sale.delete"),t("sale.deleteNote"))&&(await deleteMine(`/admin/vouchers/${id2}`),goFrom(
-own,"/console/sales?tab=drafts"),announce(t("sale.deleted",{title:current2.title})))}),refund=refunds(id2),link3=(path,key,kind="\
-link")=>h("a",{href:path,class:kind},t(key)),own=`/console/sales/${id2}`,editPath=`${own}/edit`,change3=[link3(editPath,
-"sale.change","button primary"),link3(`${editPath}?field=stock`,"sale.stock","button quiet")],view=h("a",{target:"_blank",
-class:"button quiet","data-do":"view"}),copy2=link3(`/console/new?from=${id2}`,"sale.clone","button quiet"),orders=link3(
+own,"/console/sales?tab=drafts"),announce(t("sale.deleted",{title:current2.title})))}),refund=refunds(id2),link4=(path,key,kind="\
+link")=>h("a",{href:path,class:kind},t(key)),own=`/console/sales/${id2}`,editPath=`${own}/edit`,change3=[link4(editPath,
+"sale.change","button primary"),link4(`${editPath}?field=stock`,"sale.stock","button quiet")],view=h("a",{target:"_blank",
+class:"button quiet","data-do":"view"}),copy2=link4(`/console/new?from=${id2}`,"sale.clone","button quiet"),orders=link4(
 `/console/orders?voucher_id=${id2}`,"sale.orders","button quiet"),operates=session.may("operate"),about=h("div",{class:"\
 about",hidden:!0},sub,h("div",{class:"actions start"},change3,orders,view,operates?copy2:null,unpublish,refund.start,revoke),
-revoked.element,refund.element),terms=section(t("sales.details"),list4.element,h("div",{class:"actions start"},link3(`/c\
+revoked.element,refund.element),terms=section(t("sales.details"),list4.element,h("div",{class:"actions start"},link4(`/c\
 onsole/audit?voucher_id=${id2}`,"sale.audit"))),publishing=checklist(id2,{fix:(field2,point)=>{let lead=()=>edit?edit.focus(
 field2):go(`${editPath}?field=${field2}`);return h("button",{type:"button",class:"link","data-do":"fix","aria-label":t("\
 publish.fixOf",{point}),onclick:lead},t("publish.fix"))},actions:operates?[remove,h("a",{href:`/sales/${id2}?preview`,target:"\
@@ -2260,18 +2259,18 @@ queueMicrotask(reload))},daily=[["/console","home.title","read"],["/console/sale
 "orders.title","read"],["/console/redeem","redeem.page","redeem"],["/console/shops","shops.title","read"]],system=[["/co\
 nsole/dead-letters","deadLetters.title","read"],["/console/events","events.nav","read"],["/console/notices","notices.nav",
 "read"],["/console/reconcile","reconcile.title","read"],["/console/audit","audit.title","read"],["/console/rush","rush.t\
-itle","administer"]],links2=[...daily,...system],page=(path,title,mount11,nav4,permission=links2.find(([of])=>of===nav4)[2])=>({
-path,title,nav:nav4,mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,
-"home.title",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,
-"sales.new",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(
-/^\/console\/sales\/(\d+)\/edit$/,"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,"orders.ti\
-tle",list3,"/console/orders"),page(/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,
-"redeem.page",mount8,"/console/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,
-"voucher.shop_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/\
-dead-letters"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.\
-title",mount6,"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
+itle","administer"]],linksOf=pages3=>pages3.filter(([,,permission])=>session.may(permission)).map(([path,title])=>link(path,
+title)),page=(path,title,mount11,nav3,permission=[...daily,...system].find(([of])=>of===nav3)[2])=>({path,title,nav:nav3,
+mount:guarded(title,mount11,permission)});start({texts:texts_default,account:account2,pages:[page(/^\/console$/,"home.ti\
+tle",mount5,"/console"),page(/^\/console\/sales$/,"sales.title",list2,"/console/sales"),page(/^\/console\/new$/,"sales.n\
+ew",make2,"/console/sales","operate"),page(/^\/console\/sales\/(\d+)$/,"sale.title",mount10,"/console/sales"),page(/^\/console\/sales\/(\d+)\/edit$/,
+"sale.change",mount3,"/console/sales","operate"),page(/^\/console\/orders$/,"orders.title",list3,"/console/orders"),page(
+/^\/console\/orders\/(\d+)$/,"orders.one",one2,"/console/orders"),page(/^\/console\/redeem$/,"redeem.page",mount8,"/cons\
+ole/redeem"),page(/^\/console\/shops$/,"shops.title",list,"/console/shops"),page(/^\/console\/shops\/(\d+)$/,"voucher.sh\
+op_id",one,"/console/shops","operate"),page(/^\/console\/dead-letters$/,"deadLetters.title",mount2,"/console/dead-letter\
+s"),page(/^\/console\/events$/,"events.title",mount4,"/console/events"),page(/^\/console\/notices$/,"notices.title",mount6,
+"/console/notices"),page(/^\/console\/reconcile$/,"reconcile.title",mount7,"/console/reconcile"),page(/^\/console\/audit$/,
 "audit.title",mount,"/console/audit"),page(/^\/console\/rush$/,"rush.title",mount9,"/console/rush")],missing:{title:"mis\
-sing.title",mount:guarded("missing.title",missing2("/console","home.title"),"read")},links:()=>links2.filter(([,,permission])=>session.
-may(permission)).map(([path,title])=>[path,title]),foot:()=>t("foot",{zone:zone()})});start3(system.map(([path])=>path));
-session.on(reload);start2();session.start(problem=>{outage=explain(problem),reload()}).finally(()=>{sessionKnown=!0,session.
-user()||reload()});
+sing.title",mount:guarded("missing.title",missing2("/console","home.title"),"read")},links:()=>[...linksOf(daily),menu(linksOf(
+system))],foot:()=>t("foot",{zone:zone()})});session.on(reload);start2();session.start(problem=>{outage=explain(problem),
+reload()}).finally(()=>{sessionKnown=!0,session.user()||reload()});

@@ -15,7 +15,7 @@ import * as edit from "./edit.js";
 import * as events from "./events.js";
 import { forget } from "./form.js";
 import * as home from "./home.js";
-import * as menu from "./menu.js";
+import { menu } from "./menu.js";
 import * as notices from "./notices.js";
 import * as orders from "./orders.js";
 import { head } from "./parts.js";
@@ -64,9 +64,10 @@ const system = [
   ["/console/dead-letters", "deadLetters.title", "read"], ["/console/events", "events.nav", "read"], ["/console/notices", "notices.nav", "read"],
   ["/console/reconcile", "reconcile.title", "read"], ["/console/audit", "audit.title", "read"], ["/console/rush", "rush.title", "administer"],
 ];
-const links = [...daily, ...system];
+// linksOf returns the links of the pages that the user may see.
+const linksOf = (pages) => pages.filter(([, , permission]) => session.may(permission)).map(([path, title]) => frame.link(path, title));
 
-const page = (path, title, mount, nav, permission = links.find(([of]) => of === nav)[2]) => ({ path, title, nav, mount: guarded(title, mount, permission) });
+const page = (path, title, mount, nav, permission = [...daily, ...system].find(([of]) => of === nav)[2]) => ({ path, title, nav, mount: guarded(title, mount, permission) });
 
 frame.start({
   texts, account,
@@ -89,11 +90,10 @@ frame.start({
     page(/^\/console\/rush$/, "rush.title", rush.mount, "/console/rush"),
   ],
   missing: { title: "missing.title", mount: guarded("missing.title", missing("/console", "home.title"), "read") },
-  links: () => links.filter(([, , permission]) => session.may(permission)).map(([path, title]) => [path, title]),
+  links: () => [...linksOf(daily), menu(linksOf(system))],
   foot: () => t("foot", { zone: zone() }),
 });
 
-menu.start(system.map(([path]) => path));
 session.on(frame.reload);
 alerts.start();
 session.start((problem) => {

@@ -1,30 +1,19 @@
 // The menu of the header that groups the pages of the system.
 
 import { h } from "../lib/dom.js";
-import { onLanguage, t } from "../lib/i18n.js";
-import { session } from "../lib/session.js";
+import { t } from "../lib/i18n.js";
 
-const nav = document.getElementById("nav");
+// menu returns the menu of some links; "" if there are none.
+export const menu = (links) => (links.length > 0 ? h("details", { class: "menu", "data-menu": true }, h("summary", {}, t("system.nav")), h("div", {}, links)) : "");
 
-// start moves the links of the paths into the menu, and does so again whenever the frame has rendered the header.
-export function start(paths) {
-  let menu = null;
-
-  function group() {
-    const links = [...nav.querySelectorAll("a")].filter((link) => paths.includes(link.getAttribute("href")));
-    menu = h("details", { class: "menu", "data-menu": true }, h("summary", {}, t("system.nav")), h("div", {}, links));
-    if (links.length > 0) nav.append(menu);
-  }
-
-  function close(event) {
-    const inside = menu.contains(event.target);
-    if (event.type === "keydown" ? event.key === "Escape" : !inside || event.target.closest("a")) menu.open = false;
-    if (event.key === "Escape" && inside) menu.querySelector("summary").focus();
-  }
-
-  group();
-  session.on(group);
-  onLanguage(group);
-  document.addEventListener("click", close);
-  document.addEventListener("keydown", close);
+// close closes the menu after a press elsewhere, on one of its links, or on Escape.
+function close(event) {
+  const open = document.querySelector("[data-menu][open]");
+  const inside = open?.contains(event.target);
+  if (event.type === "keydown" ? event.key !== "Escape" : inside && !event.target.closest("a")) return;
+  open?.removeAttribute("open");
+  if (event.key === "Escape" && inside) open.querySelector("summary").focus();
 }
+
+document.addEventListener("click", close);
+document.addEventListener("keydown", close);

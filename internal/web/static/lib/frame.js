@@ -151,6 +151,9 @@ function more() {
   return to.filter(([, , shown]) => shown).map(([href, key]) => h("a", { href }, t(key)));
 }
 
+// link returns a link of the navigation. A phone shows only its icon, if it has one.
+export const link = (href, key, name) => h("a", { href }, name && icon(name), h("span", { class: "word" }, t(key)));
+
 // render fills in the frame's texts and controls.
 function render() {
   text(document.getElementById("brand"), brand());
@@ -161,7 +164,7 @@ function render() {
   elsewhere.replaceChildren(...more());
   attr(nav, "aria-label", t("nav"));
   const user = session.user();
-  nav.replaceChildren(...links(user).map(([href, key, name]) => h("a", { href }, name && icon(name), h("span", { class: "word" }, t(key)))));
+  nav.replaceChildren(...links(user));
   markCurrent();
   const other = Object.keys(i18n.languages).find((l) => l !== i18n.language());
   const switchLanguage = h("button", { type: "button", class: "quiet", "data-do": "language", lang: other === "zh" ? "zh-CN" : other, onclick: () => i18n.choose(other) }, i18n.languages[other]);
@@ -175,11 +178,11 @@ function render() {
 }
 
 // start renders the frame and shows the page for the current address. Options: `texts`; `pages` as {path, title, mount,
-// nav}, and `missing` for other addresses, without a path; `links(user)`, which returns [path, text key, icon] triples, the
-// icon only where a phone shows that instead; `foot()`; `badge()`, the beginning of the page's title;
-// `account()`, which opens the account dialog. The groups of the regular expression `path` are
-// arguments of mount(root, ...), which shows the page and may return a function that ends it. `title` is a text key
-// or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not loaded yet at this time.
+// nav}, and `missing` for other addresses, without a path; `links(user)`, which returns what the navigation contains; `foot()`;
+// `badge()`, the beginning of the page's title; `account()`, which opens the account dialog. The groups of the regular expression
+// `path` are arguments of mount(root, ...), which shows the page and may return a function that ends it. `title` is a text key
+// or a function that returns the title, `nav` the path of the navigation link that the page belongs to. The session is not
+// loaded yet at this time.
 export function start(options) {
   ({ pages, missing, links, foot, account: openAccount, badge = () => "" } = options);
   i18n.use(options.texts);

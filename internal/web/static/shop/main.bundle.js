@@ -107,8 +107,10 @@ detail:String(err)})}finally{clearTimeout(timer3)}}async function asUser(method,
 attempt=async()=>{if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return send(
 method,path2,{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.code==="token_expired")return await session.
 renew(),attempt();throw problem2.code==="unauthenticated"&&session.expired(token2),problem2}}async function json(response){
-try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}var get=async(path2,options)=>json(await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",
-path2,options)),postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
+try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
+var orNull=answer=>answer.catch(problem2=>{if(!problem2.code)throw problem2;return null}),get=async(path2,options)=>json(
+await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
+await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
 if(event?.preventDefault(),!(working||event?.detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.
 clear(),attr(button,"aria-disabled","true"),attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)
@@ -156,7 +158,7 @@ here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,h
 "href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
 part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,
 ...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(
-0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link=>link.getAttribute(
+0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link2=>link2.getAttribute(
 "href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
 function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?
 part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
@@ -165,10 +167,10 @@ style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`col
 shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
 let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).
 join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.pathname)?((full(to)!==full(
-location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link=event.target.closest?.("a[href^='/']");!link||event.defaultPrevented||event.button!==0||
-event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link.href)&&event.preventDefault()}function markCurrent(){
-for(let link of nav.querySelectorAll("a")){let current2=link.getAttribute("href")===here().nav;attr(link,"aria-current",
-current2?"page":null),current2&&(nav.scrollLeft=link.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
+location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
+0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link2.href)&&event.preventDefault()}function markCurrent(){
+for(let link2 of nav.querySelectorAll("a")){let current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-curren\
+t",current2?"page":null),current2&&(nav.scrollLeft=link2.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
 "button",{type:"button",class:"quiet","data-do":name,onclick:press2},sign,h("span",{class:"word"},t2(name)));function leave(){
 let say=words=>text(account.querySelector("output"),words),button=accountButton("logout",event=>press2(event),icon("exit")),
 press2=singleFlight(button,{clear:()=>say(""),show:problem2=>say(explain(problem2))},session.logout);return button}var accountOf=phone=>h(
@@ -177,10 +179,10 @@ h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),phone));functi
 dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.
 privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/p\
 roblems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}
-function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
-getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
-elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
-user2).map(([href,key,name])=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key))))),markCurrent();let other=Object.
+var link=(href,key,name)=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)));function render(){text(document.
+getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
+let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
+attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2)),markCurrent();let other=Object.
 keys(languages).find(l2=>l2!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other===
 "zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1\
 ····$3"):"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(
@@ -330,10 +332,10 @@ session.on(restore),session.user()&&restore(session.user()),addEventListener("pa
 hello}})=>{if(user2===session.user()?.id){if(!hello)return adopt2(user2,id,state2);for(let[id2,p2]of places)p2.leads&&!p2.
 abort.signal.aborted&&channel3.postMessage({user:user2,id:id2,state:p2.state})}})}var sales_exports={};__export(sales_exports,{all:()=>all,bought:()=>bought,error:()=>error,hasMore:()=>hasMore2,hasPast:()=>hasPast,
 loaded:()=>loaded,missing:()=>missing4,more:()=>more2,onChange:()=>onChange4,one:()=>one,readPast:()=>readPast,refresh:()=>refresh,
-sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,LAG=2e3,gone=["invalid_request","unauthenticated","forbidden",
-"not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,only=null,
-past=null,onChange4=changes6.on,all=()=>[...new Map([...past??[],...sales]).values()],sale=id=>sales.get(id)??past?.get(
-id),hasMore2=()=>cursor2!==null,hasPast=()=>past!==null,error=null,loaded=!1,missing4=null;function stateOf2(v2,now2=now()){
+sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()=>watch2});var PAGE=100,PAGES=5,SOON=15e3,OPEN=3e3,QUIET=500,SLOW=8e3,RETRY3=3e4,LAG=2e3,gone=["invalid_request","unauthenticated",
+"forbidden","not_found"],sales=new Map,changes6=topic(),timer2=0,failures=0,pages2=PAGES,cursor2=null,running=null,watching=!1,
+only=null,past=null,onChange4=changes6.on,all=()=>[...new Map([...past??[],...sales]).values()],sale=id=>sales.get(id)??
+past?.get(id),hasMore2=()=>cursor2!==null,hasPast=()=>past!==null,error=null,loaded=!1,missing4=null;function stateOf2(v2,now2=now()){
 return v2.status!=="on"||now2>=Date.parse(v2.end_at)?"ended":now2<Date.parse(v2.begin_at)?"upcoming":v2.stock>0?"on_sale":
 "sold_out"}var tags=new Map,quiet=0;async function request2(path2,by=send){let sent=performance.now(),response=await by(
 "GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);let tag=response.headers.
@@ -353,16 +355,15 @@ id,Math.max(sales.get(id).stock-1,0),performance.now()+LAG);function refresh(){r
 await read(id),loaded||=!id,failures=0,error=null}catch(problem2){id&&gone.includes(problem2.code)?(sales.delete(id),missing4=
 id):(++failures>1||!(id?sales.has(id):loaded)||!navigator.onLine)&&(error=problem2)}changes6.emit()})().finally(()=>{running=
 null,schedule()}),running}function more2(){return pages2+=PAGES,refresh()}var others=new Map;function one(id){if(sales.has(
-id))return sales.get(id);others.has(id)||others.set(id,{voucher:null,failures:0,next:0});let o2=others.get(id);return performance.
-now()>=o2.next&&(o2.next=1/0,get(`/vouchers/${id}`).then(v2=>{o2.voucher=v2,changes6.emit()},problem2=>o2.next=performance.
-now()+problem2.retryAfter+backoff(o2.failures++,4e3,3e5))),o2.voucher}function pause(){if(failures>0)return backoff(failures,
-1e3,15e3);let now2=now(),near=time=>Math.abs(Date.parse(time)-now2)<SOON,wait2=SLOW;for(let v2 of sales.values())near(v2.
-begin_at)||near(v2.end_at)?wait2=OPEN:["on_sale","sold_out"].includes(stateOf2(v2,now2))&&(wait2=Math.min(wait2,OPEN+quiet*
-QUIET));return wait2*(.7+.6*Math.random())}function schedule(){clearTimeout(timer2),watching&&!document.hidden&&(timer2=
-setTimeout(refresh,pause()))}function watch2(id=null){return[watching,only,missing4]=[!0,id,null],running?running.then(refresh):
-refresh(),()=>{watching=!1,clearTimeout(timer2)}}function start4(){document.addEventListener("visibilitychange",()=>{document.
-hidden?clearTimeout(timer2):watching&&refresh()}),addEventListener("online",()=>watching&&refresh()),addEventListener("o\
-ffline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
+id))return sales.get(id);let o2=others.get(id)??{voucher:null,next:0};return others.set(id,o2),!o2.voucher&&performance.
+now()>=o2.next&&(o2.next=performance.now()+RETRY3,orNull(get(`/vouchers/${id}`)).then(v2=>{o2.voucher=v2,changes6.emit()})),
+o2.voucher}function pause(){if(failures>0)return backoff(failures,1e3,15e3);let now2=now(),near=time=>Math.abs(Date.parse(
+time)-now2)<SOON,wait2=SLOW;for(let v2 of sales.values())near(v2.begin_at)||near(v2.end_at)?wait2=OPEN:["on_sale","sold_\
+out"].includes(stateOf2(v2,now2))&&(wait2=Math.min(wait2,OPEN+quiet*QUIET));return wait2*(.7+.6*Math.random())}function schedule(){
+clearTimeout(timer2),watching&&!document.hidden&&(timer2=setTimeout(refresh,pause()))}function watch2(id=null){return[watching,
+only,missing4]=[!0,id,null],running?running.then(refresh):refresh(),()=>{watching=!1,clearTimeout(timer2)}}function start4(){
+document.addEventListener("visibilitychange",()=>{document.hidden?clearTimeout(timer2):watching&&refresh()}),addEventListener(
+"online",()=>watching&&refresh()),addEventListener("offline",()=>{error={code:"network"},changes6.emit()})}var FIRST2=600,MOST2=8e3,RETRIES=20,TIMEOUT4=8e3,EXPIRY=18e4,SPREAD2=2e3,EARLY_RETRIES=5,PROOFS=3,retryable=["network","\
 rate_limited","overloaded","unavailable","order_in_progress","internal"],purchases=new Map,changes7=topic(),onChange5=changes7.
 on,purchase=voucherID=>purchases.get(voucherID)?.state??{is:"idle"};async function press(voucherID){let p2=purchases.get(
 voucherID);if(!p2?.running){p2||purchases.set(voucherID,p2={state:{is:"idle"}}),p2.running=!0;try{await run(voucherID,p2)}finally{
@@ -406,7 +407,7 @@ id,p2]of purchases)p2.running||p2.user===user2?.id||(purchases.delete(id),change
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}var elsewhere={clear(){},show(){}};function moreButton(name,label,work,out=elsewhere){let element=h("button",{type:"butt\
 on",class:"quiet","data-do":name},label);return element.addEventListener("click",singleFlight(element,out,work)),{element,
 update(visible,next2){let held=document.activeElement===element;if(show(element,visible),!held||visible)return;let first=next2(),
-link=first?.querySelector("a");first&&!link&&attr(first,"tabindex",-1),(link??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
+link2=first?.querySelector("a");first&&!link2&&attr(first,"tabindex",-1),(link2??first)?.focus()}}}var SLOW2=1e4;function queueNote(order2){let ahead=order2?.ahead;if(ahead===void 0)return t("buy.queuedNote");let slow=ahead===
 0&&now()-Date.parse(order2.created_at)>SLOW2;return`${t("buy.queuedNote")} ${ahead>0?t("buy.ahead",{count:number(ahead)}):
 t(slow?"buy.slow":"buy.next")}`}var t3=[.2,.375,.5555555555555556,.6666666666666666],o=(o2,e)=>r2=>{let n2=4*o2+r2-4,s2="*-04-39?2$%%$%%'$%''%'''%')(%')\
 )%(++'(++'(+.'+-.',/3',33)-/5)-43).36)058*18<+37<+4:<,4:E,5<A-7>C/8@F/:EH/<EK0=FM1?IP2@KS3BNV4DPY5FS\\6HV_6IXb7K[e8N^i9Pa\
@@ -475,9 +476,9 @@ P.with=(...t4)=>(o2,e)=>P(o2,{modes:[...g,...t4],...e});var QUIET2=4;function qr
 for(let x2=0;x2<code.size;x2++)code.get(x2,y2)&&(path2+=`M${x2+QUIET2} ${y2+QUIET2}h1v1h-1z`);return svg("svg",{class:"q\
 r",viewBox:`0 0 ${size} ${size}`,role:"img","aria-label":label,"shape-rendering":"crispEdges"},svg("path",{class:"qr-lig\
 ht",d:`M0 0h${size}v${size}H0z`}),svg("path",{class:"qr-dark",d:path2}))}var shops_exports={};__export(shops_exports,{addressOf:()=>addressOf,load:()=>load2,mapLink:()=>mapLink,onChange:()=>onChange6,
-shop:()=>shop2});var RETRY3=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load2(){listed??=get(
+shop:()=>shop2});var RETRY4=3e4,shops=new Map,next=new Map,changes8=topic(),listed=null,onChange6=changes8.on;function load2(){listed??=get(
 "/shops?limit=100").then(({items})=>{for(let s2 of items)shops.set(s2.id,s2)},()=>{}).then(changes8.emit)}function shop2(id){
-return!shops.get(id)&&performance.now()>=(next.get(id)??0)&&(next.set(id,performance.now()+RETRY3),(listed??Promise.resolve()).
+return!shops.get(id)&&performance.now()>=(next.get(id)??0)&&(next.set(id,performance.now()+RETRY4),(listed??Promise.resolve()).
 then(()=>shops.get(id)??get(`/shops/${id}`)).then(s2=>{shops.set(id,s2),changes8.emit()},()=>{})),shops.get(id)??null}var maps={
 "zh-CN":"https://uri.amap.com/search?keyword=",en:"https://www.openstreetmap.org/search?query="};function addressOf(s2){
 let parts=[s2?.area,s2?.address].filter(Boolean);return languageOf(parts.join(""))==="en"?parts.reverse().join(", "):parts.
@@ -607,10 +608,10 @@ timers.get(v2.id)),untilAlarm(v2)>0&&timers.set(v2.id,setTimeout(notification,un
 let shown3=new Notification(v2.title,{body:t("button.upcoming",{at:hour(v2.begin_at,now())}),tag:`seckill-${v2.id}`});shown3.
 onclick=()=>globalThis.focus()}function toCalendar(v2){save(new Blob([calendar(v2,shop2(v2.shop_id))],{type:"text/calend\
 ar"}),`${v2.id}.ics`)}var utc=time=>new Date(time).toISOString().replace(/[-:]|\.\d+/g,""),escaped=words=>words.replace(
-/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){let begin2=Date.parse(v2.begin_at),link=new URL(`/sal\
-es/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","VERSION:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sale\
--${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DTSTART:${utc(begin2)}`,`DTEND:${utc(Math.min(begin2+LENGTH,Date.
-parse(v2.end_at)))}`,`SUMMARY:${escaped(v2.title)}`,`DESCRIPTION:${escaped(link)}`,`URL:${link}`,...at?[`LOCATION:${escaped(
+/[\\;,]/g,"\\$&").replace(/\r?\n/g,"\\n");function calendar(v2,at){let begin2=Date.parse(v2.begin_at),link2=new URL(`/sa\
+les/${v2.id}`,location.href).href;return["BEGIN:VCALENDAR","VERSION:2.0","PRODID:-//seckill//EN","BEGIN:VEVENT",`UID:sal\
+e-${v2.id}@${location.hostname}`,`DTSTAMP:${utc(now())}`,`DTSTART:${utc(begin2)}`,`DTEND:${utc(Math.min(begin2+LENGTH,Date.
+parse(v2.end_at)))}`,`SUMMARY:${escaped(v2.title)}`,`DESCRIPTION:${escaped(link2)}`,`URL:${link2}`,...at?[`LOCATION:${escaped(
 [at.name,at.address].filter(Boolean).join(", "))}`]:[],"BEGIN:VALARM","ACTION:DISPLAY",`TRIGGER:${ALARM}`,`DESCRIPTION:${escaped(
 v2.title)}`,"END:VALARM","END:VEVENT","END:VCALENDAR",""].map(folded).join(`\r
 `)}function folded(line){let all2="",size=0;for(let c2 of line){let bytes=new TextEncoder().encode(c2).length;size+bytes>
@@ -629,7 +630,7 @@ worth=h("s",{}),insteadOf=h("span",{class:"sr"},t("store.insteadOf")),off=h("spa
 {"aria-label":t("store.stock")}),stockText=h("span",{}),stock=h("div",{class:"stock"},stockBar,stockText),timeLabel=h("s\
 pan",{class:"label"}),time=h("span",{class:"time",role:"timer","aria-live":"off"}),times=h("div",{class:"clock"},timeLabel,
 " ",time),label=h("span",{id:newID("buy")}),button=h("button",{type:"button",class:"primary buy","aria-describedby":noteID,
-"aria-labelledby":`${label.id} ${titleID}`,onclick:onPress},label),link=h("a",{"aria-describedby":noteID}),sign=h("span",
+"aria-labelledby":`${label.id} ${titleID}`,onclick:onPress},label),link2=h("a",{"aria-describedby":noteID}),sign=h("span",
 {class:"sign"}),headline=h("strong",{}),figure=h("span",{class:"figure"}),part=h("progress",{"aria-hidden":"true"}),note=h(
 "p",{id:noteID,class:"note"}),result=h("div",{class:"result"},sign,h("div",{},headline,figure,part,note)),another=h("but\
 ton",{type:"button",class:"link","data-do":"another","aria-describedby":titleID,onclick:()=>press(id)}),limit=h("p",{class:"\
@@ -639,7 +640,7 @@ addEventListener("click",singleFlight(leave3,errorIn(error2),async()=>{await con
 id),button.focus())}));let remind=alone?reminders(id):null,act2=h("div",{class:"act"},word,result,another,limit,ref,leave3,
 error2,remind?.element),element=h(alone?"article":"li",{class:"sale","data-voucher":id,"aria-labelledby":titleID},cover,
 h("div",{class:"what"},title2,h("p",{class:"sub"},of," ",sub)),h("div",{class:"meter"},stock,alone?null:times),h("div",{
-class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",off),alone?times:null,button,link),act2);observer.observe(
+class:"bar"},h("div",{class:"price"},price," ",insteadOf,worth," ",off),alone?times:null,button,link2),act2);observer.observe(
 element);let shown3={},counted=null,reserved2=!1,timed=null,was=null,said=null,turned=null;function onPress(){button.getAttribute(
 "aria-disabled")!=="true"&&(button.dataset.do==="ready"?login():press(id))}function update(now2,idle2){let v2=sale(id);if(!v2)
 return;let state2=stateOf2(v2,now2);if(idle2&&state2===element.dataset.state&&!onScreen.has(element))return;let at=shop2(
@@ -664,11 +665,11 @@ let until=other?.at??Date.parse(state2==="upcoming"?v2.begin_at:v2.end_at),far=u
 state2;if(timed===kind&&!onScreen.has(element))return;timed=kind;let over=state2==="ended"&&!other;text(timeLabel,other?.
 label??t(over?"time.ended":`time.${state2==="upcoming"?"begins":"ends"}${far}`)),text(time,over?moment(until):far?hour(until,
 now2):left(until-now2,!!other))}function showAction(a2){let focused=document.activeElement===button||document.activeElement===
-link;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,
+link2;text(label,a2.label),attr(button,"aria-disabled",a2.disabled?"true":null),attr(button,"data-busy",a2.busy),attr(button,
 "data-do",a2.ready&&"ready"),text(another,a2.another??""),show(another,a2.another),text(limit,a2.limit??""),show(limit,a2.
-limit),show(button,!a2.href),show(link,a2.href),a2.href&&(attr(link,"href",a2.href),attr(link,"class",`button ${a2.calm?
-"quiet":"primary"} buy`),text(link,a2.label)),focused&&a2.href&&document.activeElement!==link&&link.focus(),focused&&!a2.
-href&&document.activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){
+limit),show(button,!a2.href),show(link2,a2.href),a2.href&&(attr(link2,"href",a2.href),attr(link2,"class",`button ${a2.calm?
+"quiet":"primary"} buy`),text(link2,a2.label)),focused&&a2.href&&document.activeElement!==link2&&link2.focus(),focused&&
+!a2.href&&document.activeElement!==button&&button.focus(),text(ref,a2.reference??""),show(ref,a2.reference)}function showResult(a2){
 (result.dataset.kind!==a2.kind||!sign.firstChild)&&sign.replaceChildren(...a2.kind?[icon(signs[a2.kind])]:[]),attr(result,
 "data-kind",a2.kind),attr(act2,"data-result",!!a2.kind);for(let[el,words]of[[headline,a2.head],[figure,a2.figure],[note,
 a2.idle&&!alone?"":a2.note]])text(el,words??""),show(el,words);attr(part,"value",a2.part?.[0]),attr(part,"max",a2.part?.[1]),
@@ -681,10 +682,10 @@ onclick:onShare},icon("share"),t("sale.share")),stepsID=newID("steps"),steps=h("
 t("sale.after")),h("ol",{"aria-labelledby":stepsID},...["pay","code","shop"].map(step=>h("li",{},t(`sale.after.${step}`)))));
 body.append(c2.element,h("section",{class:"details"},facts,rulesTitle,rules,steps,h("div",{class:"share"},share,shared)));
 let all2=h("a",{href:"/",class:"link"},icon("back"),t("store.all"));root2.replaceChildren(h("header",{class:"lead"},all2,
-heading),banner,waiting,body,bones);async function onShare(){let link=new URL(`/sales/${id}`,location.href).href;try{navigator.
-share?await navigator.share({title:title(),url:link}):(await navigator.clipboard.writeText(link),text(shared,t("sale.cop\
-ied")))}catch{text(shared,link)}}function giveUp(){gone2||(gone2=!0,stopReading(),attr(root2,"data-bar",null),missing2("\
-/","store.all")(root2),showTitle())}function update(now2,idle2){if(missing4===id)return giveUp();let v2=sale(id);text(banner,
+heading),banner,waiting,body,bones);async function onShare(){let link2=new URL(`/sales/${id}`,location.href).href;try{navigator.
+share?await navigator.share({title:title(),url:link2}):(await navigator.clipboard.writeText(link2),text(shared,t("sale.c\
+opied")))}catch{text(shared,link2)}}function giveUp(){gone2||(gone2=!0,stopReading(),attr(root2,"data-bar",null),missing2(
+"/","store.all")(root2),showTitle())}function update(now2,idle2){if(missing4===id)return giveUp();let v2=sale(id);text(banner,
 error?t(error.code==="network"?"store.offline":"store.unavailable"):""),show(banner,error);let loading=!v2&&!error;show(
 waiting,loading),show(bones,loading),show(body,v2),text(heading,title()),v2&&(heading.lang=languageOf(v2.title),document.
 title.indexOf(v2.title)<0&&showTitle(),c2.update(now2,idle2),text(rules,v2.rules),rules.lang=languageOf(v2.rules),show(rules,
@@ -913,8 +914,8 @@ rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.
 "pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
 支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
 "confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"},
-texts_default=withOwn({en:en2,zh:zh2});var links2=[["/","store.nav"],["/orders","orders.title","orders"]];start4();start5();start({texts:texts_default,pages:[{
-path:/^\/$/,title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,title,mount:mount2,nav:"/"},{path:/^\/orders$/,
-title:"orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"orders.one",mount,nav:"/orders"}],missing:{
-title:"missing.title",mount:missing2("/","store.all")},links:user2=>user2?.permissions?[...links2,["/console","console",
-"console"]]:links2,foot:()=>t("foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();
+texts_default=withOwn({en:en2,zh:zh2});start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,
+title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"\
+orders.one",mount,nav:"/orders"}],missing:{title:"missing.title",mount:missing2("/","store.all")},links:user2=>[link("/",
+"store.nav"),link("/orders","orders.title","orders"),user2?.permissions?link("/console","console","console"):""],foot:()=>t(
+"foot"),badge:badge2,account:account2});onChange3(showTitle);start3();start2();session.start();

@@ -14,8 +14,6 @@ import * as sales from "./sales.js";
 import { mount as store } from "./store.js";
 import texts from "./texts.js";
 
-const links = [["/", "store.nav"], ["/orders", "orders.title", "orders"]];
-
 sales.start();
 buy.start();
 frame.start({
@@ -27,7 +25,10 @@ frame.start({
     { path: /^\/orders\/([^/]+)$/, title: "orders.one", mount: orders, nav: "/orders" },
   ],
   missing: { title: "missing.title", mount: missing("/", "store.all") },
-  links: (user) => (user?.permissions ? [...links, ["/console", "console", "console"]] : links),
+  links: (user) => [
+    frame.link("/", "store.nav"), frame.link("/orders", "orders.title", "orders"),
+    user?.permissions ? frame.link("/console", "console", "console") : "",
+  ],
   foot: () => t("foot"),
   badge: rooms.badge,
   account,

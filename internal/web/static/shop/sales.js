@@ -1,7 +1,7 @@
 // The sales, polled from the server while a page shows them.
 
 import * as clock from "../lib/clock.js";
-import { asUser, get, json, Problem, send } from "../lib/api.js";
+import { asUser, get, json, orNull, Problem, send } from "../lib/api.js";
 import { backoff, topic } from "../lib/events.js";
 
 const PAGE = 100;
@@ -10,6 +10,7 @@ const SOON = 15_000; // ms before and after the start or end of a sale
 const OPEN = 3_000; // polling interval then, and while a sale is on. The buttons themselves follow the clock
 const QUIET = 500; // ms more for each poll without a change
 const SLOW = 8_000; // polling interval otherwise
+const RETRY = 30_000; // ms; after a failed read of one voucher
 const LAG = 2_000; // ms until the answers of all servers have a purchase
 
 // Problems of reading a sale that does not exist, or not for this visitor.
@@ -143,20 +144,17 @@ export function more() {
 }
 
 // one returns a voucher, for its title, even if it is not on sale any more; null until it is read.
-const others = new Map(); // by id: {voucher, failures, next}; `next` is the time of the next attempt
+const others = new Map(); // by id: {voucher, next}; `next` is the time of the next attempt
 export function one(id) {
   if (sales.has(id)) return sales.get(id);
-  if (!others.has(id)) others.set(id, { voucher: null, failures: 0, next: 0 });
-  const o = others.get(id);
-  if (performance.now() >= o.next) {
-    o.next = Infinity;
-    get(`/vouchers/${id}`).then(
-      (v) => {
-        o.voucher = v;
-        changes.emit();
-      },
-      (problem) => (o.next = performance.now() + problem.retryAfter + backoff(o.failures++, 4_000, 300_000)),
-    );
+  const o = others.get(id) ?? { voucher: null, next: 0 };
+  others.set(id, o);
+  if (!o.voucher && performance.now() >= o.next) {
+    o.next = performance.now() + RETRY;
+    orNull(get(`/vouchers/${id}`)).then((v) => {
+      o.voucher = v;
+      changes.emit();
+    });
   }
   return o.voucher;
 }
