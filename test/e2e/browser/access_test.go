@@ -314,7 +314,6 @@ func consoleAccessible(t *testing.T, c *scene) {
 	sale := c.Publish(t, longOffer)
 	order := c.Buy(t, token, sale)
 	v := c.visit(c.URL, "en")
-	v.before(interceptFetch)
 	v.goTo("/console")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open]")`)

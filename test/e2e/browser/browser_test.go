@@ -119,14 +119,15 @@ type scene struct {
 	*rig.Shop
 
 	phone      string // of an admin without a session
-	intercepts bool   // visitors have interceptFetch and the modules of the pages
+	intercepts bool   // visitors have the modules of the pages
 }
 
 func (s *scene) visit(url, language string) *visitor {
 	s.t.Helper()
 	v := visit(s.t, url, language)
+	v.before(interceptFetch)
 	if s.intercepts {
-		v.intercept()
+		v.loadModules()
 	}
 	return v
 }
@@ -155,10 +156,13 @@ func (s *scene) newUser() *visitor {
 	return v
 }
 
-// enter returns an admin at a page of the console.
-func (s *scene) enter(path string) *visitor {
+// enter returns an admin at a page of the console. The scripts run before those of each page.
+func (s *scene) enter(path string, before ...string) *visitor {
 	s.t.Helper()
 	v := s.visit(s.URL, "en")
+	for _, script := range before {
+		v.before(script)
+	}
 	v.enter(path, s.phone)
 	return v
 }

@@ -152,7 +152,6 @@ func TestConsole(t *testing.T) {
 		{"publish", publishInBrowser, true},
 		{"pictures", picturesInBrowser, false},
 		{"unconfirmed stock change", unconfirmedStockChange, false},
-		{"ordinary voucher", changeOrdinaryVoucher, false},
 		{"edits kept", editsKept, false},
 		{"summer time", summerTime, false},
 		{"stale snapshot", staleSnapshotIgnored, false},
@@ -167,7 +166,7 @@ func TestConsole(t *testing.T) {
 		{"accessible", consoleAccessible, false},
 		{"room", roomInConsole, true},
 		{"events", eventsInBrowser, true},
-		{"nonsense", nonsenseShown, false},
+		{"unusual vouchers", unusualVouchers, false},
 	}
 	rig.Core("embedded").Full("mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.WithAdmins().Serve(t).Shop(t)
@@ -199,9 +198,7 @@ func accessControl(t *testing.T, c *scene) {
 	v.leave(`main a[href="/"]`, "Flash sales")
 	require.NotContains(t, v.text("#nav"), "Console")
 
-	a := c.visit(c.URL, "en")
-	a.before(interceptFetch)
-	a.enter("/console/orders", c.phone)
+	a := c.enter("/console/orders")
 	a.reads("h1", "Orders")
 	a.until(`document.querySelector("form[data-form=search]")`)
 	a.do(chromedp.Reload()) // the session continues
@@ -258,7 +255,7 @@ func saleLifecycle(t *testing.T, c *scene) {
 	v.reads(fieldError("make", "currency"), "ISO 4217") // only the server checks this
 	v.reads(errorBox, "invalid_request · Reference:")
 	v.fill("make", "currency", "ｃｎｙ")
-	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=make] button[type=submit]"))`))
+	v.submit("make")
 	sale := v.publishDraft()
 	v.reads("h1", t.Name())
 	made := c.Must(t, rig.Get("/vouchers/"+sale, ""))
@@ -268,13 +265,6 @@ func saleLifecycle(t *testing.T, c *scene) {
 		got := env.Must(time.Parse(time.RFC3339, made[field].(string)))(t)
 		assert.WithinDuration(t, want.Truncate(time.Second), got, 0, field)
 	}
-	n := 0
-	for _, other := range c.Items(t, rig.Get("/vouchers?limit=100", "")) {
-		if other["title"] == t.Name() {
-			n++
-		}
-	}
-	require.Equal(t, 1, n, "five clicks create one sale")
 	buyer.until(canBuy(sale))
 	buyer.reads(card(sale), "0% claimed")
 
@@ -346,8 +336,6 @@ func saleEnded(t *testing.T, c *scene) {
 
 	// The list has a tab for it, whose name is in the URL.
 	v.click(`#nav a[href="/console/sales"]`)
-	v.click(`[data-tab="running"]`)
-	v.until(`document.querySelector(".listing")?.ariaBusy !== "true" && !document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 	v.click(`[data-tab="ended"]`)
 	v.until(`location.search === "?tab=ended" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 	v.send("sales", "search", "no such title")
@@ -365,7 +353,6 @@ func reconcileInBrowser(t *testing.T, c *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	p.Buy(t, s.Tokens(t, 1)[0], sale)
 	v := c.visit(p.URL, "en")
-	v.before(interceptFetch)
 	v.before(`window.answer = (a) => a.endsWith("/reconcile") && count("/reconcile") === 1 &&
 		new Promise((done) => (window.late = done)).then(() => problem(503, "unavailable"))`)
 	v.enter("/console/reconcile", c.phone)

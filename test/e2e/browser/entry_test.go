@@ -378,7 +378,7 @@ func roomInConsole(t *testing.T, c *scene) {
 	}, entry())
 
 	buyer := c.visit(c.URL, "en")
-	buyer.intercept()
+	buyer.loadModules()
 	buyer.goTo("/")
 	buyer.press(sale)
 	buyer.login(rig.NewPhone())

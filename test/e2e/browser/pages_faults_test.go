@@ -48,7 +48,7 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 		"buy during renewal": buyDuringRenewal, "modules": modules, "list repeated": listRepeated,
 		"repeated purchases": repeatedPurchases, "code before reload": codeBeforeReload, "order unreadable": orderUnreadable,
 		"order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
-		"reminder": reminder, "storage blocked": storageBlocked,
+		"until the start": untilTheStart, "storage blocked": storageBlocked,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,10 +57,15 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	}
 }
 
-// intercept installs interceptFetch, and loads the modules of the page one by one: those in the server's bundle cannot be reached.
 func (b *tab) intercept() {
 	b.t.Helper()
 	b.before(interceptFetch)
+	b.loadModules()
+}
+
+// loadModules loads the modules of the page one by one: those in the server's bundle cannot be reached.
+func (b *tab) loadModules() {
+	b.t.Helper()
 	requests := make(chan *cdpfetch.EventRequestPaused, 8)
 	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
 		if e, ok := event.(*cdpfetch.EventRequestPaused); ok {

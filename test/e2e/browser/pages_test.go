@@ -92,7 +92,7 @@ func TestPages(t *testing.T) {
 	journeys := map[string]func(*testing.T, *scene){
 		"two tabs": twoTabs, "back on sale": backOnSale, "queued": queued,
 		"room journey": roomJourney, "account": account,
-		"sale page": salePage, "ready at the start": readyAtStart, "limit above one": limitAboveOne,
+		"sale page": salePage, "limit above one": limitAboveOne,
 		"demo accounts": demoAccounts,
 	}
 	pages := map[string]func(*testing.T, *scene){
@@ -351,32 +351,6 @@ func salePage(t *testing.T, p *scene) {
 	v.expectProblems("404", "404", "404", "404")
 }
 
-// readyAtStart: a guest is asked to log in before the start, which the page finds by the server's clock and without a reload, and
-// then buys with one press.
-func readyAtStart(t *testing.T, p *scene) {
-	sale := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := p.visit(p.URL, "en")
-	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
-	v.goTo("/sales/" + sale)
-	v.run(`window.stayed = true`)
-	v.reads(buyOf(sale), "Log in early")
-	v.click(buyOf(sale))
-	v.login(rig.NewPhone())
-	v.reads(buyOf(sale), "Starts ")
-	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-
-	begin := time.Now().Add(5 * time.Second)
-	p.Change(t, sale, map[string]any{"begin_at": begin})
-	v.until(`/^00:00:0\d$/.test(document.querySelector(%q).innerText) || %s`, card(sale)+" .time", canBuy(sale))
-	v.until(canBuy(sale))
-	require.False(t, time.Now().Before(begin), "enabled before the beginning")
-
-	v.buys(sale)
-	require.False(t, evaluate[bool](v.tab, `Boolean(document.querySelector("dialog"))`))
-	require.True(t, evaluate[bool](v.tab, `stayed`))
-	rig.RequireStock(t, p.Client, sale, 4)
-}
-
 // limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
 func limitAboveOne(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2})
@@ -504,18 +478,24 @@ func onScreen(selector string) string {
 	})()`, selector)
 }
 
-// reminder saves a calendar file of an upcoming sale, and has the browser notify the visitor before it starts.
-func reminder(t *testing.T, p *scene) {
+// untilTheStart: a guest is asked to log in before the start, saves a calendar file, and has the browser send a notice in time. The page
+// finds the start by the server's clock and without a reload, and then sells with one press.
+func untilTheStart(t *testing.T, p *scene) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	sale := p.Publish(t, rig.Offer{Title: "Soup; salad, " + strings.Repeat("早茶", 30), Stock: 5, BeginAt: begin})
 	v := p.visit(p.URL, "en")
+	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
 	v.before(`window.notified = []; window.Notification = class {
 		static permission = "default";
 		static requestPermission = async () => "granted";
 		constructor(title, { body }) { notified.push(title + ": " + body); }
 	}`)
 	v.goTo("/sales/" + sale)
-	v.until(`document.querySelector('[data-do="calendar"]')?.checkVisibility()`)
+	v.reads(buyOf(sale), "Log in early")
+	v.click(buyOf(sale))
+	v.login(rig.NewPhone())
+	v.reads(buyOf(sale), "Starts ")
+	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
 	v.run(keepFiles)
 	v.click(`[data-do="calendar"]`)
 	v.until(`window.file`)
@@ -538,6 +518,14 @@ func reminder(t *testing.T, p *scene) {
 	v.reads(card(sale), "notifies you a minute before the start")
 	v.until(`notified.length === 1 && notified[0].includes("Starts ")`)
 	require.True(t, evaluate[bool](v.tab, `delays.some((ms) => ms > 3_000_000 && ms <= 3_540_000)`), "a minute before the start")
-	p.Change(t, sale, map[string]any{"begin_at": time.Now().Add(-time.Second)})
+
+	begin = time.Now().Add(5 * time.Second)
+	p.Change(t, sale, map[string]any{"begin_at": begin})
+	v.until(`/^00:00:0\d$/.test(document.querySelector(%q).innerText) || %s`, card(sale)+" .time", canBuy(sale))
+	v.until(canBuy(sale))
+	require.False(t, time.Now().Before(begin), "enabled before the beginning")
 	v.until(`!document.querySelector('[data-do="calendar"]').checkVisibility()`)
+	v.buys(sale) // without another login
+	require.Equal(t, 1, evaluate[int](v.tab, `notified.length`), "a reload would have emptied the list")
+	rig.RequireStock(t, p.Client, sale, 4)
 }
