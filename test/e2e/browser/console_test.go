@@ -22,7 +22,14 @@ import (
 // enter opens a page of the console with the session of a login that does not use the page.
 func (b *tab) enter(path, phone string) {
 	b.t.Helper()
-	for _, c := range b.sessionOf(phone) {
+	post := func(path string, body map[string]string) http.Header {
+		a := env.Must(rig.Send(b.t.Context(), b.url, rig.Post(path, "", body).With("X-Refresh-Token", "cookie")))(b.t)
+		require.Equal(b.t, http.StatusOK, a.Status, path)
+		return a.Header
+	}
+	code := post("/auth/code", map[string]string{"phone": phone}).Get("X-Demo-Code")
+	login := http.Response{Header: post("/auth/login", map[string]string{"phone": phone, "code": code})}
+	for _, c := range login.Cookies() {
 		env.Must(chromedp.Call(b.ctx, network.SetCookie, network.SetCookieParams{
 			Name: c.Name, Value: c.Value, URL: b.url + c.Path, Path: c.Path, HTTPOnly: &c.HttpOnly, SameSite: network.CookieSameSiteStrict,
 		}))(b.t)
@@ -31,19 +38,6 @@ func (b *tab) enter(path, phone string) {
 	b.before(`try { if (!sessionStorage.entered) localStorage.setItem("seckill.session", sessionStorage.entered = "1") } catch {}`)
 	b.goTo(path)
 	b.until(`!document.querySelector("[data-gate]")`)
-}
-
-func (b *tab) sessionOf(phone string) []*http.Cookie {
-	b.t.Helper()
-	post := func(path string, body map[string]string) http.Header {
-		a := env.Must(rig.Send(b.t.Context(), b.url, rig.Post(path, "", body).With("X-Refresh-Token", "cookie")))(b.t)
-		require.Equal(b.t, http.StatusOK, a.Status, path)
-		return a.Header
-	}
-
-	code := post("/auth/code", map[string]string{"phone": phone}).Get("X-Demo-Code")
-	answer := http.Response{Header: post("/auth/login", map[string]string{"phone": phone, "code": code})}
-	return answer.Cookies()
 }
 
 func (b *tab) fill(form, field, value string) {
@@ -338,9 +332,6 @@ func saleEnded(t *testing.T, c *scene) {
 	v.click(`#nav a[href="/console/sales"]`)
 	v.click(`[data-tab="ended"]`)
 	v.until(`location.search === "?tab=ended" && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
-	v.send("sales", "search", "no such title")
-	v.reads("main", "No sales match.")
-	v.reads(`[data-tab="all"] .count`, "0")
 	v.send("sales", "search", strings.ToUpper(t.Name()))
 	v.until(`document.querySelectorAll("tbody tr").length === 1 && document.querySelector('tbody a[href="/console/sales/%s"]')`, sale)
 	require.Equal(t, []string{"0", "0", "0", "1", "1"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("[data-tab] .count")].map((n) => n.innerText)`))
@@ -376,13 +367,6 @@ func reconcileInBrowser(t *testing.T, c *scene) {
 	v.confirm()
 	v.reads(".summary", "Repaired: ")
 	v.reads("table", "Repaired")
-	s.Exec(t, "UPDATE seckill_vouchers SET stock = stock + 1 WHERE voucher_id = "+sale)
-	rig.Eventually(t, "no differences", func() bool {
-		code, _ := s.Run(t, "reconcile", "--apply")
-		return code == 0
-	})
-	v.click(`[data-do="refresh"]`)
-	v.reads(".summary", "No differences")
 }
 
 func fact(name string) string { return fmt.Sprintf(`dd[data-fact=%q]`, name) }
@@ -390,10 +374,6 @@ func fact(name string) string { return fmt.Sprintf(`dd[data-fact=%q]`, name) }
 func (b *tab) judged(invariant, verdict string) {
 	b.t.Helper()
 	b.until(`document.querySelector('[data-invariant="%s"]')?.dataset.ok === %q`, invariant, verdict)
-}
-
-func legendValue(plot string, n int) string {
-	return fmt.Sprintf(`[data-plot=%q] .legend li:nth-child(%d) b`, plot, n)
 }
 
 // saleLive checks the live view of a sale: figures and plots. TestConsoleAlerts shows a violated invariant.
@@ -412,7 +392,7 @@ func saleLive(t *testing.T, c *scene) {
 	// What happened before the page was opened is there.
 	v.until(`document.querySelector('[data-plot="rate"] .canvas').ariaLabel.includes("Orders 5, Rejected 3.")`)
 	v.until(`document.querySelector('[data-plot="sold"] .canvas').ariaLabel.includes("Placed 5.")`)
-	v.until(`document.querySelector('%s')?.innerText === "0"`, legendValue("left", 1))
+	v.until(`document.querySelector('[data-plot="left"] .legend li b')?.innerText === "0"`)
 	v.reads(".takings .sold", "5 of 5")
 	for _, invariant := range []string{"I1", "I2", "I3", "I5"} {
 		v.judged(invariant, "holds")
@@ -420,7 +400,7 @@ func saleLive(t *testing.T, c *scene) {
 	}
 	v.until(`document.querySelector('%s')?.innerText === "5"`, fact("pending_payment"))
 	v.until(`document.querySelector('%s')?.innerText === "0"`, fact("database"))
-	v.until(`document.querySelector('%s')?.innerText === "0"`, legendValue("stock", 1))
+	v.until(`document.querySelector('[data-plot="stock"] .legend li b')?.innerText === "0"`)
 	v.until(`document.querySelector('[data-plot="orders"] .canvas').ariaLabel.includes("Committed 5.")`)
 	v.until(`document.querySelector('[data-plot="refusals"] .canvas').ariaLabel.includes("Sold out 3.")`)
 	v.until(`document.querySelectorAll(".live tbody tr").length === 10`)

@@ -27,51 +27,47 @@ import (
 func TestPagesFromLoginToPaid(t *testing.T) {
 	rig.Core("lock/embedded").Full("queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
-		buyInBrowser(t, s, p, visit(t, p.URL, "en"))
+		v := visit(t, p.URL, "en")
+		until := time.Date(2099, 3, 1, 0, 0, 0, 0, time.UTC)
+		sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3, ValidUntil: until})
+		phone := rig.NewPhone()
+
+		start := time.Now()
+		v.goTo("/")
+		v.until(canBuy(sale))
+		t.Logf("the button was enabled after %s", time.Since(start))
+		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void new MutationObserver(() => {
+			if (document.querySelector(%q)) window.stockThen ??= document.querySelector(%q).innerText;
+		}).observe(document.querySelector("main"), { attributes: true, childList: true, subtree: true })`, resultOf(sale, "won"), card(sale)+" .stock")))
+		v.buy(sale, phone)
+		v.reads(card(sale), "You got it!", "Pay within ", " to keep it.")
+		require.Equal(t, "33% claimed", evaluate[string](v.tab, `window.stockThen`), "with the result")
+		v.click(linkOf(sale))
+		v.orderIs("pending_payment")
+		v.reads(anOrder, "Pay within", fmt.Sprintf(", %d,", start.Year()))
+		v.click(payIt)
+		v.reads(dialog, "¥1", "no money moves")
+		v.click(dialog + " button.quiet") // nothing is charged
+		v.until(`!document.querySelector("dialog")`)
+		v.orderIs("pending_payment")
+		v.pay()
+		v.orderIs("paid")
+		v.reads(anOrder+" .pass", "Valid until Mar 1, 2099")
+
+		// The QR code contains the code of the page, and the server accepts it.
+		code := v.text(anOrder + " code")
+		assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
+		id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
+		redeem := rig.Post("/admin/orders/"+id+"/redeem", p.Token, nil).Keyed("redeem " + id)
+		p.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
+		a := p.Do(t, redeem)
+		require.Equal(t, http.StatusOK, a.Status, a.Body)
+		v.orderIs("redeemed") // without a reload
+		v.do(chromedp.Reload())
+		v.reads(anOrder+" h2", "Hot pot for two") // what was bought
+		require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
+		s.Verify(t)
 	})
-}
-
-func buyInBrowser(t *testing.T, s *rig.Stack, p *rig.Shop, v *visitor) {
-	t.Helper()
-	until := time.Date(2099, 3, 1, 0, 0, 0, 0, time.UTC)
-	sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3, ValidUntil: until})
-	phone := rig.NewPhone()
-
-	start := time.Now()
-	v.goTo("/")
-	v.until(canBuy(sale))
-	t.Logf("the button was enabled after %s", time.Since(start))
-	v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void new MutationObserver(() => {
-		if (document.querySelector(%q)) window.stockThen ??= document.querySelector(%q).innerText;
-	}).observe(document.querySelector("main"), { attributes: true, childList: true, subtree: true })`, resultOf(sale, "won"), card(sale)+" .stock")))
-	v.buy(sale, phone)
-	v.reads(card(sale), "You got it!", "Pay within ", " to keep it.")
-	require.Equal(t, "33% claimed", evaluate[string](v.tab, `window.stockThen`), "with the result")
-	v.click(linkOf(sale))
-	v.orderIs("pending_payment")
-	v.reads(anOrder, "Pay within", fmt.Sprintf(", %d,", start.Year()))
-	v.click(payIt)
-	v.reads(dialog, "¥1", "no money moves")
-	v.click(dialog + " button.quiet") // nothing is charged
-	v.until(`!document.querySelector("dialog")`)
-	v.orderIs("pending_payment")
-	v.pay()
-	v.orderIs("paid")
-	v.reads(anOrder+" .pass", "Valid until Mar 1, 2099")
-
-	// The QR code contains the code of the page, and the server accepts it.
-	code := v.text(anOrder + " code")
-	assert.Equal(t, code, v.readQR(anOrder+" svg.qr"))
-	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
-	redeem := rig.Post("/admin/orders/"+id+"/redeem", p.Token, nil).Keyed("redeem " + id)
-	p.Change(t, sale, map[string]any{"title": "Tea", "rules": "Mondays only", "status": "off"})
-	a := p.Do(t, redeem)
-	require.Equal(t, http.StatusOK, a.Status, a.Body)
-	v.orderIs("redeemed") // without a reload
-	v.do(chromedp.Reload())
-	v.reads(anOrder+" h2", "Hot pot for two") // what was bought
-	require.False(t, evaluate[bool](v.tab, `document.querySelector("li.order svg.qr")?.checkVisibility() ?? false`))
-	s.Verify(t)
 }
 
 // readQR decodes the QR code in a screenshot of an element.
