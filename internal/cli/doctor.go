@@ -169,11 +169,10 @@ func (x *examination) redisGroups(ctx context.Context) []doctor.Group {
 	queue := cfg.OrderLane == "queue"
 	if opts.MasterName != "" {
 		master := doctor.Redis{
-			Addr:     "master " + opts.MasterName,
-			Client:   x.shared.(*redis.Client),
-			Queue:    queue,
-			Password: opts.Password != "",
-			Now:      time.Now,
+			Addr:   "master " + opts.MasterName,
+			Client: x.shared.(*redis.Client),
+			Queue:  queue,
+			Now:    time.Now,
 		}
 		return []doctor.Group{doctor.Sentinels(x.sentinels(opts), opts.MasterName), master.Group()}
 	}
@@ -226,10 +225,9 @@ func (x *examination) sentinels(opts *redis.UniversalOptions) map[string]*redis.
 
 func (x *examination) redis(addr string, opts *redis.UniversalOptions) doctor.Redis {
 	return doctor.Redis{
-		Addr:     addr,
-		Client:   x.client(addr, opts),
-		Password: opts.Password != "",
-		Now:      time.Now,
+		Addr:   addr,
+		Client: x.client(addr, opts),
+		Now:    time.Now,
 	}
 }
 
@@ -238,7 +236,7 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 		return []doctor.Group{doctor.ZooKeeper(servers)}
 	}
 
-	nodes := map[string]*redis.Client{}
+	var nodes []*redis.Client
 	var groups []doctor.Group
 	for _, node := range x.env.Config.LockNodes {
 		opts, err := x.env.Config.RedisOptions(node)
@@ -248,7 +246,7 @@ func (x *examination) lockNodeGroups() []doctor.Group {
 
 		r := x.redis(opts.Addrs[0], opts)
 		r.Locks = true
-		nodes[r.Addr] = r.Client
+		nodes = append(nodes, r.Client)
 		groups = append(groups, r.Group())
 	}
 

@@ -91,51 +91,43 @@ func sentinelResult(ctx context.Context, all map[string]*redis.SentinelClient, m
 }
 
 // LockNodes returns the check of SECKILL_LOCK_NODES as a whole. nodes is empty if the one Redis holds the locks.
-func LockNodes(nodes map[string]*redis.Client) Group {
+func LockNodes(nodes []*redis.Client) Group {
 	return Group{Checks: []Check{{Name: "locks.independent", Run: func(ctx context.Context) Result {
-		return independence(ctx, nodes)
+		return independence(nodes, loop.All(nodes, func(node *redis.Client) map[string]string {
+			info, err := node.Info(ctx).Result()
+			if refused(err) {
+				// INFO is forbidden, the lock commands may not be.
+				info = ""
+				err = node.Ping(ctx).Err()
+			}
+
+			if err != nil {
+				// redis.reachable reports it.
+				return nil
+			}
+
+			return parseInfo(info)
+		}))
 	}}}}
 }
 
-func independence(ctx context.Context, nodes map[string]*redis.Client) Result {
+// independence compares the INFO of the nodes, which is nil if a node does not answer, and empty if it refuses INFO.
+func independence(nodes []*redis.Client, infos []map[string]string) Result {
 	if len(nodes) == 0 {
 		return Good("the one Redis holds the user locks")
 	}
 
-	addrs := slices.Collect(maps.Keys(nodes))
-	answers := loop.All(addrs, func(addr string) map[string]string {
-		info, err := nodes[addr].Info(ctx).Result()
-		if refused(err) {
-			// INFO is forbidden, the lock commands may not be.
-			info = ""
-			err = nodes[addr].Ping(ctx).Err()
-		}
-
-		if err != nil {
-			// redis.reachable reports it.
-			return nil
-		}
-
-		return parseInfo(info)
-	})
-
-	infos := map[string]map[string]string{}
-	for i, addr := range addrs {
-		if answers[i] != nil {
-			infos[addr] = answers[i]
-		}
-	}
-
-	return independenceResult(infos, len(nodes))
-}
-
-// independenceResult compares the INFO of the nodes that answered, out of all. A node that refuses INFO has an empty
-// map.
-func independenceResult(infos map[string]map[string]string, all int) Result {
+	answering := 0
 	ran := map[string]string{}
 	var silent []string
-	for _, addr := range slices.Sorted(maps.Keys(infos)) {
-		id := infos[addr]["run_id"]
+	for i, info := range infos {
+		if info == nil {
+			continue
+		}
+
+		answering++
+		addr := nodes[i].Options().Addr
+		id := info["run_id"]
 		if id == "" {
 			silent = append(silent, addr)
 		} else if other, twice := ran[id]; twice {
@@ -144,19 +136,20 @@ func independenceResult(infos map[string]map[string]string, all int) Result {
 
 		ran[id] = addr
 
-		if infos[addr]["role"] == "slave" {
+		if info["role"] == "slave" {
 			return Bad(Fail, "REPLICAOF NO ONE on it, or name another server in SECKILL_LOCK_NODES",
-				"%s is a replica of %s:%s: Redlock needs independent servers", addr, infos[addr]["master_host"], infos[addr]["master_port"])
+				"%s is a replica of %s:%s: Redlock needs independent servers", addr, info["master_host"], info["master_port"])
 		}
 	}
 
+	all := len(nodes)
 	switch {
-	case len(infos)*2 <= all:
-		return Bad(Fail, "see redis.reachable of each node", "%d of %d nodes answer, which is no majority: lane lock sells nothing", len(infos), all)
+	case answering*2 <= all:
+		return Bad(Fail, "see redis.reachable of each node", "%d of %d nodes answer, which is no majority: lane lock sells nothing", answering, all)
 	case all < 3:
 		return Bad(Warn, "name three servers, or none to keep the locks in the one Redis", "SECKILL_LOCK_NODES has %d: Redlock needs 3 to survive a failure", all)
-	case len(infos) < all:
-		return Bad(Warn, "see redis.reachable of each node", "%d of %d nodes answer", len(infos), all)
+	case answering < all:
+		return Bad(Warn, "see redis.reachable of each node", "%d of %d nodes answer", answering, all)
 	case len(silent) > 0:
 		return Result{
 			Status: Skipped,

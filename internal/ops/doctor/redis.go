@@ -25,9 +25,7 @@ type Redis struct {
 	Locks bool
 	// Queue is true if the server holds queued orders (lane queue).
 	Queue bool
-	// Password is true if the program authenticates.
-	Password bool
-	Now      func() time.Time
+	Now   func() time.Time
 }
 
 // redisNode is a server with the state that reach read.
@@ -398,7 +396,7 @@ func clusterResult(info map[string]string) Result {
 
 func (n *redisNode) checkPassword(context.Context) Result {
 	switch {
-	case n.Password:
+	case n.Client.Options().Password != "":
 		return Good("password required")
 	case IsLoopback(n.Addr):
 		return Good("no password, on a loopback address")

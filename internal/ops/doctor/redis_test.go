@@ -269,61 +269,58 @@ func TestUnreachableServers(t *testing.T) {
 func TestMissingPasswordWarnsUnlessLoopback(t *testing.T) {
 	for _, tc := range []struct {
 		addr     string
-		password bool
+		password string
 		want     Status
 	}{
-		{"127.0.0.1:6379", false, OK}, {"[::1]:6379", false, OK}, {"localhost:6379", false, OK},
-		{"10.0.0.5:6379", false, Warn}, {"redis:6379", false, Warn}, {"redis:6379", true, OK},
+		{"127.0.0.1:6379", "", OK}, {"[::1]:6379", "", OK}, {"localhost:6379", "", OK},
+		{"10.0.0.5:6379", "", Warn}, {"redis:6379", "", Warn}, {"redis:6379", "word", OK},
 	} {
-		n := &redisNode{Redis: Redis{Addr: tc.addr, Password: tc.password}}
+		client := env.NewClient(t, &redis.Options{Addr: tc.addr, Password: tc.password})
+		n := &redisNode{Redis: Redis{Addr: tc.addr, Client: client}}
 		assert.Equal(t, tc.want, n.checkPassword(t.Context()).Status, tc.addr)
 	}
 }
 
 func TestLockNodes(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, OK, independence(t.Context(), nil).Status)
-	nodes := map[string]*redis.Client{}
-	var servers []*env.Redis
-	for range 3 {
-		r := env.StartRedis(t)
-		servers, nodes[r.Addr] = append(servers, r), r.Client(t)
-	}
-	verdict := func(want Status, nodes map[string]*redis.Client) string {
+	verdict := func(want Status, nodes ...*redis.Client) string {
 		r := examine(t, LockNodes(nodes))["locks.independent"].Result
 		require.Equal(t, want, r.Status, r.Found)
 		return r.Found
 	}
-	verdict(OK, nodes)
-	verdict(Warn, map[string]*redis.Client{servers[0].Addr: nodes[servers[0].Addr]}) // Redlock needs several nodes
+	verdict(OK)
+	var servers []*env.Redis
+	var nodes []*redis.Client
+	for range 3 {
+		r := env.StartRedis(t)
+		servers, nodes = append(servers, r), append(nodes, r.Client(t))
+	}
+	verdict(OK, nodes...)
+	verdict(Warn, nodes[0]) // Redlock needs several nodes
+	verdict(Warn, nodes[0], nodes[1])
+	verdict(Fail, nodes[0], nodes[1], servers[0].Client(t)) // one server under two names
 
-	// One server under two names.
 	_, port, err := net.SplitHostPort(servers[0].Addr)
 	require.NoError(t, err)
-	twice := map[string]*redis.Client{servers[1].Addr: nodes[servers[1].Addr], "localhost:" + port: servers[0].Client(t)}
-	verdict(Warn, twice)
-	twice[servers[0].Addr] = nodes[servers[0].Addr]
-	verdict(Fail, twice)
-
-	do(t, nodes[servers[2].Addr], "REPLICAOF", "127.0.0.1", port)
-	verdict(Fail, nodes)
-	do(t, nodes[servers[2].Addr], "REPLICAOF", "NO", "ONE")
+	do(t, nodes[2], "REPLICAOF", "127.0.0.1", port)
+	verdict(Fail, nodes...)
+	do(t, nodes[2], "REPLICAOF", "NO", "ONE")
 
 	// Servers that work but refuse INFO, and one that refuses every command.
-	for _, s := range servers {
-		do(t, nodes[s.Addr], "ACL", "SETUSER", "default", "-info")
-		assert.Contains(t, verdict(Skipped, nodes), s.Addr)
+	for i, s := range servers {
+		do(t, nodes[i], "ACL", "SETUSER", "default", "-info")
+		assert.Contains(t, verdict(Skipped, nodes...), s.Addr)
 	}
-	do(t, nodes[servers[0].Addr], "ACL", "SETUSER", "default", "-ping")
-	verdict(Warn, nodes)
-	for _, s := range servers {
-		do(t, nodes[s.Addr], "ACL", "SETUSER", "default", "+info", "+ping")
+	do(t, nodes[0], "ACL", "SETUSER", "default", "-ping")
+	verdict(Warn, nodes...)
+	for _, node := range nodes {
+		do(t, node, "ACL", "SETUSER", "default", "+info", "+ping")
 	}
 
 	servers[2].Kill()
-	verdict(Warn, nodes)
+	verdict(Warn, nodes...)
 	servers[1].Kill()
-	verdict(Fail, nodes)
+	verdict(Fail, nodes...)
 }
 
 func TestSentinels(t *testing.T) {
