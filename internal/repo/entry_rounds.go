@@ -66,14 +66,7 @@ func (s *Store) addPassOrders(tx *gorm.DB, of, except []*pendingInsert, known kn
 	}
 
 	q.Add(")")
-	if len(except) > 0 {
-		ids := make([]any, len(except))
-		for i, p := range except {
-			ids[i] = p.row.ID
-		}
-		q.Add(" AND id NOT").In(ids)
-	}
-
+	exclude(q, except)
 	return known.read(tx, q)
 }
 

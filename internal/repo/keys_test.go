@@ -474,13 +474,10 @@ func TestReadsOfBatchLookUpPairs(t *testing.T) {
 		require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 			require.Empty(t, env.Must(s.keysElsewhere(tx, rows))(t))
 		}), 5*buyers)
-		for _, add := range []func(tx *gorm.DB, known knownOrders) error{
-			func(tx *gorm.DB, known knownOrders) error { return s.addActiveOrders(tx, rows, known) },
-			func(tx *gorm.DB, known knownOrders) error { return s.addPassOrders(tx, rows, nil, known) },
-		} {
+		for _, add := range []func(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error{s.addActiveOrders, s.addPassOrders} {
 			require.Less(t, s.rowReads(t, func(tx *gorm.DB) {
 				known := knownOrders{}
-				require.NoError(t, add(tx, known))
+				require.NoError(t, add(tx, rows, nil, known))
 				require.Len(t, known, buyers)
 			}), 5*buyers)
 		}

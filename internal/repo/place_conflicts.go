@@ -7,60 +7,99 @@ import (
 
 	"gorm.io/gorm"
 
+	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
 )
 
-// resolveConflicts determines after the insert which rows were stored, and leaves the others for later. The usual reason for
-// a skipped row is a repeated click. It costs a read, and the transaction continues.
+// resolveConflicts determines after the insert which rows were stored, and answers the others. The usual reason for a
+// skipped row is a repeated click. It costs two reads, and the transaction continues.
 //
 // The lookup of keys that other routes use must follow the insert: a request that leases the key later waits for this
 // transaction and finds its order (refuseKeysOfOrders).
 func (b *batch) resolveConflicts(tx *gorm.DB, count int64) error {
-	if err := b.keepStored(tx, count); err != nil {
-		return err
-	}
-
-	elsewhere, err := b.store.keysElsewhere(tx, b.inserts)
+	inserted, missing, err := b.splitInserts(tx, count)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(b.inserts, func(p *pendingInsert) bool { return p.order.Key != nil && elsewhere[p.keyID()] }) {
+
+	for _, f := range b.followers {
+		if !slices.Contains(inserted, f.leader) && !slices.Contains(missing, f.row) {
+			// Its result assumed that the leader is stored.
+			missing = append(missing, f.row)
+		}
+	}
+
+	elsewhere, err := b.store.keysElsewhere(tx, slices.Concat(inserted, missing))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(inserted, func(p *pendingInsert) bool { return p.order.Key != nil && elsewhere[p.keyID()] }) {
 		return errReadUsers
 	}
 
-	if len(b.inserts) == 0 {
+	if err := b.answerMissing(tx, missing, inserted, elsewhere); err != nil {
+		return err
+	}
+
+	b.inserts = inserted
+	if len(inserted) == 0 {
 		return errNonePlaced
 	}
 
 	return nil
 }
 
-// keepStored moves the rows that the insert did not store from inserts to later. It has stored count of them.
-func (b *batch) keepStored(tx *gorm.DB, count int64) error {
+// splitInserts returns the rows that the insert stored, of which there are count, and the rows that it skipped. A row whose
+// id another order has is answered, and in neither list.
+func (b *batch) splitInserts(tx *gorm.DB, count int64) (inserted, missing []*pendingInsert, err error) {
 	if count == int64(len(b.inserts)) {
-		return nil
+		return b.inserts, nil, nil
 	}
 
 	stored, err := ordersByID(tx, b.inserts, identityColumns...)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 
-	var inserted []*pendingInsert
 	for _, p := range b.inserts {
-		if r, there := stored[p.row.ID]; there && sameOrder(&r, &p.row) {
+		r, there := stored[p.row.ID]
+		switch {
+		case !there:
+			missing = append(missing, p)
+		case !sameOrder(&r, &p.row):
+			p.fail(domain.ErrIDTaken)
+		default:
 			inserted = append(inserted, p)
-		} else {
-			b.later = append(b.later, p)
 		}
 	}
 
 	if int64(len(inserted)) > count {
 		// An earlier call has stored some of these rows.
-		return errReadUsers
+		return nil, nil, errReadUsers
 	}
 
-	b.inserts = inserted
+	return inserted, missing, nil
+}
+
+func (b *batch) answerMissing(tx *gorm.DB, missing, inserted []*pendingInsert, elsewhere map[keyID]bool) error {
+	others := knownOrders{}
+	if err := b.store.addActiveOrders(tx, missing, inserted, others); err != nil {
+		return err
+	}
+	if err := b.store.addKeyedOrders(tx, missing, others); err != nil {
+		return err
+	}
+
+	for _, p := range missing {
+		switch {
+		case p.order.Key != nil && elsewhere[p.keyID()]:
+			p.fail(domain.ErrIdempotencyMismatch)
+		case p.answerFrom(others[p.row.UserID]) == nil:
+			// The order that occupied its slot has just ended, or the key has expired.
+			return errReadUsers
+		}
+	}
+
 	return nil
 }
 
@@ -131,10 +170,10 @@ func freeSlot(held userOrders) int {
 	}
 }
 
-// addActiveOrders adds to known the active orders of the rows' users in the rows' sales. The query lists pairs of user and
-// voucher: with two IN lists MariaDB would look up every combination. It names its index, because MariaDB otherwise
-// sometimes scans a table that has just grown.
-func (s *Store) addActiveOrders(tx *gorm.DB, of []*pendingInsert, known knownOrders) error {
+// addActiveOrders adds to known the active orders of the rows' users in the rows' sales, except the rows in except. The
+// query lists pairs of user and voucher: with two IN lists MariaDB would look up every combination. It names its index,
+// because MariaDB otherwise sometimes scans a table that has just grown.
+func (s *Store) addActiveOrders(tx *gorm.DB, of, except []*pendingInsert, known knownOrders) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -147,6 +186,7 @@ func (s *Store) addActiveOrders(tx *gorm.DB, of []*pendingInsert, known knownOrd
 	}
 
 	q.Add(")")
+	exclude(q, except)
 	return known.read(tx, q)
 }
 
@@ -167,4 +207,15 @@ func (s *Store) addKeyedOrders(tx *gorm.DB, of []*pendingInsert, known knownOrde
 	}
 
 	return known.read(tx, q)
+}
+
+func exclude(q *sqldb.Statement, rows []*pendingInsert) {
+	if len(rows) == 0 {
+		return
+	}
+	ids := make([]any, len(rows))
+	for i, p := range rows {
+		ids[i] = p.row.ID
+	}
+	q.Add(" AND id NOT").In(ids)
 }

@@ -17,6 +17,11 @@ import (
 	"seckill/internal/repo/sqldb"
 )
 
+// maxConflicts bounds the runs of one batch that conflict with other transactions, or with themselves: two of its rows may
+// have the same id, because a lost id counter repeats numbers. No read before the insert shows that, and every run would be
+// the same until ctx ends, and again in the next call. Halving separates them.
+const maxConflicts = 20
+
 // PlaceOrders implements service.OrderStore as a group commit. One statement inserts all rows as if no buyer had an
 // active order. It skips rows that a unique index refuses, and only then are the orders of those buyers read. Rows are
 // inserted in the order of user ids, so that transactions with the same buyers queue instead of deadlocking. The hot
@@ -29,23 +34,21 @@ func (s *Store) PlaceOrders(ctx context.Context, orders []domain.NewOrder) []dom
 		rows[i] = newPendingInsert(&orders[i], &results[i])
 	}
 
-	s.commitIsolating(ctx, rows, doubts{})
+	s.commitIsolating(ctx, rows)
 	s.addReplayedOffers(ctx, results)
 	return results
 }
 
-// commitIsolating commits the rows together, and then those that were left for later. If a single row makes the transaction
-// fail, halving isolates it and the others are committed.
-func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert, known doubts) {
-	later, err := s.commitBatch(ctx, rows, known)
+// commitIsolating commits the rows together. If a single row makes the transaction fail, halving isolates it and the
+// others are committed.
+func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert) {
+	err := s.commitBatch(ctx, rows)
 	switch {
-	case err == nil && len(later) > 0:
-		s.commitIsolating(ctx, later, doubts{users: true})
 	case err == nil:
 	case len(rows) > 1 && !errors.Is(err, domain.ErrUnavailable):
 		half := len(rows) / 2
-		s.commitIsolating(ctx, rows[:half], known)
-		s.commitIsolating(ctx, rows[half:], known)
+		s.commitIsolating(ctx, rows[:half])
+		s.commitIsolating(ctx, rows[half:])
 	default:
 		for _, p := range rows {
 			p.fail(err)
@@ -56,18 +59,13 @@ func (s *Store) commitIsolating(ctx context.Context, rows []*pendingInsert, know
 // commitBatch runs the transaction until its outcome is known. A failure before COMMIT changes nothing, so the
 // transaction runs again after a lost connection or a lock wait timeout. After an unanswered COMMIT the rows are read.
 // If all of them are stored, the COMMIT happened. If only some are, another process may have stored them under the same
-// ids (a stream entry that was delivered twice), and the transaction runs again. It returns the rows that it left for later.
-func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert, known doubts) ([]*pendingInsert, error) {
-	for outages := 0; ; {
+// ids (a stream entry that was delivered twice), and the transaction runs again.
+func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert) error {
+	var known doubts
+	for conflicts, outages := 0, 0; ; {
 		b := &batch{}
 		err := s.db.Write(ctx, func(tx *gorm.DB) error {
-			*b = batch{
-				store:  s,
-				rows:   rows,
-				doubts: known,
-				ids:    make(map[int64]bool, len(rows)),
-			}
-
+			*b = batch{store: s, rows: rows, doubts: known}
 			return b.commit(tx)
 		})
 
@@ -79,15 +77,18 @@ func (s *Store) commitBatch(ctx context.Context, rows []*pendingInsert, known do
 		var again *runAgain
 		switch {
 		case errors.Is(err, errNonePlaced):
-			return b.later, nil
+			return nil
 		case errors.As(err, &again):
 			known = known.and(again.doubts)
+			if conflicts++; conflicts == maxConflicts {
+				return errors.Join(domain.ErrOrderInProgress, err)
+			}
 		case errors.Is(err, domain.ErrUnavailable):
 			if outages++; outages == sqldb.MaxOutages || loop.Sleep(ctx, sqldb.OutagePause) != nil {
-				return nil, err
+				return err
 			}
 		default:
-			return b.later, err
+			return err
 		}
 	}
 }
@@ -162,11 +163,12 @@ type batch struct {
 
 	// The rows that this run inserts, in the order of arrival.
 	inserts []*pendingInsert
-	// Their ids.
-	ids map[int64]bool
-	// The rows that the insert skipped, or whose answer depends on whether rows of inserts are stored. Another run answers them.
-	later []*pendingInsert
+	// The rows whose result assumes that a row of inserts is stored.
+	followers []follower
 }
+
+// follower is a row whose answer depends on an earlier row of its user in the batch, its leader. It may have several.
+type follower struct{ row, leader *pendingInsert }
 
 func (b *batch) commit(tx *gorm.DB) error {
 	if err := b.assign(tx); err != nil || len(b.inserts) == 0 {
@@ -246,12 +248,6 @@ func (b *batch) assign(tx *gorm.DB) error {
 			continue
 		}
 
-		if b.ids[p.row.ID] {
-			// A stream entry that was delivered twice, or a lost id counter that repeats numbers.
-			b.later = append(b.later, p)
-			continue
-		}
-
 		of := known[p.row.UserID]
 		if of.has(p.row.ID) {
 			// It is this order, or another one with its id.
@@ -259,9 +255,7 @@ func (b *batch) assign(tx *gorm.DB) error {
 		}
 
 		if blocking := p.answerFrom(of); blocking != nil {
-			if slices.ContainsFunc(blocking, func(r orderRow) bool { return b.ids[r.ID] }) {
-				b.later = append(b.later, p)
-			}
+			b.follow(p, blocking)
 			continue
 		}
 
@@ -273,10 +267,17 @@ func (b *batch) assign(tx *gorm.DB) error {
 		p.row.Slot = freeSlot(of.activeOf(p.row.VoucherID))
 		known[p.row.UserID] = append(of, p.row)
 		b.inserts = append(b.inserts, p)
-		b.ids[p.row.ID] = true
 	}
 
 	return forgetKeys(tx, expired)
+}
+
+func (b *batch) follow(p *pendingInsert, blocking userOrders) {
+	for _, leader := range b.inserts {
+		if blocking.has(leader.row.ID) {
+			b.followers = append(b.followers, follower{row: p, leader: leader})
+		}
+	}
 }
 
 func forgetKeys(tx *gorm.DB, ids []int64) error {
@@ -358,7 +359,7 @@ func (b *batch) readKnownOrders(tx *gorm.DB) (knownOrders, error) {
 	}
 
 	known := knownOrders{}
-	if err := b.store.addActiveOrders(tx, of, known); err != nil {
+	if err := b.store.addActiveOrders(tx, of, nil, known); err != nil {
 		return nil, err
 	}
 
@@ -498,10 +499,8 @@ func (b *batch) takeUnits(tx *gorm.DB) error {
 		}
 
 		b.inserts = append(b.inserts, sale.rows[:left]...)
-		for _, p := range sale.rows[left:] {
-			p.fail(refusal)
-			dropped = append(dropped, p)
-		}
+		b.refuse(sale.rows[left:], refusal)
+		dropped = append(dropped, sale.rows[left:]...)
 	}
 
 	if len(b.inserts) == 0 {
@@ -561,6 +560,19 @@ func deleteRows(tx *gorm.DB, rows []*pendingInsert) error {
 		return nil
 	}
 	return tx.Where("id IN ?", idsOf(rows)).Delete(&orderRow{}).Error
+}
+
+// refuse answers rows without a unit, and their followers. Those of another sale can only be tried again.
+func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
+	for _, p := range dropped {
+		p.fail(refusal)
+	}
+	for _, f := range b.followers {
+		same := f.row.row.VoucherID == f.leader.row.VoucherID
+		if slices.Contains(dropped, f.leader) && (same || errors.Is(refusal, domain.ErrUnavailable)) {
+			f.row.fail(refusal)
+		}
+	}
 }
 
 func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
