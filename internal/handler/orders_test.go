@@ -437,12 +437,12 @@ func TestKeyedErrorIsReplayedExceptForOrders(t *testing.T) {
 	late.key("gone").post("/api/v1/orders/99/cancel", nil).same(gone)
 }
 
-// TestKeyInFlight: equal requests at the same time place one order, and each has its answer.
+// TestKeyInFlight: as many equal requests at the same time as a user may send place one order, and each has its answer.
 func TestKeyInFlight(t *testing.T) {
 	t.Parallel()
 	for status, e := range map[int]*environment{http.StatusCreated: newEnv(t), http.StatusAccepted: newQueueEnv(t).environment} {
 		v, buyer := e.sale(9), e.buyer(1).key("k")
-		answers := make(chan answer, 20)
+		answers := make(chan answer, 200)
 		for range cap(answers) {
 			go func() { answers <- buyer.raw(http.MethodPost, v.orders(), nil) }()
 		}

@@ -311,6 +311,43 @@ func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
 	return o
 }
 
+// In-flight duplicates share one run and its result. All but the first are replays.
+func TestInFlightDuplicatesShareRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs atomic.Int64
+		orders := newOrders(t, saleOf(1), OrdersConfig{MaxInFlight: 100, Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+			runs.Add(1)
+			time.Sleep(time.Second)
+			return domain.Order{ID: 5}, nil
+		})})
+		var fresh, replays atomic.Int64
+		place := func(ctx context.Context, user int64, key *domain.RequestKey) {
+			o, replayed, err := orders.PlaceOnce(ctx, user, 1, 0, key, "")
+			require.NoError(t, err)
+			require.Equal(t, int64(5), o.ID)
+			if replayed {
+				replays.Add(1)
+			} else {
+				fresh.Add(1)
+			}
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		go place(gone, 7, testKey)
+		synctest.Wait()
+		cancel() // the first caller leaves; its run continues for the others
+		for range 10 {
+			go place(t.Context(), 7, testKey)
+		}
+		go place(t.Context(), 8, testKey)
+		go place(t.Context(), 7, domain.NewRequestKey("k", [32]byte{2}))
+		go place(t.Context(), 7, domain.NewRequestKey("l", [32]byte{1}))
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 4, runs.Load())
+		require.EqualValues(t, 4, fresh.Load())
+		require.EqualValues(t, 10, replays.Load())
+	})
+}
+
 // An order is replayed until its key expires, even if the end of the sale is moved to the past meanwhile. Later no
 // order is searched.
 func TestReplayAfterEndIsMovedBack(t *testing.T) {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"seckill/internal/domain"
 	"seckill/internal/kit/batch"
@@ -95,7 +98,9 @@ type Orders struct {
 	cfg OrdersConfig
 	// A semaphore: one element per running purchase.
 	inFlight chan struct{}
-	repeats  *batch.Batcher[domain.KeyedPurchase, domain.Placed]
+	// Running purchases with a key.
+	keyed   singleflight.Group
+	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
 	// A semaphore: one element per lookup of a user's earlier orders.
 	lookups chan struct{}
 }
@@ -184,17 +189,43 @@ func (s *Orders) PlaceOnce(
 		p.Deadline = domain.Earlier(p.Deadline, end)
 	}
 
-	o, replayed, err := s.decide(ctx, p)
-	switch {
-	case key == nil:
-	case replayed:
-		s.cfg.ObserveKey("replayed")
-	default:
-		s.cfg.ObserveKey(keyOutcome(err, "new"))
+	var o domain.Order
+	var replayed bool
+	var err error
+	if key == nil {
+		o, _, err = s.decide(ctx, p)
+	} else {
+		o, replayed, err = s.decideKeyed(ctx, p)
 	}
 
 	s.cfg.Observe(ctx, err, time.Since(start))
 	return o, replayed, err
+}
+
+// decideKeyed is decide for a purchase with a key. In-flight duplicates in this process share one run.
+func (s *Orders) decideKeyed(ctx context.Context, p *domain.Purchase) (domain.Order, bool, error) {
+	type outcome struct {
+		order    domain.Order
+		replayed bool
+	}
+
+	first := false
+	request := strconv.FormatInt(p.UserID, 10) + string(p.Key.Request[:]) + p.Key.Name
+	v, err, _ := s.keyed.Do(request, func() (any, error) {
+		first = true
+		o, replayed, err := s.decide(context.WithoutCancel(ctx), p)
+		return outcome{o, replayed}, err
+	})
+
+	result, _ := v.(outcome)
+	replayed := result.replayed || !first && err == nil
+	if replayed {
+		s.cfg.ObserveKey("replayed")
+	} else {
+		s.cfg.ObserveKey(keyOutcome(err, "new"))
+	}
+
+	return result.order, replayed, err
 }
 
 // decide answers a purchase: from the snapshot and the orders of the user if they suffice, otherwise through the lane.
