@@ -29,7 +29,7 @@ import (
 )
 
 // TestCompressedSnapshot: a compressed answer is the plain one of the moment that it names, serves the next 20 ms, and for ever if
-// it names none. What exceeds the limit of this process is not compressed.
+// it names none. What exceeds the limit of this process is not compressed: an answer that is serves 200 ms then.
 func TestCompressedSnapshot(t *testing.T) {
 	saved := compressible
 	t.Cleanup(func() { compressible = saved })
@@ -50,7 +50,8 @@ func TestCompressedSnapshot(t *testing.T) {
 	check(timed, now.Add(compressedTTL), now)
 	check(timed, now.Add(time.Second), now.Add(time.Second))
 	check(timeless, now, now)
-	for _, at := range []time.Time{now, now.Add(2 * time.Second)} { // a clock may be set back
+	check(timed, now.Add(time.Second+compressedLate), now.Add(time.Second)) // the limit is reached
+	for _, at := range []time.Time{now, now.Add(2 * time.Second)} {         // a clock may be set back
 		answer := httptest.NewRecorder()
 		c, _ := gin.CreateTestContext(answer)
 		c.Request = httptest.NewRequest(http.MethodGet, "/", http.NoBody)
