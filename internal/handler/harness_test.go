@@ -423,13 +423,6 @@ func (l *userLocks) TryDo(ctx context.Context, userID int64, fn func(context.Con
 	return fn(ctx)
 }
 
-func (l *userLocks) free() bool {
-	for range l.held.Range {
-		return false
-	}
-	return true
-}
-
 func (l *userLocks) fail(err error) { l.err.Store(&err) }
 
 // ids counts up from an id that a JavaScript number cannot represent.
