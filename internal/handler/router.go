@@ -1,15 +1,12 @@
 package handler
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	_ "embed"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -100,25 +97,6 @@ type Store interface {
 
 //go:embed openapi.json
 var openAPI []byte
-
-var openAPIGzip = sync.OnceValue(func() []byte {
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	// Cannot fail in memory.
-	_, _ = w.Write(openAPI)
-	_ = w.Close()
-	return b.Bytes()
-})
-
-func writeOpenAPI(c *gin.Context) {
-	body := openAPI
-	c.Header("Vary", "Accept-Encoding")
-	if acceptsGzip(c.Request.Header.Values("Accept-Encoding")) {
-		body = openAPIGzip()
-		c.Header("Content-Encoding", "gzip")
-	}
-	c.Data(http.StatusOK, "application/json", body)
-}
 
 // New returns the handler of the public port. Errors: an invalid trusted proxy, or metrics that are registered already.
 func New(cfg Config) (http.Handler, error) {
@@ -332,7 +310,8 @@ func (r *routes) files() {
 func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 
-	v1.GET("/openapi.json", writeOpenAPI)
+	document := newSnapshot(part{json: openAPI})
+	v1.GET("/openapi.json", func(c *gin.Context) { document.write(c, r.Now()) })
 
 	v1.POST("/auth/code", wrap(r.sendCode))
 	v1.POST("/auth/login", wrap(r.login))
