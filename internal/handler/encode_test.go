@@ -127,16 +127,16 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 			}
 		}
 		now := moment.Draw(t, "now")
-		h := newVoucherHandler(&api{Config: Config{Now: func() time.Time { return now }}})
+		a := &api{Config: Config{Now: func() time.Time { return now }}, shown: newSnapshots[int64, *domain.Voucher]()}
 		page := pageRequest{
 			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
 			cursors: cursors{keys: domain.NewKeyring([]byte("a secret"))},
 		}
 		vouchers := []*domain.Voucher{&v, &v}[:rapid.IntRange(0, 2).Draw(t, "vouchers")]
-		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return h.voucher(*v) },
+		want, err = json.Marshal(newList(page, vouchers, func(v **domain.Voucher) voucherOut { return a.voucher(*v) },
 			func(v **domain.Voucher) int64 { return (*v).ID }))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(h.page(page, vouchers, now).appendTo(nil, now)))
+		require.Equal(t, string(want), string(a.voucherPage(page, vouchers, now).appendTo(nil, now)))
 
 		p := problem{
 			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),

@@ -148,8 +148,10 @@ type api struct {
 	limits  *limits
 	cursors cursors
 	staff   *staff
-	// The answers about shops.
-	shops *answerCache[shopKey]
+	// The answers about vouchers and shops.
+	shown    snapshots[int64, *domain.Voucher]
+	vouchers *voucherLists
+	shops    *answerCache[shopKey]
 	// Bound the reads of exports and of CSV files.
 	exportReads, fileReads slots
 }
@@ -172,11 +174,13 @@ func newAPI(cfg Config) (*api, error) {
 		},
 		limits:      limits,
 		cursors:     cursors{cfg.CursorKeys, limits.visit},
+		shown:       newSnapshots[int64, *domain.Voucher](),
 		exportReads: make(slots, maxExports),
 		fileReads:   make(slots, maxFiles),
 	}
 
 	a.staff = &staff{api: a, failed: rate.Sometimes{Interval: time.Second}}
+	a.vouchers = newVoucherLists(a)
 	a.shops = newAnswerCache[shopKey](a, answerTimeout)
 	return a, nil
 }
@@ -271,7 +275,6 @@ func (r *routes) pages() {
 // middleware of a purchase.
 func (r *routes) sales(purchases gin.HandlersChain) {
 	wrap := r.errors.wrap
-	vouchers := newVoucherHandler(r.api)
 
 	// The service has its own timeout for a purchase, so the hot route needs no second timer.
 	r.engine.Group("", purchases...).POST("/api/v1/vouchers/:id/orders", r.limitBody, r.identified, wrap(perUser(r.limits.orders)), wrap(r.placeOrder))
@@ -282,8 +285,8 @@ func (r *routes) sales(purchases gin.HandlersChain) {
 	r.engine.DELETE("/api/v1/vouchers/:id/entry", r.limitBody, r.identified, r.row, wrap(perUser(r.limits.polls)), wrap(byID(r.leaveEntry)))
 
 	// Vouchers come from memory; the service bounds the reads that fill it.
-	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(vouchers.list))
-	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(vouchers.show)))
+	r.engine.GET("/api/v1/vouchers", r.limitBody, wrap(r.listVouchers))
+	r.engine.GET("/api/v1/vouchers/:id", r.limitBody, wrap(byID(r.showVoucher)))
 }
 
 func (r *routes) streams() {
@@ -343,17 +346,16 @@ func (r *routes) orders(v1 *gin.RouterGroup) {
 
 func (r *routes) adminVouchers(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
-	vouchers := &adminVoucherHandler{r.api}
 
-	v1.GET("/admin/vouchers", r.read, wrap(vouchers.browse))
-	v1.POST("/admin/vouchers", r.operate, r.once(vouchers.create))
-	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(vouchers.change)))
-	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(vouchers.remove)))
-	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(vouchers.checklist)))
-	v1.POST("/admin/vouchers/:id/publish", r.operate, r.once(keyedByID(vouchers.publish)))
+	v1.GET("/admin/vouchers", r.read, wrap(r.browseVouchers))
+	v1.POST("/admin/vouchers", r.operate, r.once(r.createVoucher))
+	v1.PATCH("/admin/vouchers/:id", r.operate, wrap(byID(r.changeVoucher)))
+	v1.DELETE("/admin/vouchers/:id", r.operate, wrap(byID(r.deleteVoucher)))
+	v1.GET("/admin/vouchers/:id/checklist", r.read, wrap(byID(r.checklist)))
+	v1.POST("/admin/vouchers/:id/publish", r.operate, r.once(keyedByID(r.publish)))
 	v1.GET("/admin/vouchers/:id/stats", r.read, wrap(byID(r.showStats)))
-	v1.POST("/admin/vouchers/:id/stock", r.operate, r.once(keyedByID(vouchers.changeStock)))
-	v1.POST("/admin/vouchers/:id/room", r.operate, r.once(keyedByID(vouchers.changeRoom)))
+	v1.POST("/admin/vouchers/:id/stock", r.operate, r.once(keyedByID(r.changeStock)))
+	v1.POST("/admin/vouchers/:id/room", r.operate, r.once(keyedByID(r.changeRoom)))
 	v1.POST("/admin/vouchers/:id/refunds", r.operate, r.once(keyedByID(r.refundAll)))
 	v1.GET("/admin/vouchers/:id/refunds", r.tokens(20), r.read, wrap(byID(r.showRefundable)))
 }

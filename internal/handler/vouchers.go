@@ -16,21 +16,6 @@ import (
 	"seckill/internal/service"
 )
 
-type voucherHandler struct {
-	*api
-
-	shown snapshots[int64, *domain.Voucher]
-	lists *voucherLists
-}
-
-func newVoucherHandler(a *api) *voucherHandler {
-	return &voucherHandler{
-		api:   a,
-		shown: newSnapshots[int64, *domain.Voucher](),
-		lists: newVoucherLists(a),
-	}
-}
-
 // voucherOut is the JSON form of a voucher. A normal voucher has no fields of a sale.
 type voucherOut struct {
 	*domain.Voucher
@@ -122,32 +107,32 @@ func encodeVoucher(v *domain.Voucher, now time.Time) []byte {
 	return text[:bytes.LastIndex(text, []byte(last))+len(last)]
 }
 
-func (h *voucherHandler) show(c *gin.Context, id int64) error {
-	v, err := h.Vouchers.Get(c.Request.Context(), id)
+func (a *api) showVoucher(c *gin.Context, id int64) error {
+	v, err := a.Vouchers.Get(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
 
 	if v.Unpublished() {
-		return h.staff.reveal(c, domain.ErrNotFound, func() error { return h.write(c, v) })
+		return a.staff.reveal(c, domain.ErrNotFound, func() error { return a.writeVoucher(c, v) })
 	}
 
-	return h.write(c, v)
+	return a.writeVoucher(c, v)
 }
 
-func (h *voucherHandler) write(c *gin.Context, v *domain.Voucher) error {
-	now := domain.Moment(h.Now())
-	h.snapshot(v, now).write(c, now)
+func (a *api) writeVoucher(c *gin.Context, v *domain.Voucher) error {
+	now := domain.Moment(a.Now())
+	a.voucherSnapshot(v, now).write(c, now)
 	return nil
 }
 
-func (h *voucherHandler) snapshot(v *domain.Voucher, now time.Time) *snapshot {
-	if snap := h.shown.get(v.ID, v, now); snap != nil {
+func (a *api) voucherSnapshot(v *domain.Voucher, now time.Time) *snapshot {
+	if snap := a.shown.get(v.ID, v, now); snap != nil {
 		return snap
 	}
 
 	snap := newSnapshot(part{json: encodeVoucher(v, now)}, part{lead: voucherEnd})
-	return h.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{snap, v, now, v.Until(now)})
+	return a.shown.put(v.ID, cachedSnapshot[*domain.Voucher]{snap, v, now, v.Until(now)})
 }
 
 // voucherStatuses maps the API's words to the statuses that a merchant sets. A draft is made by creating it.
@@ -168,11 +153,11 @@ var saleStates = map[string]domain.SaleState{
 	"ended":    domain.StateEnded,
 }
 
-// list returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
+// listVouchers returns vouchers. The query's status is the merchant's status, the state of the sale, or "current" for all that have
 // not ended.
-func (h *voucherHandler) list(c *gin.Context) error {
+func (a *api) listVouchers(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.VoucherFilter{ShopID: q.id("shop_id"), Page: page.Page}
 	if q.err != nil {
 		return q.err
@@ -195,16 +180,16 @@ func (h *voucherHandler) list(c *gin.Context) error {
 			// Copies, so that the closure moves only these to the heap.
 			unpublished := f
 			requested := page
-			return h.staff.reveal(c, nil, func() error { return h.writeList(c, requested, unpublished) })
+			return a.staff.reveal(c, nil, func() error { return a.writeVouchers(c, requested, unpublished) })
 		}
 	}
 
-	return h.writeList(c, page, f)
+	return a.writeVouchers(c, page, f)
 }
 
-func (h *voucherHandler) writeList(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
-	return h.lists.write(c, f, func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error) {
-		return h.page(page, vouchers, now), nil
+func (a *api) writeVouchers(c *gin.Context, page pageRequest, f domain.VoucherFilter) error {
+	return a.vouchers.write(c, f, func(vouchers []*domain.Voucher, now time.Time) (*snapshot, error) {
+		return a.voucherPage(page, vouchers, now), nil
 	})
 }
 
@@ -258,11 +243,11 @@ func (l *voucherLists) write(
 	return nil
 }
 
-func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
+func (a *api) voucherPage(p pageRequest, vouchers []*domain.Voucher, now time.Time) *snapshot {
 	parts := make([]part, 0, len(vouchers)+1)
 	lead := `{"items":[`
 	for _, v := range vouchers {
-		parts = append(parts, part{lead, h.snapshot(v, now).parts[0].json})
+		parts = append(parts, part{lead, a.voucherSnapshot(v, now).parts[0].json})
 		lead = voucherEnd + ","
 	}
 
@@ -281,9 +266,6 @@ func (h *voucherHandler) page(p pageRequest, vouchers []*domain.Voucher, now tim
 	return newSnapshot(append(parts, part{lead: end})...)
 }
 
-// adminVoucherHandler serves vouchers to staff, drafts among them.
-type adminVoucherHandler struct{ *api }
-
 // staffList is the JSON form of a page of vouchers for staff.
 type staffList struct {
 	list[voucherOut]
@@ -299,9 +281,9 @@ func parseTab(word string) (domain.SaleTab, bool) {
 	return tab, slices.Contains(domain.SaleTabs, tab)
 }
 
-func (h *adminVoucherHandler) browse(c *gin.Context) error {
+func (a *api) browseVouchers(c *gin.Context) error {
 	q := &query{c: c}
-	page := q.page(h.cursors)
+	page := q.page(a.cursors)
 	f := domain.StaffFilter{
 		Tab:    cmp.Or(word(q, "tab", parseTab, "must be running, upcoming, drafts, ended or all"), domain.TabAll),
 		Search: q.text("search"),
@@ -311,13 +293,13 @@ func (h *adminVoucherHandler) browse(c *gin.Context) error {
 		return q.err
 	}
 
-	catalog, err := h.Vouchers.Catalog(c.Request.Context())
+	catalog, err := a.Vouchers.Catalog(c.Request.Context())
 	if err != nil {
 		return err
 	}
 
-	vouchers, counts := catalog.Browse(f, domain.Moment(h.Now()))
-	out := func(v **domain.Voucher) voucherOut { return h.voucher(*v) }
+	vouchers, counts := catalog.Browse(f, domain.Moment(a.Now()))
+	out := func(v **domain.Voucher) voucherOut { return a.voucher(*v) }
 	return writeJSON(c, http.StatusOK, staffList{
 		list:     newList(page, vouchers, out, func(v **domain.Voucher) int64 { return (*v).ID }),
 		Counts:   counts,
@@ -359,7 +341,7 @@ func (f voucherFields) service() domain.VoucherFields {
 	return fields
 }
 
-func (h *adminVoucherHandler) create(c *gin.Context, claim *domain.Claim) error {
+func (a *api) createVoucher(c *gin.Context, claim *domain.Claim) error {
 	var in struct {
 		voucherFields
 		Stock    *int64  `json:"stock"`
@@ -381,21 +363,21 @@ func (h *adminVoucherHandler) create(c *gin.Context, claim *domain.Claim) error 
 		Draft:         in.Status != nil,
 	}
 	if !input.Draft && !in.Force {
-		if err := h.Vouchers.CheckNew(c.Request.Context(), input); err != nil {
+		if err := a.Vouchers.CheckNew(c.Request.Context(), input); err != nil {
 			return err
 		}
 	}
 
-	v, err := h.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
+	v, err := a.Vouchers.Create(c.Request.Context(), claim, caller(c).UserID, input)
 	if err != nil {
 		return err
 	}
 
 	c.Header("Location", locationOf("vouchers", v.ID))
-	return writeJSON(c, http.StatusCreated, h.voucher(&v))
+	return writeJSON(c, http.StatusCreated, a.voucher(&v))
 }
 
-func (h *adminVoucherHandler) change(c *gin.Context, id int64) error {
+func (a *api) changeVoucher(c *gin.Context, id int64) error {
 	var in struct {
 		voucherFields
 		Status *string `json:"status"`
@@ -413,15 +395,15 @@ func (h *adminVoucherHandler) change(c *gin.Context, id int64) error {
 		ch.Status = &status
 	}
 
-	v, err := h.Vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
-	return h.write(c, v, err)
+	v, err := a.Vouchers.Change(c.Request.Context(), caller(c).UserID, id, ch)
+	return a.writeChanged(c, v, err)
 }
 
-func (h *adminVoucherHandler) remove(c *gin.Context, id int64) error {
-	return writeNoContent(c, h.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id))
+func (a *api) deleteVoucher(c *gin.Context, id int64) error {
+	return writeNoContent(c, a.Vouchers.Delete(c.Request.Context(), caller(c).UserID, id))
 }
 
-func (h *adminVoucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) changeRoom(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Revoke  bool    `json:"revoke"`
 		Paused  *bool   `json:"paused"`
@@ -432,11 +414,11 @@ func (h *adminVoucherHandler) changeRoom(c *gin.Context, claim *domain.Claim, id
 		return err
 	}
 
-	v, err := h.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
-	return h.write(c, v, err)
+	v, err := a.Vouchers.ChangeRoom(c.Request.Context(), claim, caller(c).UserID, id, domain.RoomChange(in))
+	return a.writeChanged(c, v, err)
 }
 
-func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
+func (a *api) changeStock(c *gin.Context, claim *domain.Claim, id int64) error {
 	var in struct {
 		Delta  *int64  `json:"delta"`
 		Reason *string `json:"reason"`
@@ -452,12 +434,12 @@ func (h *adminVoucherHandler) changeStock(c *gin.Context, claim *domain.Claim, i
 		return domain.Invalid("reason", "is required")
 	}
 
-	v, err := h.Vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
-	return h.write(c, v, err)
+	v, err := a.Vouchers.ChangeStock(c.Request.Context(), claim, caller(c).UserID, id, *in.Delta, *in.Reason)
+	return a.writeChanged(c, v, err)
 }
 
-func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
-	list, err := h.Vouchers.Checklist(c.Request.Context(), id)
+func (a *api) checklist(c *gin.Context, id int64) error {
+	list, err := a.Vouchers.Checklist(c.Request.Context(), id)
 	if err != nil {
 		return err
 	}
@@ -468,12 +450,12 @@ func (h *adminVoucherHandler) checklist(c *gin.Context, id int64) error {
 	return writeJSON(c, http.StatusOK, list)
 }
 
-func (h *adminVoucherHandler) write(c *gin.Context, v domain.Voucher, err error) error {
-	return writeOK(c, h.voucher(&v), err)
+func (a *api) writeChanged(c *gin.Context, v domain.Voucher, err error) error {
+	return writeOK(c, a.voucher(&v), err)
 }
 
 // publish publishes a draft. Repeating it has no effect, so it needs no claim.
-func (h *adminVoucherHandler) publish(c *gin.Context, _ *domain.Claim, id int64) error {
-	v, err := h.Vouchers.Publish(c.Request.Context(), adminOf(c), id)
-	return h.write(c, v, err)
+func (a *api) publish(c *gin.Context, _ *domain.Claim, id int64) error {
+	v, err := a.Vouchers.Publish(c.Request.Context(), adminOf(c), id)
+	return a.writeChanged(c, v, err)
 }
