@@ -173,24 +173,40 @@ func occupied() (w *Work, done func()) {
 	}
 }
 
-// TestDerivationsAreBounded: users wait for a processor, a bounded number of them; the others are refused at once.
+// TestDerivationsAreBounded: users wait for a processor, a bounded number of them; the others are refused at once. All entries of
+// an account for a sale cost one derivation, so that accounts that flood the server leave room for honest ones.
 func TestDerivationsAreBounded(t *testing.T) {
 	env.NoRace(t, "it computes")
 	synctest.Test(t, func(t *testing.T) {
+		const entries = 60 // of an account, for two sales
 		w, free := occupied()
-		done := make(chan error, cap(w.admits))
-		for user := range int64(cap(w.admits)) {
-			go func() { done <- env.Err(w.Challenge(t.Context(), user, 1)) }()
+		accounts := cap(w.admits)/2 - 1
+		given := make(chan string, accounts*entries+2)
+		enter := func(user, voucher int64) {
+			text, _ := w.Challenge(t.Context(), user, voucher)
+			given <- string(text)
+		}
+		for user := range int64(accounts) {
+			for n := range int64(entries) {
+				go enter(user, 1+n%2)
+			}
 		}
 		synctest.Wait()
-		require.Empty(t, done)
-		env.Fails(w.Challenge(t.Context(), 1000, 1))(t, domain.ErrOverloaded)
+		for honest := range int64(2) {
+			go enter(1000+honest, 1)
+		}
+		synctest.Wait()
+		require.Empty(t, given)
+		env.Fails(w.Challenge(t.Context(), 2000, 1))(t, domain.ErrOverloaded)
 
 		free()
-		for range cap(w.admits) {
-			require.NoError(t, <-done)
+		challenges := map[string]bool{}
+		for range cap(given) {
+			challenges[<-given] = true
 		}
-		challengeOf(t, w, 1000, 1)
+		require.NotContains(t, challenges, "", "an entry got no challenge")
+		require.Len(t, challenges, 2*accounts+2)
+		challengeOf(t, w, 2000, 1)
 	})
 }
 
@@ -211,41 +227,6 @@ func TestChallengeOutlivesItsFirstRequest(t *testing.T) {
 		free()
 		require.NoError(t, <-done)
 		require.NoError(t, <-done)
-	})
-}
-
-// TestDerivationsOfFlood: all entries of 75 accounts that flood the server with entries for two sales cost one derivation for
-// each account and sale.
-func TestDerivationsOfFlood(t *testing.T) {
-	env.NoRace(t, "it computes")
-	const (
-		accounts = 75
-		entries  = 60 // of an account
-	)
-	synctest.Test(t, func(t *testing.T) {
-		w, free := occupied()
-		given := make(chan string, accounts*entries)
-		for user := range int64(accounts) {
-			for n := range int64(entries) {
-				go func() {
-					text, _ := w.Challenge(t.Context(), user, 1+n%2)
-					given <- string(text)
-				}()
-			}
-		}
-		synctest.Wait()
-		require.Len(t, w.admits, 2*accounts)
-		honest := env.Go(func() error { return env.Err(w.Challenge(t.Context(), 1000, 1)) })
-		synctest.Wait()
-
-		free()
-		require.NoError(t, <-honest)
-		challenges := map[string]bool{}
-		for range accounts * entries {
-			challenges[<-given] = true
-		}
-		require.NotContains(t, challenges, "", "an entry got no challenge")
-		require.Len(t, challenges, 2*accounts)
 	})
 }
 
