@@ -153,71 +153,47 @@ func TestLateResultReachesNoOtherCall(t *testing.T) {
 	})
 }
 
-// Batches of different keys run side by side, up to maxRunning.
-func TestKeysRunSideBySide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		running, most := 0, 0
-		b := newTestBatcher(1, func([]int) {
-			mu.Lock()
-			running++
-			most = max(most, running)
-			mu.Unlock()
-			time.Sleep(slowRun / 2)
-			mu.Lock()
-			running--
-			mu.Unlock()
-		})
-		var wg sync.WaitGroup
-		for key := range int64(maxRunning + 4) {
-			wg.Go(func() { b.Do(key, 0, time.Now().Add(time.Hour)) })
-		}
-		start := time.Now()
-		wg.Wait()
-		require.Equal(t, maxRunning, most)
-		require.Equal(t, slowRun, time.Since(start))
-	})
-}
-
 // Every key has batches of its own until maxRunning batches run. Then waiting keys share a batch, except keys of which
 // a batch runs already.
 func TestKeysShareABatchWhenAllRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const maxKeys = 3
-		var mu sync.Mutex
-		var batches [][]int
-		b := newTestBatcher(maxKeys, func(batch []int) {
-			mu.Lock()
-			batches = append(batches, slices.Sorted(slices.Values(batch)))
-			mu.Unlock()
-			if batch[0] == 0 {
-				time.Sleep(time.Second)
+	for _, maxKeys := range []int{1, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			var mu sync.Mutex
+			var batches [][]int
+			b := newTestBatcher(maxKeys, func(batch []int) {
+				mu.Lock()
+				batches = append(batches, slices.Sorted(slices.Values(batch)))
+				mu.Unlock()
+				if batch[0] == 0 {
+					time.Sleep(time.Second)
+				}
+				time.Sleep(time.Duration(10+batch[0]%1000) * time.Millisecond)
+			})
+			for key := range int64(maxRunning) {
+				submit(b, key, int(key))
 			}
-			time.Sleep(time.Duration(10+batch[0]%1000) * time.Millisecond)
+			mu.Lock()
+			require.Len(t, batches, maxRunning)
+			for i, got := range batches {
+				require.Equal(t, []int{i}, got, "a batch of its own as long as there are permits")
+			}
+			mu.Unlock()
+			busy := submit(b, 0, 100)
+			var others []<-chan answer
+			for key := range int64(2 * maxKeys) {
+				others = append(others, submit(b, 1000+key, 1000+int(key)))
+			}
+			for _, answers := range others {
+				require.Equal(t, maxKeys, (<-answers).size)
+			}
+			time.Sleep(500 * time.Millisecond)
+			require.Empty(t, busy, "its key has a running batch")
+			time.Sleep(2 * time.Second)
+			require.Equal(t, answer{item: 100, size: 1}, <-busy)
+			synctest.Wait()
+			require.Empty(t, b.queues)
 		})
-		for key := range int64(maxRunning) {
-			submit(b, key, int(key))
-		}
-		mu.Lock()
-		for i, got := range batches {
-			require.Equal(t, []int{i}, got, "a batch of its own as long as there are permits")
-		}
-		mu.Unlock()
-		busy := submit(b, 0, 100)
-		var others []<-chan answer
-		for key := range int64(2 * maxKeys) {
-			others = append(others, submit(b, 1000+key, 1000+int(key)))
-		}
-		for _, answers := range others {
-			require.Equal(t, maxKeys, (<-answers).size)
-		}
-		time.Sleep(500 * time.Millisecond)
-		require.Empty(t, busy, "its key has a running batch")
-		time.Sleep(2 * time.Second)
-		require.Equal(t, answer{item: 100, size: 1}, <-busy)
-		synctest.Wait()
-		require.Empty(t, b.queues)
-	})
+	}
 }
 
 // More keys than batches may run hang at once. Others lose the batch that they share with them, and then wait for none of
