@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,15 +40,12 @@ func (row *sessionRow) repeats(r *auth.Rotation) bool {
 func (s *Store) OpenSession(
 	ctx context.Context, g auth.Guess, newcomer domain.User, sess auth.Session, check func(*auth.LoginRequest) bool, confirm auth.ConfirmFunc,
 ) (domain.User, error) {
-	var (
-		u       userRow
-		right   bool
-		refusal error
-	)
+	var u userRow
+	// The transaction commits even after a wrong guess, because it counts the guess.
+	var refusal error
 
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		right = false
-		refusal = nil
+		refusal = domain.ErrWrongCode
 		row, err := lockLoginRequest(tx, g)
 		if errors.Is(err, gorm.ErrRecordNotFound) {
 			return nil
@@ -58,14 +56,14 @@ func (s *Store) OpenSession(
 
 		r := row.LoginRequest
 		hash := r.Hash
-		right = check(&r)
+		right := check(&r)
 
 		row = newLoginRequestRow(r)
 		if err := tx.Select("*").Updates(&row).Error; err != nil || !right {
-			// The transaction commits even after a wrong guess, because it counts the guess.
 			return err
 		}
 
+		refusal = nil
 		if u, err = findOrCreateUser(tx, &newcomer); err != nil {
 			return err
 		}
@@ -91,15 +89,7 @@ func (s *Store) OpenSession(
 		return revokeOldest(tx, &sess)
 	})
 
-	switch {
-	case err != nil:
-	case !right:
-		err = domain.ErrWrongCode
-	case refusal != nil:
-		err = refusal
-	}
-
-	return u.User, err
+	return u.User, cmp.Or(err, refusal)
 }
 
 func revokeOldest(tx *gorm.DB, latest *auth.Session) error {
@@ -141,14 +131,13 @@ func findOrCreateUser(tx *gorm.DB, newcomer *domain.User) (userRow, error) {
 
 // RotateSession implements auth.Store.
 func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User, bool, error) {
-	var (
-		u      userRow
-		row    sessionRow
-		stolen bool
-	)
+	var u userRow
+	var row sessionRow
+	// The transaction commits, because it revokes the session.
+	var refusal error
 
 	err := s.db.Write(ctx, func(tx *gorm.DB) error {
-		stolen = false
+		refusal = nil
 		row = sessionRow{}
 		if err := tx.Clauses(sqldb.ForUpdate).Where("id = ?", r.SessionID).Take(&row).Error; err != nil {
 			return err
@@ -162,7 +151,7 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		copied := row.DeviceHash != nil && *row.DeviceHash != r.DeviceHash
 		repeated := row.repeats(&r)
 		if copied || row.Generation != r.Generation && !repeated {
-			stolen = true
+			refusal = domain.ErrTokenReused
 			return revokeAll(tx, []string{r.SessionID}, r.Now, r.KeepUntil)
 		}
 
@@ -183,15 +172,13 @@ func (s *Store) RotateSession(ctx context.Context, r auth.Rotation) (domain.User
 		}).Error
 	})
 
-	if !stolen {
+	if refusal == nil {
 		err = s.db.ResolveUnknownCommit(ctx, err, func(tx *gorm.DB) error {
 			return tx.Where("id = ? AND generation = ? AND revoked_at IS NULL", r.SessionID, r.Generation+1).Take(&sessionRow{}).Error
 		})
 	}
 
-	if stolen && err == nil {
-		err = domain.ErrTokenReused
-	}
+	err = cmp.Or(err, refusal)
 	if errors.Is(err, gorm.ErrRecordNotFound) || errors.Is(err, domain.ErrNotFound) {
 		err = domain.ErrUnauthenticated
 	}
