@@ -47,22 +47,14 @@ func (s *Store) AddOffers(ctx context.Context, orders []domain.Order) error {
 }
 
 func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
-	var open []*domain.Order
 	var ids [][]byte
 	for _, o := range orders {
-		if o.Offer != nil {
-			continue
-		}
-
-		if o.OfferID != (domain.OfferID{}) {
-			if known, ok := s.offers.Get(o.OfferID); ok {
-				o.Offer = known
-				continue
+		if o.Offer == nil && o.OfferID != (domain.OfferID{}) {
+			o.Offer, _ = s.offers.Get(o.OfferID)
+			if o.Offer == nil {
+				ids = append(ids, o.OfferID[:])
 			}
-			ids = append(ids, o.OfferID[:])
 		}
-
-		open = append(open, o)
 	}
 
 	stored, err := s.readOffers(db, ids)
@@ -71,8 +63,10 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 	}
 
 	var vouchers []int64
-	for _, o := range open {
-		o.Offer = stored[o.OfferID]
+	for _, o := range orders {
+		if o.Offer == nil {
+			o.Offer = stored[o.OfferID]
+		}
 		if o.Offer == nil {
 			vouchers = append(vouchers, o.VoucherID)
 		}
@@ -84,17 +78,13 @@ func (s *Store) addOffers(db *gorm.DB, orders ...*domain.Order) error {
 
 	// Orders of other programs and of earlier releases show the voucher as it is now.
 	present, err := presentOffers(db, vouchers)
-	if err != nil {
-		return err
-	}
-
-	for _, o := range open {
+	for _, o := range orders {
 		if o.Offer == nil {
 			o.Offer = present[o.VoucherID]
 		}
 	}
 
-	return nil
+	return err
 }
 
 func (s *Store) readOffers(db *gorm.DB, ids [][]byte) (map[domain.OfferID]*domain.Offer, error) {
