@@ -26,8 +26,6 @@ import (
 	"seckill/test/env/servers"
 )
 
-const apiFile = "../../docs/api.http"
-
 // httpFile is a file of HTTP requests: variables, then requests separated by lines with ###.
 type httpFile struct {
 	vars     map[string]string
@@ -191,8 +189,7 @@ func (h *httpRun) confirmed(r *httpRequest, queued rig.Answer) (a rig.Answer) {
 // TestAPIFile sends every request of docs/api.http from top to bottom in every lane. TestDocumentHasEveryRoute of package handler shows
 // that it has every route.
 func TestAPIFile(t *testing.T) {
-	text := env.Must(os.ReadFile(apiFile))(t)
-	f := parseHTTP(t, string(text))
+	f := parseHTTP(t, read(t, "docs/api.http"))
 	require.Greater(t, len(f.requests), 40)
 	rig.Core("lock/embedded", "batch/embedded", "queue/embedded").Raced("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
@@ -208,47 +205,41 @@ func TestAPIFile(t *testing.T) {
 // tourBlock matches a block of commands, and the block of what they print, if that follows.
 var tourBlock = regexp.MustCompile("(?s)```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?")
 
-// TestTour runs the commands of the tour in docs/hmdp.md and in its translation, and compares what they print. The commands
-// of terminal 1 run beside all others.
+// TestTour runs the commands of the tour in docs/hmdp.md, and compares what they print. The commands of terminal 1 run beside all
+// others. TestTranslationsHaveTheSameCommands compares them with those of the translation.
 func TestTour(t *testing.T) {
 	env.FullParallel(t)
-	for name, heading := range map[string]string{"hmdp.md": "A tour of ten minutes", "hmdp.zh-CN.md": "十分钟上手"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			text := env.Must(os.ReadFile("../../docs/" + name))(t)
-			_, tour, found := strings.Cut(string(text), "\n## "+heading+"\n")
-			require.True(t, found)
-			tour, _, _ = strings.Cut(tour, "\n## ")
+	_, tour, found := strings.Cut(read(t, "docs/hmdp.md"), "\n## A tour of ten minutes\n")
+	require.True(t, found)
+	tour, _, _ = strings.Cut(tour, "\n## ")
 
-			addr := rig.FreeAddr(t)
-			blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(tour, "127.0.0.1:8080", addr), -1)
-			require.Len(t, blocks, 7)
-			dir := newTourFolder(t)
+	addr := rig.FreeAddr(t)
+	blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(tour, "127.0.0.1:8080", addr), -1)
+	require.Len(t, blocks, 7)
+	dir := newTourFolder(t)
 
-			server := dir.shell(addr, blocks[0][1])
-			var log env.Buffer
-			server.Stdout, server.Stderr = &log, &log
-			require.NoError(t, server.Start())
-			defer func() {
-				_ = server.Process.Signal(os.Interrupt)
-				_ = server.Wait()
-			}()
-			rig.Eventually(t, "the server listens", func() bool {
-				return strings.Contains(log.String(), "seckill listens on") && strings.Contains(log.String(), "/docs")
-			})
-			requirePrinted(t, blocks[0], log.String())
+	server := dir.shell(addr, blocks[0][1])
+	var log env.Buffer
+	server.Stdout, server.Stderr = &log, &log
+	require.NoError(t, server.Start())
+	defer func() {
+		_ = server.Process.Signal(os.Interrupt)
+		_ = server.Wait()
+	}()
+	rig.Eventually(t, "the server listens", func() bool {
+		return strings.Contains(log.String(), "seckill listens on") && strings.Contains(log.String(), "/docs")
+	})
+	requirePrinted(t, blocks[0], log.String())
 
-			var script strings.Builder // one shell, because later steps use the functions and variables of earlier ones
-			for _, b := range blocks[1:] {
-				fmt.Fprintf(&script, "%s\necho '%s'\n", b[1], endOfBlock)
-			}
-			out := env.Must(dir.shell(addr, script.String()).CombinedOutput())(t)
-			printed := strings.Split(string(out), endOfBlock+"\n")
-			require.Len(t, printed, len(blocks), string(out))
-			for i, b := range blocks[1:] {
-				requirePrinted(t, b, printed[i])
-			}
-		})
+	var script strings.Builder // one shell, because later steps use the functions and variables of earlier ones
+	for _, b := range blocks[1:] {
+		fmt.Fprintf(&script, "%s\necho '%s'\n", b[1], endOfBlock)
+	}
+	out := env.Must(dir.shell(addr, script.String()).CombinedOutput())(t)
+	printed := strings.Split(string(out), endOfBlock+"\n")
+	require.Len(t, printed, len(blocks), string(out))
+	for i, b := range blocks[1:] {
+		requirePrinted(t, b, printed[i])
 	}
 }
 
@@ -298,8 +289,6 @@ func (d tourFolder) shell(addr, script string) *exec.Cmd {
 	}
 	return cmd
 }
-
-const operationsPage = "../../docs/operations.md"
 
 // The units of the sale in TestBackupAndRestore, and how many orders are placed before, during and after the backup.
 const (
@@ -444,7 +433,7 @@ func newOperator(t *testing.T) *operator {
 	o := &operator{
 		root:     t.TempDir(),
 		addr:     rig.FreeAddr(t),
-		commands: commandsOf(t, operationsPage),
+		commands: commandsOf(t, "docs/operations.md"),
 		onMySQL:  commandsOnMySQL(t),
 		calls:    make(chan systemctlCall),
 		hold:     filepath.Join(t.TempDir(), "hold"),
@@ -474,9 +463,7 @@ func newOperator(t *testing.T) *operator {
 // commandsOnMySQL reads the table that has the commands for MySQL.
 func commandsOnMySQL(t *testing.T) *strings.Replacer {
 	t.Helper()
-	page := env.Must(os.ReadFile(operationsPage))(t)
-
-	_, table, found := strings.Cut(string(page), "| on MariaDB | on MySQL |\n")
+	_, table, found := strings.Cut(read(t, "docs/operations.md"), "| on MariaDB | on MySQL |\n")
 	require.True(t, found)
 	table, _, _ = strings.Cut(table, "\n\n")
 
@@ -491,12 +478,10 @@ func commandsOnMySQL(t *testing.T) *strings.Replacer {
 // different databases are those of "heading: database".
 func commandsOf(t *testing.T, path string) map[string]string {
 	t.Helper()
-	text := env.Must(os.ReadFile(path))(t)
-
 	commands := map[string]string{}
 	part := regexp.MustCompile("(?m)^#+ (.+)$|^(MariaDB and MySQL|SQLite):$|^```sh\n((?s:.*?))^```$")
 	heading := ""
-	for _, m := range part.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range part.FindAllStringSubmatch(read(t, path), -1) {
 		switch {
 		case m[1] != "":
 			heading = m[1]
@@ -729,7 +714,7 @@ func TestReadmeDeployment(t *testing.T) {
 				"https://sms.example/codes", codes.URL,
 				"EVENTS_SECRET=$(openssl rand -hex 32)", "EVENTS_SECRET="+rig.EventsSecret,
 				"\nseckill serve\n", "\nenv\n",
-			).Replace(commandsOf(t, "../../"+file)[heading])
+			).Replace(commandsOf(t, file)[heading])
 			o.commands = map[string]string{heading: regexp.MustCompile(`<.+>`).ReplaceAllString(commands, phone)}
 			printed := o.run(t, heading)
 
