@@ -24,7 +24,7 @@ const actorOf = (e, more = "") => h("span", {}, t(`actor.${e.actor}`), more, e.a
 const columns = () => [
   { label: t("audit.at"), cell: (e) => stamp(e.at) },
   { label: t("audit.actor"), cell: (e) => actorOf(e) },
-  { label: t("audit.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
+  { label: t("audit.find.action"), cell: (e) => (has(`action.${e.action}`) ? t(`action.${e.action}`) : e.action) },
   { label: t("sale.title"), cell: (e) => (e.voucher_id ? saleLink(e.voucher_id) : "–") },
   { label: t("orders.one"), cell: (e) => (e.order_id ? h("a", { href: `/console/orders/${e.order_id}` }, e.order_id) : "–") },
   { label: t("audit.detail"), cell: (e) => h("div", {}, auditDetailOf(e).map((line) => h("div", {}, line))) },

@@ -16,7 +16,6 @@ export function camera(found) {
   const stop = h("button", { type: "button", class: "quiet", "data-do": "stop-scan", onclick: () => end() }, t("do.stop"));
   const element = h("div", { class: "camera" }, start, video, stop, status.element);
   let stream = null;
-  let ended = false;
   for (const el of [start, video, stop]) show(el, false);
   available().then((yes) => show(start, yes));
 
@@ -26,7 +25,7 @@ export function camera(found) {
     } catch {
       return status.show(t("camera.refused"));
     }
-    if (ended) return end();
+    if (!element.isConnected) return end();
     video.srcObject = stream;
     await video.play();
     for (const el of [video, stop]) show(el, true);
@@ -51,13 +50,7 @@ export function camera(found) {
     for (const el of [video, stop]) show(el, false);
   }
 
-  return {
-    element,
-    end() {
-      ended = true;
-      end();
-    },
-  };
+  return { element, end };
 }
 
 async function available() {

@@ -111,7 +111,7 @@ function textOf(groups, key) {
 function valueOf(value) {
   if (value.startsWith('"')) return value;
   if (time.test(value)) return stamp(value);
-  return value.split(", ").map((part) => textOf(["audit.value", "voucher.entry"], detailOf(part)[0])).join(" · ");
+  return value.split(", ").map((part) => textOf(["audit.value", "voucher.entry", "voucher"], detailOf(part)[0])).join(" · ");
 }
 
 // auditDetailOf returns the detail of an entry of the audit log as lines. A reason is shown as it is:

@@ -17,7 +17,7 @@ export function mount(root) {
   const filter = form({
     name: "filter", label: t("events.show"), kind: "quiet",
     fields: [
-      { name: "status", kind: "choice", label: t("events.status"), options: ["all", ...states].map((s) => [s, t(`events.status.${s}`)]), value: status || "all" },
+      { name: "status", kind: "choice", label: t("voucher.state"), options: ["all", ...states].map((s) => [s, t(`events.status.${s}`)]), value: status || "all" },
       { name: "order_id", kind: "id", label: t("orders.one"), value: order },
     ],
     work: (values) => void go(`/console/events?${new URLSearchParams(values)}`),
@@ -28,7 +28,7 @@ export function mount(root) {
       { label: t("events.created_at"), cell: (e) => stamp(e.payload.created_at) },
       { label: t("events.type"), cell: (e) => e.payload.type },
       { label: t("orders.one"), cell: (e) => h("a", { href: `/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}` }, e.payload.data.id) },
-      { label: t("events.status"), cell: (e) => chip(t(`events.status.${e.status}`), kinds[e.status]) },
+      { label: t("voucher.state"), cell: (e) => chip(t(`events.status.${e.status}`), kinds[e.status]) },
       { label: t("events.tries"), number: true, cell: (e) => e.tries },
       { label: t("events.next_try_at"), cell: (e) => (e.next_try_at ? stamp(e.next_try_at) : "–") },
       { label: t("events.answer"), cell: (e) => [e.answer_status, e.answer].filter(Boolean).join(" ") || "–" },

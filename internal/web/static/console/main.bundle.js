@@ -161,43 +161,42 @@ activeElement===document.body&&focusPage(),resolve(done)}again&&(phone.value=ses
 append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
 "account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",find=path=>pages.find(p=>p.path.test(path)),
 here=()=>find(location.pathname)??missing,full=url=>url.pathname+url.search,home=document.querySelector(".brand").getAttribute(
-"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
-part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,
-...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(
-0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link4=>link4.getAttribute(
-"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
-function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(color2.slice(at,at+2),16)/255).map(part=>part<=.04045?
-part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
-".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
-style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
-shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-let{title}=here();document.title=[badge(),typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}
-function go(path,state=null){let to=new URL(path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==
-history.state)&&history.pushState(state,"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&
-go(path),reload=()=>open2(!1);function onClick(event){let link4=event.target.closest?.("a[href^='/']");!link4||event.defaultPrevented||
-event.button!==0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link4.href)&&event.preventDefault()}function markCurrent(){
-for(let link4 of nav.querySelectorAll("a")){let current2=link4.getAttribute("href")===here().nav;attr(link4,"aria-curren\
-t",current2?"page":null),current2&&(nav.scrollLeft=link4.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h(
-"button",{type:"button",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){
-let say=words2=>text(account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("ex\
-it")),press=singleFlight(button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}
-var accountOf=phone=>h("button",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},
-icon("user"),h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),phone));function more(){let demo="demo"in
-document.documentElement.dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,
-"more.privacy",!staff&&shop.privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"\
-more.docs",staff||demo],[`/problems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,
-key])=>h("a",{href},t2(key)))}var link=(href,key,name)=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)));
-function render(){text(document.getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.
-getElementById("foot"),foot());let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),
-elsewhere2.replaceChildren(...more()),attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(
-user2)),markCurrent();let other=Object.keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",
-class:"quiet","data-do":"language",lang:other==="zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?
-user2.phone.replace(/^(.*)(....)(....)$/,"$1····$3"):"",held=account.contains(document.activeElement)?document.activeElement.
-dataset.do:null;account.replaceChildren(h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?
-[]:[accountButton("login",()=>login())]),held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){
-({pages,missing,links,foot,account:openAccount,badge=()=>""}=options),use(options.texts),dress(),keepFocusNear(),document.
-addEventListener("click",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{
-render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
+"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){unmount(),
+shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1))??
+(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.
+querySelectorAll("a")].find(link4=>link4.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.
+name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color2){let[red,green,blue]=[1,3,5].map(at=>parseInt(
+color2.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+
+.0722*blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,
+alt:""})),!shop.color)return;let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty(
+"--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty(
+"--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){let{title}=here();document.title=[badge(),
+typeof title=="function"?title():t2(title),brand()].filter(Boolean).join(" · ")}function go(path,state=null){let to=new URL(
+path,location.href);return find(to.pathname)?((full(to)!==full(location)||state!==history.state)&&history.pushState(state,
+"",full(to)),open2(!0),!0):!1}var goFrom=(from,path)=>location.pathname===from&&go(path),reload=()=>open2(!1);function onClick(event){
+let link4=event.target.closest?.("a[href^='/']");!link4||event.defaultPrevented||event.button!==0||event.metaKey||event.
+ctrlKey||event.shiftKey||event.altKey||go(link4.href)&&event.preventDefault()}function markCurrent(){for(let link4 of nav.
+querySelectorAll("a")){let current2=link4.getAttribute("href")===here().nav;attr(link4,"aria-current",current2?"page":null),
+current2&&(nav.scrollLeft=link4.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press,...sign2)=>h("button",{type:"b\
+utton",class:"quiet","data-do":name,onclick:press},sign2,h("span",{class:"word"},t2(name)));function leave(){let say=words2=>text(
+account.querySelector("output"),words2),button2=accountButton("logout",event=>press(event),icon("exit")),press=singleFlight(
+button2,{clear:()=>say(""),show:problem=>say(explain(problem))},session.logout);return button2}var accountOf=phone=>h("b\
+utton",{type:"button",class:"phone link","data-do":"account","aria-haspopup":"dialog",onclick:openAccount},icon("user"),
+h("span",{class:"word"},h("span",{class:"sr"},t2("login.as")," "),phone));function more(){let demo="demo"in document.documentElement.
+dataset,lang=language();return[[shop.imprint,"more.imprint",!staff&&shop.imprint],[shop.privacy,"more.privacy",!staff&&shop.
+privacy],["/","more.shop",staff],["/console","console",!staff&&demo],[`/docs?lang=${lang}`,"more.docs",staff||demo],[`/p\
+roblems?lang=${lang}`,"more.problems",staff||demo]].filter(([,,shown3])=>shown3).map(([href,key])=>h("a",{href},t2(key)))}
+var link=(href,key,name)=>h("a",{href},name&&icon(name),h("span",{class:"word"},t2(key)));function render(){text(document.
+getElementById("brand"),brand()),text(document.getElementById("skip"),t2("skip")),text(document.getElementById("foot"),foot());
+let elsewhere2=document.getElementById("more");attr(elsewhere2,"aria-label",t2("more.nav")),elsewhere2.replaceChildren(...more()),
+attr(nav,"aria-label",t2("nav"));let user2=session.user();nav.replaceChildren(...links(user2)),markCurrent();let other=Object.
+keys(languages).find(l=>l!==language()),switchLanguage=h("button",{type:"button",class:"quiet","data-do":"language",lang:other===
+"zh"?"zh-CN":other,onclick:()=>choose(other)},languages[other]),phone=user2?user2.phone.replace(/^(.*)(....)(....)$/,"$1\
+····$3"):"",held=account.contains(document.activeElement)?document.activeElement.dataset.do:null;account.replaceChildren(
+h("output",{}),switchLanguage,...user2?[accountOf(phone),leave()]:session.pending()?[]:[accountButton("login",()=>login())]),
+held&&account.querySelector(`[data-do="${held}"]`)?.focus(),show(account,!0)}function start(options){({pages,missing,links,
+foot,account:openAccount,badge=()=>""}=options),use(options.texts),dress(),keepFocusNear(),document.addEventListener("cl\
+ick",onClick),addEventListener("popstate",back),render(),open2(!1),session.on(render),onLanguage(()=>{render(),open2(!1)})}var missing2=(home2,key)=>root2=>{root2.replaceChildren(h("header",{class:"lead"},h("h1",{tabindex:-1},t("missing.title")),
 h("p",{},t("missing.why"))),h("div",{},h("a",{href:home2,class:"button primary"},t(key))))};var KEPT=10;function announce(sentence){if(!sentence)return;let live=document.getElementById("live");live.append(h("p",{},
 sentence)),live.childElementCount>KEPT&&live.firstElementChild.remove()}function confirm(question,yes,explanation=""){return new Promise(resolve=>{let id2=newID("confirm"),why=explanation&&newID(
 "why"),agreed=!1,agree=({detail:detail2})=>{detail2>1||(agreed=!0,dialog.close())},dialog=h("dialog",{class:"sheet","ari\
@@ -247,10 +246,10 @@ exec(detail2)?.slice(1).map(Number);if(!numbers)continue;let[words2,n]=measure(.
 f.detail),change=/(?:^|; )([a-z_]+): ("(?:[^"\\]|\\.)*"|[^;"]*) -> ("(?:[^"\\]|\\.)*"|[^;"]*)(?=; |$)/g,time=/^\d{4}-\d\d-\d\dT\S+$/;
 function textOf(groups2,key){let group=groups2.find(g=>has(`${g}.${key}`));return group?t(`${group}.${key}`):key}function valueOf(value){
 return value.startsWith('"')?value:time.test(value)?stamp(value):value.split(", ").map(part=>textOf(["audit.value","vouc\
-her.entry"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["change_stock","return_\
-outside","close_notice","undo_redeem"].includes(action))return[detail2];let changes4=[...detail2.matchAll(change)],rest=detail2.
-replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t("audit.\
-change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}function detail(problem,beside2){if(["network","not_found"].includes(problem.code))return"";let[words2,lang]=detailOf(problem.
+her.entry","voucher"],detailOf(part)[0])).join(" · ")}function auditDetailOf({action,detail:detail2}){if(["change_stock",
+"return_outside","close_notice","undo_redeem"].includes(action))return[detail2];let changes4=[...detail2.matchAll(change)],
+rest=detail2.replace(change,"").replace(/^; /,"");return[...rest?[detailOf(rest)[0]]:[],...changes4.map(([,field2,was,is])=>t(
+"audit.change",{field:textOf(["audit.field","voucher","shop","room"],field2),was:valueOf(was),is:valueOf(is)}))]}function detail(problem,beside2){if(["network","not_found"].includes(problem.code))return"";let[words2,lang]=detailOf(problem.
 detail??"");return lang===null?words2:(problem.errors??[]).filter(e=>!beside2(e.field)&&has(`invalid.${e.field}`)).map(e=>t(
 `invalid.${e.field}`)).join("")}function errorBox(){let sentence=h("p",{class:"error"}),note=h("p",{class:"note"}),code=h(
 "p",{class:"reference"}),element=h("div",{class:"error-box",role:"alert",hidden:!0},sentence,note,code);return{element,clear:()=>show(
@@ -425,7 +424,7 @@ ange_voucher","delete_voucher","change_stock","change_room","revoke_passes","cre
 expire","redeem","undo_redeem","refund","refunded","dispute","return_outside","return_money","money_returned","close_not\
 ice","replay_dead_letter","discard_dead_letter"],actorOf=(e,more2="")=>h("span",{},t(`actor.${e.actor}`),more2,e.actor_id?
 [" ",named(e.actor_phone??"",e.actor_id)]:null),columns=()=>[{label:t("audit.at"),cell:e=>stamp(e.at)},{label:t("audit.a\
-ctor"),cell:e=>actorOf(e)},{label:t("audit.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.action},
+ctor"),cell:e=>actorOf(e)},{label:t("audit.find.action"),cell:e=>has(`action.${e.action}`)?t(`action.${e.action}`):e.action},
 {label:t("sale.title"),cell:e=>e.voucher_id?saleLink(e.voucher_id):"–"},{label:t("orders.one"),cell:e=>e.order_id?h("a",
 {href:`/console/orders/${e.order_id}`},e.order_id):"–"},{label:t("audit.detail"),cell:e=>h("div",{},auditDetailOf(e).map(
 line=>h("div",{},line)))}],requestColumns=()=>[{label:t("audit.at"),cell:r=>stamp(r.at)},{label:t("audit.actor"),cell:r=>actorOf(
@@ -497,55 +496,53 @@ values,t(values.message?"room.messageShown":"room.messageRemoved"))}),operates=s
 entry=v.entry??{},show(element,entry.mode==="room"),entry.mode==="room"&&(setChip(state,t(entry.paused?"room.isPaused":"\
 room.isOpen"),entry.paused?"bad":"good"),text(pause,t(entry.paused?"room.resume":"room.pause")),rate.reset({rate:String(
 entry.rate)}),message.reset({message:entry.message??""}))},showFigures(room2){list4.set(figures.map(id2=>({id:`room.${id2}`,
-name:t(`room.${id2}`),value:room2&&number(room2[id2])})))}}}var MAX_UNITS=1e9,LOBBY=6e5,PASS_TTL={pass:10,room:120},RATE=100,NO_SHOP="0",NO_CURRENCY=["XXX","XTS"],groups=()=>["what",
-"price","when","fairness","advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="advanced"})),soon=hours=>Math.
-floor(now()/6e4)*6e4+hours*36e5;function fields2(v,shops,currency2){let required=v!==null&&v.status!=="draft",sale=!v||v.
-type==="seckill",at=hours=>localTime(soon(hours)),note=value=>t("voucher.zone",{zone:zone(Number.isNaN(Date.parse(value))?
-void 0:new Date(value))}),withPass=value=>value("entry.mode")!=="open",withRoom=value=>value("entry.mode")==="room",all2=[
-{group:"what",name:"title",kind:"text",required:!0,max:255},{group:"what",name:"sub_title",kind:"text",max:255,empty:""},
-{group:"what",name:"shop_id",kind:"choice",required,options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noSho\
-p")},{group:"what",name:"image_id",kind:"picture",note:t("voucher.image_idNote"),empty:v?"":void 0},{group:"what",name:"\
-rules",kind:"area",max:1024,empty:""},{group:"price",name:"pay_value",kind:"amount",required,currency:currency2},{group:"\
-price",name:"actual_value",kind:"amount",required,currency:currency2,note:t("voucher.faceValueNote")},!v&&{group:"price",
-name:"currency",kind:"currency",required:!0,value:"CNY",note:t("voucher.currencyNote")},!v&&{group:"price",name:"stock",
-kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",kind:"time",required,note,value:at(1)},sale&&{group:"\
-when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"when",name:"pay_timeout",kind:"minutes",empty:v?
-null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"when",name:"valid_from",kind:"time",empty:v?null:
-void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"time",empty:v?null:void 0,note},sale&&{group:"\
-fairness",name:"limit_per_user",kind:"whole",required:!0,min:1,max:100,value:1},sale&&{group:"fairness",name:"entry.mode",
-kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","pass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},
-sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t("voucher.entry.opens_atNote"),shown:withRoom},
-sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},
-sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),
-shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"choice",value:"off",note:t("voucher.entry.challenge\
-Note"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry.challenge.${c}`)])},sale&&{group:"advanced",name:"\
-unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("voucher.unpaid_limitNote")},sale&&{group:"advanced",
-name:"segments",kind:"whole",required:!0,min:1,max:16,value:1,note:t("voucher.segmentsNote")}],own=v?valuesOf(v):{};return all2.
-filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.name]??f.value??""}))}function shopOptions(v,shops){
-let options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(" · ")]);return!v||v.shop_id===NO_SHOP?[["",t("vouc\
-her.chooseShop")],...options]:shops.some(s=>s.id===v.shop_id)?options:[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],
-...options]}function valuesOf(v){let amount3=n=>n===0&&v.status==="draft"?"":formatAmount(n,v.currency),all2={...v,pay_value:amount3(
-v.pay_value),actual_value:amount3(v.actual_value),limit_per_user:String(v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??
-""),all2.pay_timeout=v.pay_timeout===void 0?"":formatMinutes(v.pay_timeout),v.shop_id===NO_SHOP&&(all2.shop_id=""),all2.
-image_id=v.image_id??"",all2.segments=String(v.segments??1);let window2=v.begin_at<v.end_at?["begin_at","end_at"]:[];for(let at of[
-...window2,"valid_from","valid_until"])all2[at]=v[at]?localTime(v[at]):"";if(window2.length===0&&(all2.begin_at=all2.end_at=
-""),v.entry){let{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="off"}=v.entry;all2["entry.mode"]=mode,all2["entry.o\
-pens_at"]=opens&&Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(opens):"",all2["entry.rate"]=String(rate),all2["\
-entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl),all2["entry.challenge"]=challenge}return all2}function copyOf(v){
-let begin=soon(1);return{...valuesOf(v),"entry.opens_at":"",stock:String(v.initial_stock),begin_at:localTime(begin),end_at:localTime(
-begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){let rest=Object.fromEntries(Object.entries(
-values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===Object.keys(values).length)return values;
-let mode=form2.value("entry.mode"),entry={mode},take=(name,standard)=>{let field2=`entry.${name}`;values["entry.mode"]===
-void 0&&values[field2]===void 0||(entry[name]=form2.parsed(field2)||standard)};if(mode==="room"){let begin=form2.parsed(
-"begin_at");take("opens_at",begin&&new Date(Date.parse(begin)-LOBBY).toISOString()),take("rate",RATE)}return mode!=="ope\
-n"&&(take("pass_ttl",PASS_TTL[mode]),take("challenge")),{...rest,entry}}var validate=v=>(values,form2)=>{let errors={},[
-begin,end]=["begin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(begin)?errors.
-end_at=t("form.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.value("entry\
-.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form.opens")),values.
-pay_value>values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&values.valid_until<=
-values.valid_from&&(errors.valid_until=t("form.order")),NO_CURRENCY.includes(values.currency)&&(errors.currency=t("form.\
-currency")),v&&v.status!=="draft"&&values.limit_per_user<v.limit_per_user&&(errors.limit_per_user=t("form.lower",{n:v.limit_per_user})),
-errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
+name:t(`room.${id2}`),value:room2&&number(room2[id2])})))}}}var MAX_UNITS=1e9,LOBBY=6e5,PASS_TTL={pass:10,room:120},RATE=100,NO_SHOP="0",groups=()=>["what","price","when","fairness",
+"advanced"].map(name=>({name,title:t(`group.${name}`),folded:name==="advanced"})),soon=hours=>Math.floor(now()/6e4)*6e4+
+hours*36e5;function fields2(v,shops,currency2){let required=v!==null&&v.status!=="draft",sale=!v||v.type==="seckill",at=hours=>localTime(
+soon(hours)),note=value=>t("voucher.zone",{zone:zone(Number.isNaN(Date.parse(value))?void 0:new Date(value))}),withPass=value=>value(
+"entry.mode")!=="open",withRoom=value=>value("entry.mode")==="room",all2=[{group:"what",name:"title",kind:"text",required:!0,
+max:255},{group:"what",name:"sub_title",kind:"text",max:255,empty:""},{group:"what",name:"shop_id",kind:"choice",required,
+options:shopOptions(v,shops),note:shops.length===0&&t("voucher.noShop")},{group:"what",name:"image_id",kind:"picture",note:t(
+"voucher.image_idNote"),empty:v?"":void 0},{group:"what",name:"rules",kind:"area",max:1024,empty:""},{group:"price",name:"\
+pay_value",kind:"amount",required,currency:currency2},{group:"price",name:"actual_value",kind:"amount",required,currency:currency2,
+note:t("voucher.faceValueNote")},!v&&{group:"price",name:"currency",kind:"currency",required:!0,value:"CNY",note:t("vouc\
+her.currencyNote")},!v&&{group:"price",name:"stock",kind:"whole",min:0,max:MAX_UNITS},sale&&{group:"when",name:"begin_at",
+kind:"time",required,note,value:at(1)},sale&&{group:"when",name:"end_at",kind:"time",required,note,value:at(3)},sale&&{group:"\
+when",name:"pay_timeout",kind:"minutes",empty:v?null:void 0,min:1,max:86400,note:t("voucher.pay_timeoutNote")},{group:"w\
+hen",name:"valid_from",kind:"time",empty:v?null:void 0,note:t("voucher.validNote")},{group:"when",name:"valid_until",kind:"\
+time",empty:v?null:void 0,note},sale&&{group:"fairness",name:"limit_per_user",kind:"whole",required:!0,min:1,max:100,value:1},
+sale&&{group:"fairness",name:"entry.mode",kind:"choice",value:"open",note:t("voucher.entry.modeNote"),options:["open","p\
+ass","room"].map(m=>[m,t(`voucher.entry.${m}`)])},sale&&{group:"fairness",name:"entry.opens_at",kind:"time",empty:"",note:t(
+"voucher.entry.opens_atNote"),shown:withRoom},sale&&{group:"fairness",name:"entry.rate",kind:"whole",min:1,max:MAX_RATE,
+empty:"",note:t("voucher.entry.rateNote"),shown:withRoom},sale&&{group:"advanced",name:"entry.pass_ttl",kind:"whole",min:1,
+max:3600,empty:"",note:t("voucher.entry.pass_ttlNote"),shown:withPass},sale&&{group:"fairness",name:"entry.challenge",kind:"\
+choice",value:"off",note:t("voucher.entry.challengeNote"),shown:withPass,options:["off","on"].map(c=>[c,t(`voucher.entry\
+.challenge.${c}`)])},sale&&{group:"advanced",name:"unpaid_limit",kind:"whole",empty:v?null:void 0,min:0,max:100,note:t("\
+voucher.unpaid_limitNote")},sale&&{group:"advanced",name:"segments",kind:"whole",required:!0,min:1,max:16,value:1,note:t(
+"voucher.segmentsNote")}],own=v?valuesOf(v):{};return all2.filter(Boolean).map(f=>({label:t(`voucher.${f.name}`),...f,value:own[f.
+name]??f.value??""}))}function shopOptions(v,shops){let options=shops.map(s=>[s.id,[s.name,s.area].filter(Boolean).join(
+" · ")]);return!v||v.shop_id===NO_SHOP?[["",t("voucher.chooseShop")],...options]:shops.some(s=>s.id===v.shop_id)?options:
+[[v.shop_id,t("voucher.unknownShop",{id:v.shop_id})],...options]}function valuesOf(v){let amount3=n=>n===0&&v.status==="\
+draft"?"":formatAmount(n,v.currency),all2={...v,pay_value:amount3(v.pay_value),actual_value:amount3(v.actual_value),limit_per_user:String(
+v.limit_per_user)};all2.unpaid_limit=String(v.unpaid_limit??""),all2.pay_timeout=v.pay_timeout===void 0?"":formatMinutes(
+v.pay_timeout),v.shop_id===NO_SHOP&&(all2.shop_id=""),all2.image_id=v.image_id??"",all2.segments=String(v.segments??1);let window2=v.
+begin_at<v.end_at?["begin_at","end_at"]:[];for(let at of[...window2,"valid_from","valid_until"])all2[at]=v[at]?localTime(
+v[at]):"";if(window2.length===0&&(all2.begin_at=all2.end_at=""),v.entry){let{mode,opens_at:opens,rate="",pass_ttl:ttl,challenge="\
+off"}=v.entry;all2["entry.mode"]=mode,all2["entry.opens_at"]=opens&&Date.parse(v.begin_at)-Date.parse(opens)!==LOBBY?localTime(
+opens):"",all2["entry.rate"]=String(rate),all2["entry.pass_ttl"]=ttl===void 0||ttl===PASS_TTL[mode]?"":String(ttl),all2["\
+entry.challenge"]=challenge}return all2}function copyOf(v){let begin=soon(1);return{...valuesOf(v),"entry.opens_at":"",stock:String(
+v.initial_stock),begin_at:localTime(begin),end_at:localTime(begin+Date.parse(v.end_at)-Date.parse(v.begin_at))}}function body(values,form2){
+let rest=Object.fromEntries(Object.entries(values).filter(([name])=>!name.startsWith("entry.")));if(Object.keys(rest).length===
+Object.keys(values).length)return values;let mode=form2.value("entry.mode"),entry={mode},take=(name,standard)=>{let field2=`\
+entry.${name}`;values["entry.mode"]===void 0&&values[field2]===void 0||(entry[name]=form2.parsed(field2)||standard)};if(mode===
+"room"){let begin=form2.parsed("begin_at");take("opens_at",begin&&new Date(Date.parse(begin)-LOBBY).toISOString()),take(
+"rate",RATE)}return mode!=="open"&&(take("pass_ttl",PASS_TTL[mode]),take("challenge")),{...rest,entry}}var validate=v=>(values,form2)=>{
+let errors={},[begin,end]=["begin_at","end_at"].map(name=>form2.value(name));return begin!==void 0&&new Date(end)<=new Date(
+begin)?errors.end_at=t("form.order"):(!v||v.status==="draft")&&new Date(end)<=now()&&(errors.end_at=t("form.over")),form2.
+value("entry.mode")==="room"&&new Date(form2.value("entry.opens_at"))>new Date(begin)&&(errors["entry.opens_at"]=t("form\
+.opens")),values.pay_value>values.actual_value&&(errors.pay_value=t("form.price")),values.valid_from&&values.valid_until&&
+values.valid_until<=values.valid_from&&(errors.valid_until=t("form.order")),v&&v.status!=="draft"&&values.limit_per_user<
+v.limit_per_user&&(errors.limit_per_user=t("form.lower",{n:v.limit_per_user})),errors};function forms2(v,shops,changed){let current2=v,edit=editor(v,shops,changed),units2=v.type==="seckill"?stock(v,changed):
 null,card=preview(edit,shops,{currency:()=>v.currency,stock:()=>current2.stock??0});return{element:beside(h("div",{},section(
 t("sale.change"),edit.element),units2&&section(t("sale.stock"),units2.element)),card.element),reset(v2){current2=v2,edit.
 reset(valuesOf(v2)),card.update()},edited:()=>[edit,units2].some(f=>f?.edited().length>0),focus:field2=>field2==="stock"?
@@ -576,13 +573,13 @@ all()])).then(found=>{if(!found)return;let[v,shops]=found;text(title,v.title);le
 changed.title),all2.reset(changed)});place.replaceChildren(all2.element),all2.focus(new URLSearchParams(location.search).
 get("field"))})}var states=["pending","delivered","failed"],kinds3={delivered:"good",failed:"bad"};function mount4(root2){let query2=new URLSearchParams(
 location.search),status=states.includes(query2.get("status"))?query2.get("status"):"",order=query2.get("order_id")??"",filter=form(
-{name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("events.status"),options:[
+{name:"filter",label:t("events.show"),kind:"quiet",fields:[{name:"status",kind:"choice",label:t("voucher.state"),options:[
 "all",...states].map(s=>[s,t(`events.status.${s}`)]),value:status||"all"},{name:"order_id",kind:"id",label:t("orders.one"),
 value:order}],work:values=>{go(`/console/events?${new URLSearchParams(values)}`)}});worklist(root2,{name:"events",path:"\
 /admin/events",params:{...status&&{status},...order&&{order_id:order}},filter,actions:actions3,columns:[{label:t("events\
 .created_at"),cell:e=>stamp(e.payload.created_at)},{label:t("events.type"),cell:e=>e.payload.type},{label:t("orders.one"),
 cell:e=>h("a",{href:`/console/orders/${e.payload.data.id}?user_id=${e.payload.data.user_id}`},e.payload.data.id)},{label:t(
-"events.status"),cell:e=>chip(t(`events.status.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.
+"voucher.state"),cell:e=>chip(t(`events.status.${e.status}`),kinds3[e.status])},{label:t("events.tries"),number:!0,cell:e=>e.
 tries},{label:t("events.next_try_at"),cell:e=>e.next_try_at?stamp(e.next_try_at):"–"},{label:t("events.answer"),cell:e=>[
 e.answer_status,e.answer].filter(Boolean).join(" ")||"–"},{label:t("events.payload"),cell:e=>h("details",{},h("summary",
 {},t("events.payload")),h("pre",{},JSON.stringify(e.payload,null,2)))}]})}function actions3(event,{out,post,change:change3}){
@@ -1509,9 +1506,9 @@ let f=form({name:`close-${notice.id}`,kind:"quiet",label:t("notices.close"),fiel
 notices.why"),required:!0,max:255}],work:values=>change3(post(`/admin/payment-notices/${notice.id}/close`,values),t("not\
 ices.closed"))});return h("details",{"data-notice":notice.id},h("summary",{},t("notices.close")),f.element)}var statuses2=["pending_payment","paid","redeemed","refunding","refunded","cancelled","queued","failed"],kindOf=status=>({
 paid:"good",redeemed:"good",pending_payment:"on_sale",queued:"on_sale",failed:"bad"})[status],statusChip=o=>h("span",{},
-chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("orders.disputed"),"bad")]:null),pathOf=o=>`/conso\
-le/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title","\
-from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){let[year,month2,date]=day3.split(
+chip(t(`status.${o.status}`),kindOf(o.status)),o.disputed?[" ",chip(t("payment.disputed"),"bad")]:null),pathOf=o=>`/cons\
+ole/orders/${o.id}${["queued","failed"].includes(o.status)?`?user_id=${o.user_id}`:""}`,names=["phone_end","id","title",
+"from","to","payment_ref","status","voucher_id","user_id"];function dayStart(day3,plus=0){let[year,month2,date]=day3.split(
 "-").map(Number);return new Date(year,month2-1,date+plus).toISOString()}function queryOf({from,to,...filter}){return{...filter,
 ...from&&{created_from:dayStart(from)},...to&&{created_to:dayStart(to,1)}}}function list3(root2){let query2=new URLSearchParams(
 location.search),phone=session.may("phones")&&history.state?.phone||"",filter=Object.fromEntries(names.filter(name=>query2.
@@ -1590,16 +1587,16 @@ ad")}show(repair,!1),root2.replaceChildren(head(t("reconcile.title"),h("p",{},t(
 refresh,repair),out.element,summary,reports,h("p",{class:"note"},t("reconcile.meaning"))),refresh.click()}var EVERY2=200;function camera(found){let status=statusLine(),video=h("video",{muted:!0,playsinline:!0,"aria-label":t("c\
 amera.picture")}),start3=button({name:"scan",label:t("camera.start"),out:{clear:status.clear,show:()=>{}}},scan),stop=h(
 "button",{type:"button",class:"quiet","data-do":"stop-scan",onclick:()=>end()},t("do.stop")),element=h("div",{class:"cam\
-era"},start3,video,stop,status.element),stream=null,ended=!1;for(let el of[start3,video,stop])show(el,!1);available().then(
-yes=>show(start3,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"en\
-vironment"}})}catch{return status.show(t("camera.refused"))}if(ended)return end();video.srcObject=stream,await video.play();
-for(let el of[video,stop])show(el,!0);show(start3,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
+era"},start3,video,stop,status.element),stream=null;for(let el of[start3,video,stop])show(el,!1);available().then(yes=>show(
+start3,yes));async function scan(){try{stream=await navigator.mediaDevices.getUserMedia({video:{facingMode:"environment"}})}catch{
+return status.show(t("camera.refused"))}if(!element.isConnected)return end();video.srcObject=stream,await video.play();for(let el of[
+video,stop])show(el,!0);show(start3,!1),look(new globalThis.BarcodeDetector({formats:["qr_code"]}))}async function look(detector){
 for(;stream;await sleep(EVERY2)){let[code]=await detector.detect(video).catch(()=>[]);!code||!stream||(end(),found(code.
 rawValue))}}function end(){for(let track of stream?.getTracks()??[])track.stop();stream&&show(start3,!0),stream=null,video.
-srcObject=null;for(let el of[video,stop])show(el,!1)}return{element,end(){ended=!0,end()}}}async function available(){if(!("\
-BarcodeDetector"in globalThis)||!navigator.mediaDevices?.enumerateDevices)return!1;try{let formats=await globalThis.BarcodeDetector.
-getSupportedFormats(),devices=await navigator.mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.
-some(d=>d.kind==="videoinput")}catch{return!1}}function refusal(order,by){let who=by?by.phone||by.user_id:"";return order.status==="redeemed"?t(who?"redeem.usedBy":"re\
+srcObject=null;for(let el of[video,stop])show(el,!1)}return{element,end}}async function available(){if(!("BarcodeDetecto\
+r"in globalThis)||!navigator.mediaDevices?.enumerateDevices)return!1;try{let formats=await globalThis.BarcodeDetector.getSupportedFormats(),
+devices=await navigator.mediaDevices.enumerateDevices();return formats.includes("qr_code")&&devices.some(d=>d.kind==="vi\
+deoinput")}catch{return!1}}function refusal(order,by){let who=by?by.phone||by.user_id:"";return order.status==="redeemed"?t(who?"redeem.usedBy":"re\
 deem.used",{at:stamp(order.redeemed_at),who}):order.status!=="paid"?t("redeem.not",{status:t(`status.${order.status}`)}):
 order.valid_from&&now()<Date.parse(order.valid_from)?t("redeem.early",{at:stamp(order.valid_from)}):order.valid_until&&now()>=
 Date.parse(order.valid_until)?t("redeem.late",{at:stamp(order.valid_until)}):""}function mount8(root2){let post=intents(),
@@ -1685,15 +1682,15 @@ heck.sale")," ",h("span",{lang},detail2))}return{element,bar,render(v){let befor
 element,!1),show(bar,!1);return}before?.updated_at===v.updated_at&&before.stock===v.stock||(v.status!=="on"||before?.status!==
 "on")&&reading(out,load)}}}function refunds(id2){let path=`/admin/vouchers/${id2}/refunds`,post=intents(),out=errorBox(),status=statusLine(),bar=h(
 "progress",{"aria-label":t("refunds.progress")}),words2=h("p",{class:"note"}),progress=h("div",{"data-refunds":!0},bar,words2),
-ended=!1,title="",over=!1,paid=0,start3=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
+title="",over=!1,paid=0,start3=button({name:"refund-all",label:t("refunds.do"),out},async()=>{status.clear();let all2=await getMine(
 path);if(all2.orders===0)return status.show(t("refunds.none"));let sum=money(all2.amount,all2.currency);if(!await confirm(
 t("refunds.sure",{n:number(all2.orders),sum,title}),t("refunds.yes",{n:number(all2.orders)}),t("refunds.note")))return;let begun=0,
 add=n=>{begun+=n,attr(bar,"max",Math.max(all2.orders,begun)),attr(bar,"value",begun),text(words2,t("refunds.of",{n:number(
-begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);try{for(let more2=!0;more2&&!ended;){let answer=await post(
-path);add(answer.begun),more2=answer.more}}finally{show(progress,!1)}ended||status.show(t("refunds.done",{n:number(begun)}))}),
-update=()=>show(start3,session.may("operate")&&over&&paid>0);return show(progress,!1),update(),{start:start3,element:h("\
-div",{},progress,status.element,out.element),render(v){({title}=v),over=v.type==="seckill"&&v.status!=="draft"&&(v.status!==
-"on"||v.state==="ended"),update()},count(orders){paid=orders.paid??0,update()},end(){ended=!0}}}function mount10(root2,id2){let title=h("h1",{tabindex:-1},t("sale.title")),state=chip(""),top=h("header",{class:"lead"},
+begun),all:number(Math.max(all2.orders,begun))}))};add(0),show(progress,!0);try{for(let more2=!0;more2&&progress.isConnected;){
+let answer=await post(path);add(answer.begun),more2=answer.more}}finally{show(progress,!1)}progress.isConnected&&status.
+show(t("refunds.done",{n:number(begun)}))}),update=()=>show(start3,session.may("operate")&&over&&paid>0);return show(progress,
+!1),update(),{start:start3,element:h("div",{},progress,status.element,out.element),render(v){({title}=v),over=v.type==="\
+seckill"&&v.status!=="draft"&&(v.status!=="on"||v.state==="ended"),update()},count(orders){paid=orders.paid??0,update()}}}function mount10(root2,id2){let title=h("h1",{tabindex:-1},t("sale.title")),state=chip(""),top=h("header",{class:"lead"},
 h("div",{class:"head"},title,state),h("a",{href:"/console/sales",class:"link"},t("sales.back"))),out=errorBox(),sub=h("p",
 {class:"sub"}),list4=factList(),postRoom=intents(),changeRoom=async body2=>update(await postRoom(`/admin/vouchers/${id2}\
 /room`,body2)),waitingRoom=room(changeRoom),revoked=statusLine(),revoke=button({name:"revoke",label:t("sale.revoke"),out},
@@ -1734,7 +1731,7 @@ let{title:title2}=current2,stats=await orNull(getMine(`/admin/vouchers/${id2}/st
 return t("sale.sure.offPlain",{title:title2});let{orders:orders2}=stats,[unpaid,paid]=["pending_payment","paid"].map(status=>number(
 orders2[status]??0));return t("sale.sure.off",{title:title2,unpaid,paid})}return show(terms,!1),root2.replaceChildren(top,
 out.element,about,publishing.element,place,terms,publishing.bar),reading(out,async()=>{let v=await getMine(`/vouchers/${id2}`);
-return[v,v.status==="draft"&&operates?await all():[]]}).then(found=>found&&update(...found)),()=>{live?.end(),refund.end()}}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
+return[v,v.status==="draft"&&operates?await all():[]]}).then(found=>found&&update(...found)),()=>live?.end()}var en={brand:"Seckill",nav:"Main",skip:"Skip to content",cancel:"Cancel",back:"Back",more:"Show more",loading:"Loading…",
 working:"One moment…",login:"Log in",logout:"Log out",console:"Console","missing.title":"Page not found","missing.why":"\
 The address is wrong, or what it led to has been removed.","more.nav":"Other pages","more.imprint":"Imprint","more.priva\
 cy":"Privacy","more.shop":"Shop","more.docs":"API","more.problems":"Error codes",off:"−{off}%","time.days":"{days} d {\
@@ -1797,242 +1794,241 @@ totp_required":"请输入身份验证器应用上的六位数字。","error.unpa
 数过多，请稍后再试。","error.unavailable":"服务暂时不可用，请稍后再试。","error.internal":"系统出了点\
 问题，请稍后再试。","error.payment_failed":"支付失败，可以重新支付。","error.other":"操作失败，请重试。",
 "error.reference":"问题编号：{id}"};function withOwn(own){return{en:{...en,...own.en},zh:{...zh,...own.zh}}}var en2={brand:"Seckill console",foot:"All times are in your time zone: {zone}.","do.refresh":"Refresh","do.stop":"Stop",
-"state.on_sale":"On sale","status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account \
-that has a role.","access.buyer":"This account has no role here. An administrator of the server gives roles.","access.ro\
-le":"Your role does not include this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fil\
-l this in.","form.whole":"Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","\
-form.long":"At most {max} characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators,\
- such as 9900 or 99.90.","form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places}\
- decimals.","form.time":"Enter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.",
-"form.order":"The end must be after the start.","form.opens":"The waiting room must not open after the start.","form.ove\
-r":"This time is over.","form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after th\
-e publication: {n} or more.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.r\
-efused":"Not accepted by the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","inval\
-id.sub_title":"At most 255 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"\
-1 to 255 printable characters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Uploa\
-d it again.","invalid.name":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid\
-.address":"At most 255 printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"\
-An ISO 4217 currency code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"\
-An amount from 0 to 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"Fro\
-m 1 to 100.","invalid.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","inva\
-lid.entry.opens_at":"A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid\
-.entry.challenge":"Choose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"\
-At most 255 printable characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to \
-100.","invalid.segments":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_a\
-t":"A time after the start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A t\
-ime after “Valid from”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within\
- the allowed range.","invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.\
-for":"From 0 to 60 seconds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never ta\
-kes effect twice.","open.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit thi\
-s one as well?","open.do":"Submit this one as well","home.title":"Home","home.none":"No sale is running.","home.until":"\
-Until {at}","home.allRunning":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing \
-needs you now.","home.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {la\
-cks}","home.and":", ","home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a p\
-rice below its face value","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a v\
-alidity that lasts","home.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenu\
-e","money.paid":"Paid","money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"\
-Unpaid","money.refunded":"Refunded","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"\
-Starts {at}","group.what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.\
-advanced":"Advanced","tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.al\
-l":"All","tab.plain":"({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sa\
-les.new":"New sale","sales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","s\
-ales.save":"Save draft","sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.sea\
-rch":"Search by title or ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","\
-voucher.title":"Title","voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseSh\
-op":"Choose a shop","voucher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknow\
-n shop {id}","voucher.image_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.",
-"voucher.currency":"Currency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.\
-pay_value":"Price","voucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"S\
-tock","voucher.limit_per_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.en\
-try.pass":"With a pass","voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass\
-, which logged-in customers get from the start of the sale. Waiting room: customers wait in line and get a pass when it \
-is their turn.","voucher.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a \
-waiting room.","voucher.entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before t\
-he start.","voucher.entry.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted\
-. Empty: 100.","voucher.entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"O\
-n","voucher.entry.challengeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","vouc\
-her.pay_timeout":"Time to pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid \
-orders are cancelled after it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.seg\
-ments":"Segments","voucher.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so th\
-at one sale uses several nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_l\
-imitNote":"After this many expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a \
-waiting room, otherwise no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid\
- from","voucher.valid_until":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"\
-Voucher without a sale","voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","vou\
-cher.on":"Published","voucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}",
-"sale.delete":"Delete draft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This can\
-not be undone.","sale.orders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to\
- the sale","sale.clone":"Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sal\
-e","sale.save":"Save","sale.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"No\
-thing was changed.","sale.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get\
- new ones.","sale.sure.revoke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sal\
-e.stock":"Adjust stock","sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reas\
-on":"Reason","sale.reasonNote":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n}\
- left.","sale.open":"The change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to \
-find out; it is never applied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be\
- removed.","sale.do.end":"End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} \
-and {paid} paid {paid|order|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be boug\
-ht.","sale.offNote":"Unpaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders \
-on this page.","sale.sure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” fro\
-m {was} to {is}?","sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their\
- price.","sale.sure.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Re\
-move {n} {n|unit|units} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|or\
-der|orders} of “{title}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Order\
-s that were redeemed are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"\
-No paid orders are left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} request\
-ed. Keep this page open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server s\
-ince {at}. This page may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →",
-"violation.oversold":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} m\
-ore orders than allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|unit\
-s} too few in stock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and u\
-nits do not agree","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","al\
-erts.refund":"The provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|\
-refund that fails|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"\
-Order events that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.\
-neverChecked":"The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","l\
-ist.more":"{n} shown, there are more","list.actions":"Actions","files.orders":"All orders as CSV","files.ordersOfSale":"\
-Orders of the sale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","\
-files.audit":"All changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV",
-"publish.title":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n\
-}.","publish.unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {poi\
-nt}","publish.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, \
-on sale from {begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Cu\
-stomers see it within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"S\
-tart and end","check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture",
-"check.is.holds":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chos\
-en, or it no longer exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is wo\
-rth in the shop.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"\
-Nothing can be paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. \
-Choose a later end.","check.problem.valid_until":"The voucher can no longer be redeemed. Choose a later “Valid until”.",
-"check.problem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so the\
-re is no discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, \
-so the sale begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid with\
-in {time} come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be\
- refunded.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not accept a file of this siz\
-e. Choose a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of t\
-he sale","picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"\
-Uploading the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploa\
-ded.","picture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB \
-are accepted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file f\
-or print (CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.title":"Shops","shops.lead":"Your locat\
-ions.","shops.none":"No shops.","shops.new":"New shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"\
-Create shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.addr\
-ess":"Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"\
-Paused","room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their p\
-laces.","room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of th\
-ese present","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used",
-"room.left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|c\
-ustomer is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave \
-it empty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the messag\
-e within a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.s\
-tale":"No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Tech\
-nical","live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again\
- on the page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” name\
-s the orders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures\
- of the last ten seconds","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"\
-Initial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all s\
-ales, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","liv\
-e.instances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invari\
-ant.I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are uni\
-que","invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active or\
-ders than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","i\
-nvariant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bo\
-ught.","invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","inv\
-ariant.unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per \
-ten seconds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock",
-"plot.latency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.s\
-ums":"Plot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"\
-Placed","series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.\
-refused":"Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (\
-all sales)","series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Dupli\
-cate","series.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","se\
-ries.unavailable":"Unavailable","series.other":"Other","orders.title":"Orders","orders.one":"Order","orders.number":"Ord\
-er {id}","orders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"\
-No orders match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","ord\
-ers.revealed":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.user_id":"Customer","o\
-rders.find.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","order\
-s.find.from":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.st\
-atus":"Status","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last fo\
-ur digits.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it,\
- or the last four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.w\
-rong.title":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Pa\
-yment due","orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.re\
-funded_at":"Refunded at","orders.disputed":"Disputed","orders.ahead":"Orders ahead","orders.reason":"Failure reason","mo\
-ve.cancel":"Cancel","move.refund":"Refund","move.redeem":"Redeem","move.none":"Nothing can be done for an order in this \
-state.","move.noneRedeemed":"Redeemed orders can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refu\
-nd","move.yes.redeem":"Redeem","move.sure.cancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.",
-"move.sure.refund":"Refund order {id} of {phone}? The redemption code will stop working.","move.sure.redeem":"Redeem ord\
-er {id} of {phone} without the buyer's code?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","mo\
-ve.done.redeem":"Redeemed.","redeem.title":"Redemption code","redeem.page":"Redeem","redeem.otherShop":"This is a vouche\
-r of another shop.","redeem.early":"Not valid before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with t\
-he camera","camera.picture":"Picture of the camera","camera.refused":"The camera is not available. Allow it for this pag\
-e, or type the code.","redeem.code":"Code of the customer","redeem.done":"“{title}” has been redeemed (order {id}).",
-"redeem.check":"Check code","redeem.paid":"Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already rede\
-emed on {at} by {who}.","redeem.not":"Cannot be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem\
-.undoReason":"What went wrong","redeem.undone":"The redemption of order {id} has been undone. The code is valid again.",
-"redeem.note":"The code proves that the order belongs to the buyer. Redeem by code whenever possible.","payments.title":"\
-Payments","payments.none":"No payments.","payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returne\
-d outside the provider","payments.outside.lead":"If the provider cannot refund a payment, pay the buyer in another way, \
-and record it here. The provider is not requested again.","payments.outside.ref":"Payment","payments.outside.reason":"Ho\
-w and why","payments.outside.do":"Record","payments.outside.sure":"Has the buyer received {amount} already? This cannot \
-be undone.","payments.outside.done":"Recorded.","payments.ref":"Reference","payments.created_at":"Created","payments.upd\
-ated_at":"Updated","payment.pending":"Pending","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refund\
-ing":"Refunding","payment.refunded":"Refunded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.ti\
-tle":"Unread payment notices","notices.lead":"Signed notices of payment providers, and answers to queries, that could no\
-t be read or matched. They changed nothing, but money may have moved: compare each with the provider’s dashboard, then c\
-lose it.","notices.none":"No open notices.","notices.received_at":"First received","notices.reason":"Problem","notices.s\
-ource":"Source","notices.source.notice":"notice","notices.source.query":"query","notices.times":"Times","notices.body":"\
-Content","notices.close":"Close","notices.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","event\
-s.title":"Webhook deliveries","events.lead":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, \
-retried for three days. Without that setting there are none.","events.none":"No deliveries.","events.find":"Find deliver\
-ies","events.show":"Show","events.status":"State","events.status.all":"All","events.status.pending":"Pending","events.st\
-atus.delivered":"Delivered","events.status.failed":"Failed","events.created_at":"Created at","events.type":"Event","even\
-ts.tries":"Attempts","events.next_try_at":"Next attempt","events.answer":"Answer","events.payload":"Payload","events.rep\
-eat":"Send again","events.repeated":"Will be sent within a second.","deadLetters.title":"Dead letters","deadLetters.lead":"\
-Queued orders that failed after all retries. Their stock was returned, and the buyers were notified.","deadLetters.none":"\
-No dead letters.","deadLetters.buried_at":"Failed at","deadLetters.user_id":"User","deadLetters.reason":"Error","deadLet\
-ters.replay":"Replay","deadLetters.discard":"Discard","deadLetters.sure.replay":"Replay order {id}? It reserves a unit a\
-gain if stock is left.","deadLetters.sure.discard":"Discard the dead letter of order {id}? The order remains failed.","d\
-eadLetters.done.replay":"Returned to the queue.","deadLetters.done.discard":"Discarded.","reconcile.title":"Reconciliati\
-on","reconcile.lead":"Differences between the database, the admission gate in Redis and the queue.","reconcile.refresh":"\
-Check again","reconcile.apply":"Repair differences","reconcile.sure":"Repair the admission gate and the queue? They are \
-made to match the database; the database is not changed.","reconcile.meaning":"The database is authoritative. A repair m\
-akes the admission gate and the queue match it and never changes the database. Problems in the database must be fixed by\
- hand. Repeating a repair is safe.","reconcile.clean":"No differences ({n} {n|sale|sales} checked).","reconcile.found":"\
-Unresolved differences: {n}.","reconcile.repaired":"Repaired: {n}.","reconcile.leftOut":"Sales not checked: {n}.","recon\
-cile.at":"Compared at {at}.","reconcile.busy":"Orders arrived during the comparison, so some figures could not be compar\
-ed exactly.","reconcile.findings":"Differences of sale {id}","reconcile.kind":"Kind","reconcile.what":"Description","rec\
-oncile.count":"Count","reconcile.more":"and {n} more","reconcile.is.done":"Repaired","reconcile.is.repairable":"Repairab\
-le","reconcile.is.manual":"Needs manual action","audit.title":"Audit log","audit.lead":"What staff, buyers and the syste\
-m changed, or all requests of staff, newest first.","audit.kind.change":"Changes","audit.kind.request":"Requests of staf\
-f","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by.provider":"Payment providers","audit.by.system":"The sys\
-tem","audit.by.any":"Everyone","audit.find.kind":"Entries","audit.find.actor":"Changes by","audit.find.action":"Action",
-"audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale ID","audit.find.order_id":"Order ID","audit.find.target":"\
-Object ID","audit.request":"Request","audit.status":"Result","audit.unknown":"unknown","audit.network":"Network","audit.\
-none":"No entries.","audit.find":"Find entries","audit.show":"Filter","audit.at":"Time","audit.actor":"Actor","audit.act\
-ion":"Action","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.field.status":"Status","audit.fie\
-ld.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest unit)","audit.field.pay_timeout":"\
-Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of passes","audit.field.paused":"Paused",
-"audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpublished","audit.value.draft":"Draft",
-"audit.value.expired":"Ended","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Sta\
-ff","actor.provider":"Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.\
-expire":"Payment expired","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","ac\
-tion.create_voucher":"Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.chan\
-ge_voucher":"Sale changed","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke\
-_passes":"Passes revoked","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed",
-"action.discard_dead_letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.mo\
-ney_returned":"Money returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","a\
-ction.return_outside":"Returned outside the provider","action.dispute":"Payment disputed","rush.title":"Load simulation",
-"rush.lead":"Creates a demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"\
-Buyers","rush.for":"Buyers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.last":"Las\
-t simulation","rush.sale":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.took":"\
-Duration (s)","rush.is.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","\
-rush.why.stopped":"It was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minut\
-es.","rush.why.shutdown":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDem\
-o":"This server is not in demo mode and does not run load simulations. Run the command “seckill rush” from outside inste\
-ad."},zh2={brand:"秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","do.stop":"\
-停止","state.on_sale":"抢购中","status.redeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。",
-"access.buyer":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
+"status.redeemed":"Redeemed","access.guest":"The console is for staff. Log in with an account that has a role.","access.\
+buyer":"This account has no role here. An administrator of the server gives roles.","access.role":"Your role does not in\
+clude this page.","access.shop":"Storefront","system.nav":"System","form.required":"Please fill this in.","form.whole":"\
+Enter a whole number, without separators.","form.between":"Must be between {min} and {max}.","form.long":"At most {max} \
+characters.","form.id":"An ID is a number.","form.amount":"Enter an amount without separators, such as 9900 or 99.90.","\
+form.minutes":"Enter minutes, such as 15 or 1:30.","form.decimals":"This currency has {places} decimals.","form.time":"E\
+nter a date and a time.","form.noTime":"Clocks skip this time when summer time begins: {zone}.","form.order":"The end mu\
+st be after the start.","form.opens":"The waiting room must not open after the start.","form.over":"This time is over.",
+"form.price":"Must not be more than the face value.","form.lower":"It cannot be lowered after the publication: {n} or mo\
+re.","form.currency":"The code of a currency, such as CNY.","form.zero":"Must not be 0.","form.refused":"Not accepted by\
+ the server.","form.day":"Enter a date.","invalid.title":"1 to 255 printable characters.","invalid.sub_title":"At most 2\
+55 printable characters.","invalid.rules":"At most 1024 printable characters.","invalid.reason":"1 to 255 printable char\
+acters.","invalid.shop_id":"Choose a shop.","invalid.image_id":"This picture is not stored. Upload it again.","invalid.n\
+ame":"1 to 128 printable characters.","invalid.area":"At most 128 printable characters.","invalid.address":"At most 255 \
+printable characters.","invalid.open_hours":"At most 32 printable characters.","invalid.currency":"An ISO 4217 currency \
+code, such as CNY.","invalid.pay_value":"An amount from 0 to 1,000,000,000.","invalid.actual_value":"An amount from 0 to\
+ 1,000,000,000.","invalid.stock":"The number of units is out of range.","invalid.limit_per_user":"From 1 to 100.","inval\
+id.entry.mode":"Choose one of the options.","invalid.entry.pass_ttl":"From 1 to 3,600 seconds.","invalid.entry.opens_at":"\
+A time not after the start.","invalid.entry.rate":"From 1 to 10,000 customers per second.","invalid.entry.challenge":"Ch\
+oose one of the options.","invalid.rate":"From 1 to 10,000 customers per second.","invalid.message":"At most 255 printab\
+le characters.","invalid.pay_timeout":"From 1 second to 24 hours.","invalid.unpaid_limit":"From 0 to 100.","invalid.segm\
+ents":"From 1 to 16.","invalid.begin_at":"A time after 2001, at most 100 years ahead.","invalid.end_at":"A time after th\
+e start, between 2002 and 9998.","invalid.valid_from":"A date and a time.","invalid.valid_until":"A time after “Valid fr\
+om”, and not before the end of the sale.","invalid.delta":"A number of units other than 0, within the allowed range.",
+"invalid.code":"Code not found.","invalid.buyers":"The number of buyers is out of range.","invalid.for":"From 0 to 60 se\
+conds.","open.unknown":"The request may have taken effect. Submit it again to find out; it never takes effect twice.","o\
+pen.another":"The previous request ({open}) was not confirmed and may have taken effect. Submit this one as well?","open\
+.do":"Submit this one as well","home.title":"Home","home.none":"No sale is running.","home.until":"Until {at}","home.all\
+Running":"All running sales","home.starts":"From {at}","home.todo":"To do","home.nothing":"Nothing needs you now.","home\
+.upcoming":"Next","home.ended":"Last sales","home.ready":"ready to publish","home.lacks":"lacks {lacks}","home.and":", ",
+"home.lacks.shop_id":"a shop","home.lacks.actual_value":"a face value","home.lacks.pay_value":"a price below its face va\
+lue","home.lacks.currency":"a currency","home.lacks.end_at":"a time","home.lacks.valid_until":"a validity that lasts","h\
+ome.lacks.stock":"units","home.lacks.sale":"a time","money.title":"Result","money.revenue":"Revenue","money.paid":"Paid",
+"money.paidAndRefunded":"Paid, with refunded ones","money.conversion":"Conversion","money.unpaid":"Unpaid","money.refund\
+ed":"Refunded","preview.untitled":"Untitled","preview.stock":"{n} {n|unit|units}","preview.starts":"Starts {at}","group.\
+what":"What","group.price":"Price and stock","group.when":"When","group.fairness":"Fairness","group.advanced":"Advanced",
+"tab.running":"Running","tab.upcoming":"Upcoming","tab.drafts":"Drafts","tab.ended":"Ended","tab.all":"All","tab.plain":"\
+({n} without a sale)","sales.nav":"Sales","sales.title":"Sales","sales.none":"No sales match.","sales.new":"New sale","s\
+ales.newLead":"It is saved as a draft, which customers do not see. A title is enough to begin.","sales.save":"Save draft",
+"sales.details":"Sale details","sales.back":"All sales","sales.tabs":"Sales by state","sales.search":"Search by title or\
+ ID","sales.find":"Search","sales.sold":"Sold","sales.soldOf":"{n} of {all}","voucher.id":"ID","voucher.title":"Title","\
+voucher.sub_title":"Subtitle","voucher.rules":"Rules","voucher.shop_id":"Shop","voucher.chooseShop":"Choose a shop","vou\
+cher.noShop":"There is no shop yet. Create one on the page Shops.","voucher.unknownShop":"Unknown shop {id}","voucher.im\
+age_id":"Picture","voucher.image_idNote":"JPEG, PNG or WebP, at most 10 MB. It is shown in 16:9.","voucher.currency":"Cu\
+rrency","voucher.currencyNote":"ISO 4217 code, such as CNY. It cannot be changed later.","voucher.pay_value":"Price","vo\
+ucher.actual_value":"Face value","voucher.faceValueNote":"Value when redeemed.","voucher.stock":"Stock","voucher.limit_p\
+er_user":"Limit per customer","voucher.entry.mode":"Entry","voucher.entry.open":"Open","voucher.entry.pass":"With a pass",
+"voucher.entry.room":"Waiting room","voucher.entry.modeNote":"With a pass: purchases need a pass, which logged-in custom\
+ers get from the start of the sale. Waiting room: customers wait in line and get a pass when it is their turn.","voucher\
+.entry.pass_ttl":"Pass lifetime (seconds)","voucher.entry.pass_ttlNote":"Empty: 10, or 120 in a waiting room.","voucher.\
+entry.opens_at":"Waiting room opens at","voucher.entry.opens_atNote":"Empty: 10 minutes before the start.","voucher.entr\
+y.rate":"Admissions per second","voucher.entry.rateNote":"At most so many customers are admitted. Empty: 100.","voucher.\
+entry.challenge":"Challenge","voucher.entry.challenge.off":"Off","voucher.entry.challenge.on":"On","voucher.entry.challe\
+ngeNote":"On: the customer's browser solves a puzzle before entry, which slows down bots.","voucher.pay_timeout":"Time t\
+o pay (minutes)","voucher.pay_timeoutNote":"Such as 15, or 1:30 for a minute and a half. Unpaid orders are cancelled aft\
+er it. Empty: the server's default.","voucher.unpaid_limit":"Allowed unpaid orders","voucher.segments":"Segments","vouch\
+er.segmentsNote":"Lane queue on a Redis Cluster: the parts over which the stock is spread, so that one sale uses several\
+ nodes. Otherwise 1. It can be changed until a minute before the sale begins.","voucher.unpaid_limitNote":"After this ma\
+ny expired unpaid orders, a customer cannot order again. 0: no limit. Empty: 1 with a pass or a waiting room, otherwise \
+no limit.","voucher.begin_at":"Starts at","voucher.end_at":"Ends at","voucher.valid_from":"Valid from","voucher.valid_un\
+til":"Valid until","voucher.validNote":"When it can be redeemed. Empty: always.","voucher.plain":"Voucher without a sale",
+"voucher.zone":"In your time zone: {zone}.","voucher.state":"State","voucher.draft":"Draft","voucher.on":"Published","vo\
+ucher.off":"Off sale","voucher.expired":"Ended","sale.title":"Sale","sale.untitled":"Sale {id}","sale.delete":"Delete dr\
+aft","sale.deleted":"“{title}” was deleted.","sale.deleteNote":"Nobody has seen it. This cannot be undone.","sale.or\
+ders":"View orders","sale.audit":"View audit log","sale.change":"Edit sale","sale.back":"Back to the sale","sale.clone":"\
+Clone","sale.view":"View in storefront","sale.preview":"Preview","sale.unpublish":"Take off sale","sale.save":"Save","sa\
+le.saved":"Saved. All pages update within a second.","sale.savedDraft":"Saved.","sale.same":"Nothing was changed.","sale\
+.revoke":"Revoke passes","sale.revoked":"All passes are void within a second. Customers can get new ones.","sale.sure.re\
+voke":"Revoke all passes of “{title}”? Customers who are about to buy need a new one.","sale.stock":"Adjust stock","\
+sale.delta":"Units","sale.deltaNote":"Use a negative number to remove unsold units.","sale.reason":"Reason","sale.reason\
+Note":"Recorded in the audit log.","sale.apply":"Apply","sale.stockUpdated":"Stock updated: {n} left.","sale.open":"The \
+change of {delta} (“{reason}”) was not confirmed and may have been applied. Submit it again to find out; it is never app\
+lied twice.","sale.free":"Only {n} {n|unit is|units are} free. Units of active orders cannot be removed.","sale.do.end":"\
+End the sale","sale.sure.off":"Take “{title}” off sale? {unpaid} unpaid {unpaid|order|orders} and {paid} paid {paid|orde\
+r|orders} stay valid.","sale.sure.offPlain":"Take “{title}” off sale? It can no longer be bought.","sale.offNote":"U\
+npaid orders can still be paid, and paid ones redeemed. Afterwards you can refund all paid orders on this page.","sale.s\
+ure.delete":"Delete the draft “{title}”?","sale.sure.price":"Change the price of “{title}” from {was} to {is}?",
+"sale.do.price":"Change to {is}","sale.priceNote":"It is published. Orders that were placed keep their price.","sale.sur\
+e.end":"End “{title}” now? The end time that you entered has already passed.","sale.sure.take":"Remove {n} {n|unit|u\
+nits} from “{title}”?","refunds.do":"Refund all paid orders","refunds.sure":"Refund {n} paid {n|order|orders} of “{t\
+itle}”, {sum} in total?","refunds.note":"Redemption codes of these orders will stop working. Orders that were redeemed\
+ are not refunded. This cannot be undone.","refunds.yes":"Refund {n} {n|order|orders}","refunds.none":"No paid orders ar\
+e left.","refunds.progress":"Refunds requested","refunds.of":"{n} of {all} {all|refund|refunds} requested. Keep this pag\
+e open.","refunds.done":"{n} {n|refund|refunds} requested.","alerts.stale":"No answer from the server since {at}. This p\
+age may be out of date. Reconnecting…","alerts.violation":"“{title}”: {what}. See what to do →","violation.overs\
+old":"{n} {n|order|orders} more than units","violation.overLimit":"{n} {n|customer has|customers have} more orders than \
+allowed","violation.tooMany":"{n} {n|unit|units} too many in stock","violation.tooFew":"{n} {n|unit|units} too few in st\
+ock","violation.unsold":"{n} unsold {n|unit|units} cannot be bought","violation.other":"its orders and units do not agre\
+e","alerts.more":"{n} more broken {n|invariant|invariants}","alerts.deadLetters":"Dead letters: {n}","alerts.refund":"Th\
+e provider has not refunded order {id} in {n} {n|try|tries}: {error}","alerts.moreRefunds":"{n} more {n|refund that fail\
+s|refunds that fail}","alerts.notices":"Payment notices that could not be processed: {n}","alerts.events":"Order events \
+that are not delivered: {n}","alerts.unchecked":"The invariants have not been checked since {at}.","alerts.neverChecked":"\
+The invariants have not been checked yet.","alerts.badge":"Invariant broken","list.all":"{n} in total","list.more":"{n} \
+shown, there are more","list.actions":"Actions","files.orders":"All orders as CSV","files.ordersOfSale":"Orders of the s\
+ale as CSV","files.payments":"All payments as CSV","files.paymentsOfSale":"Payments of the sale as CSV","files.audit":"A\
+ll changes as CSV","files.auditOfSale":"Changes of the sale as CSV","files.requests":"All requests as CSV","publish.titl\
+e":"Checklist","publish.do":"Publish","publish.ready":"Ready to publish.","publish.broken":"To be fixed: {n}.","publish.\
+unsaved":"There are unsaved changes. Save them first.","publish.fix":"Change","publish.fixOf":"Change: {point}","publish\
+.sure":"Publish “{title}”?","publish.means":"{stock} {stock|unit|units} at {price} instead of {value}, on sale from \
+{begin} to {end}. Customers see it within a second.","publish.meansVoucher":"{price} instead of {value}. Customers see i\
+t within a second.","publish.done":"Published.","check.shop":"Shop","check.price":"Price","check.window":"Start and end",
+"check.validity":"Validity","check.stock":"Stock","check.payment":"Time to pay","check.picture":"Picture","check.is.hold\
+s":"OK","check.is.warning":"Note","check.is.broken":"To be fixed","check.problem.shop_id":"No shop is chosen, or it no l\
+onger exists. Choose one.","check.problem.actual_value":"The face value is 0. Enter what the voucher is worth in the sho\
+p.","check.problem.pay_value":"The price is more than the face value. Lower it.","check.problem.currency":"Nothing can b\
+e paid in this currency. Clone the sale and choose another one.","check.problem.end_at":"The sale is over. Choose a late\
+r end.","check.problem.valid_until":"The voucher can no longer be redeemed. Choose a later “Valid until”.","check.pr\
+oblem.stock":"There are no units. Add some.","check.warning.pay_value":"The price equals the face value, so there is no \
+discount.","check.warning.image_id":"The sale has no picture.","check.warning.begin_at":"The start has passed, so the sa\
+le begins when it is published.","check.warning.lasts":"The sale lasts {lasts}, so units that are not paid within {time}\
+ come back after its end.","check.warning.pay_timeout":"Time to pay: {time} is too short; most payments will be refunded\
+.","check.sale":"The sale","error.too_large":"A proxy in front of the server does not accept a file of this size. Choose\
+ a smaller one, or raise the limit of the proxy (nginx: client_max_body_size 11m).","picture.alt":"Picture of the sale",
+"picture.upload":"Upload a picture","picture.replace":"Replace","picture.remove":"Remove","picture.uploading":"Uploading\
+ the picture…","picture.uploaded":"The picture is uploaded.","picture.wait":"The picture is still being uploaded.","pi\
+cture.type":"{name} is not a JPEG, PNG, WebP or GIF file.","picture.size":"{name} has {size} MB. At most 10 MB are accep\
+ted.","picture.refused":"{name} was refused. It must be an undamaged JPEG, PNG, WebP or GIF file. Save a file for print \
+(CMYK) as RGB, and make one of more than 50 megapixels smaller.","shops.title":"Shops","shops.lead":"Your locations.","s\
+hops.none":"No shops.","shops.new":"New shop","shops.back":"All shops","shops.change":"Edit shop","shops.create":"Create\
+ shop","shops.created":"“{name}” was created.","shop.id":"ID","shop.name":"Name","shop.area":"Area","shop.address":"\
+Address","shop.open_hours":"Opening hours","room.title":"Waiting room","room.isOpen":"Admitting","room.isPaused":"Paused",
+"room.pause":"Pause admissions","room.resume":"Resume admissions","room.stopped":"Paused. Customers keep their places.",
+"room.resumed":"Admissions continue.","room.lobby":"In the lobby","room.waiting":"In line","room.present":"Of these pres\
+ent","room.admitted":"Admitted so far","room.outstanding":"Valid passes, unused","room.used":"Valid passes, used","room.\
+left":"Left so far","room.rate":"Admissions per second","room.setRate":"Set rate","room.rateSet":"At most {n} {n|custome\
+r is|customers are} admitted per second.","room.message":"Message to waiting customers","room.messageNote":"Leave it emp\
+ty to remove the message.","room.showMessage":"Show message","room.messageShown":"Waiting customers see the message with\
+in a second.","room.messageRemoved":"The message was removed.","live.waiting":"No data yet. Connecting…","live.stale":"\
+No data since {at}. The figures may be out of date. Reconnecting…","live.course":"Sales","live.technical":"Technical",
+"live.invariants":"Invariants","live.repair":"Orders and units of this sale do not agree. What to do: check again on the\
+ page Reconciliation, and repair what it can repair. What is left is wrong in the database: “seckill verify” names the o\
+rders, and docs/operations.md says how to correct it.","live.checked":"Last checked: {at}.","live.table":"Figures of the\
+ last ten seconds","live.database":"Unsold stock (database)","live.gate":"Reservable stock (Redis)","live.initial":"Init\
+ial stock","live.added":"Stock added","live.lag":"Queue depth (all sales)","live.oldest":"Oldest queued order (all sales\
+, s)","live.deadLetters":"Dead letters (all sales)","live.p50":"p50 latency (ms)","live.p99":"p99 latency (ms)","live.in\
+stances":"Servers","live.lane":"Order mode","invariant.I1":"No oversell","invariant.I2":"One order per user","invariant.\
+I3":"Conservation","invariant.I4":"Answers are true","invariant.I5":"No undersell","invariant.I6":"Order IDs are unique",
+"invariant.I1.means":"Active orders never exceed the total stock.","invariant.I2.means":"No user has more active orders \
+than the sale allows.","invariant.I3.means":"Unsold units and units of active orders add up to the total stock.","invari\
+ant.I4.means":"Each answer to a buyer matches the buyer's order.","invariant.I5.means":"Every unsold unit can be bought.",
+"invariant.I6.means":"No two orders have the same ID.","invariant.holds":"holds","invariant.broken":"BROKEN","invariant.\
+unknown":"not checked","plot.orders":"Orders per second","plot.sold":"Orders placed","plot.rate":"Last hour, per ten sec\
+onds","plot.left":"Last hour, units left","plot.refusals":"Rejections per second","plot.stock":"Remaining stock","plot.l\
+atency":"Response time (ms)","plot.batches":"Orders per transaction","plot.lag":"Queue depth (all sales)","plot.sums":"P\
+lot: {title}. Total: {figures}.","plot.last":"Plot: {title}. Now: {figures}.","series.ok":"Orders","series.sold":"Placed",
+"series.left":"Left","series.queued":"Queued","series.durable":"Committed","series.accepted":"Accepted","series.refused":"\
+Rejected","series.database":"Database","series.gate":"Redis","series.batch":"Batch size","series.lag":"Queue (all sales)",
+"series.p50":"p50 (ms)","series.p99":"p99 (ms)","series.sold_out":"Sold out","series.duplicate_order":"Duplicate","serie\
+s.order_in_progress":"In progress","series.rate_limited":"Rate limited","series.overloaded":"Overloaded","series.unavail\
+able":"Unavailable","series.other":"Other","orders.title":"Orders","orders.one":"Order","orders.number":"Order {id}","or\
+ders.back":"All orders","orders.find":"Find orders","orders.search":"Search","orders.any":"Any","orders.none":"No orders\
+ match.","orders.id":"Order","orders.status":"Status","orders.phone":"Phone","orders.reveal":"Show number","orders.revea\
+led":"The number is shown. The audit log has an entry.","orders.amount":"Amount","orders.user_id":"Customer","orders.fin\
+d.phone":"Phone number or last four digits","orders.find.id":"Order ID","orders.find.title":"Sale title","orders.find.fr\
+om":"Placed from","orders.find.to":"Placed until","orders.find.payment_ref":"Payment reference","orders.find.status":"St\
+atus","orders.find.voucher_id":"Sale ID","orders.find.user_id":"User ID","orders.fourDigits":"Enter the last four digits\
+.","orders.days":"Must not be before the first day.","orders.wrong.phone":"Not a phone number. Enter all of it, or the l\
+ast four digits.","orders.wrong.phone_end":"More than 1,000 customers match. Enter the whole number.","orders.wrong.titl\
+e":"More than 50 sales match. Enter more of the title.","orders.created_at":"Placed at","orders.expires_at":"Payment due",
+"orders.paid_at":"Paid at","orders.redeemed_at":"Redeemed at","orders.cancelled_at":"Cancelled at","orders.refunded_at":"\
+Refunded at","orders.ahead":"Orders ahead","orders.reason":"Failure reason","move.cancel":"Cancel","move.refund":"Refund",
+"move.redeem":"Redeem","move.none":"Nothing can be done for an order in this state.","move.noneRedeemed":"Redeemed order\
+s can't be changed.","move.yes.cancel":"Cancel order","move.yes.refund":"Refund","move.yes.redeem":"Redeem","move.sure.c\
+ancel":"Cancel order {id} of {phone}? The unit goes back on sale immediately.","move.sure.refund":"Refund order {id} of \
+{phone}? The redemption code will stop working.","move.sure.redeem":"Redeem order {id} of {phone} without the buyer's co\
+de?","move.done.cancel":"Cancelled.","move.done.refund":"Refund requested.","move.done.redeem":"Redeemed.","redeem.title":"\
+Redemption code","redeem.page":"Redeem","redeem.otherShop":"This is a voucher of another shop.","redeem.early":"Not vali\
+d before {at}.","redeem.late":"Expired on {at}.","camera.start":"Scan with the camera","camera.picture":"Picture of the \
+camera","camera.refused":"The camera is not available. Allow it for this page, or type the code.","redeem.code":"Code of\
+ the customer","redeem.done":"“{title}” has been redeemed (order {id}).","redeem.check":"Check code","redeem.paid":"\
+Paid","redeem.used":"Already redeemed on {at}.","redeem.usedBy":"Already redeemed on {at} by {who}.","redeem.not":"Canno\
+t be redeemed. Status: {status}.","redeem.undo":"Undo the redemption","redeem.undoReason":"What went wrong","redeem.undo\
+ne":"The redemption of order {id} has been undone. The code is valid again.","redeem.note":"The code proves that the ord\
+er belongs to the buyer. Redeem by code whenever possible.","payments.title":"Payments","payments.none":"No payments.","\
+payments.tries":"{n} {n|try|tries}: {error}","payments.outside":"Money returned outside the provider","payments.outside.\
+lead":"If the provider cannot refund a payment, pay the buyer in another way, and record it here. The provider is not re\
+quested again.","payments.outside.ref":"Payment","payments.outside.reason":"How and why","payments.outside.do":"Record",
+"payments.outside.sure":"Has the buyer received {amount} already? This cannot be undone.","payments.outside.done":"Recor\
+ded.","payments.ref":"Reference","payments.created_at":"Created","payments.updated_at":"Updated","payment.pending":"Pend\
+ing","payment.succeeded":"Succeeded","payment.failed":"Failed","payment.refunding":"Refunding","payment.refunded":"Refun\
+ded","payment.disputed":"Disputed","notices.nav":"Payment notices","notices.title":"Unread payment notices","notices.lea\
+d":"Signed notices of payment providers, and answers to queries, that could not be read or matched. They changed nothing\
+, but money may have moved: compare each with the provider’s dashboard, then close it.","notices.none":"No open notice\
+s.","notices.received_at":"First received","notices.reason":"Problem","notices.source":"Source","notices.source.notice":"\
+notice","notices.source.query":"query","notices.times":"Times","notices.body":"Content","notices.close":"Close","notices\
+.why":"What was done","notices.closed":"Closed.","events.nav":"Webhooks","events.title":"Webhook deliveries","events.lea\
+d":"Webhook deliveries to SECKILL_EVENTS_URL: one per order placed or changed, retried for three days. Without that sett\
+ing there are none.","events.none":"No deliveries.","events.find":"Find deliveries","events.show":"Show","events.status.\
+all":"All","events.status.pending":"Pending","events.status.delivered":"Delivered","events.status.failed":"Failed","even\
+ts.created_at":"Created at","events.type":"Event","events.tries":"Attempts","events.next_try_at":"Next attempt","events.\
+answer":"Answer","events.payload":"Payload","events.repeat":"Send again","events.repeated":"Will be sent within a second\
+.","deadLetters.title":"Dead letters","deadLetters.lead":"Queued orders that failed after all retries. Their stock was r\
+eturned, and the buyers were notified.","deadLetters.none":"No dead letters.","deadLetters.buried_at":"Failed at","deadL\
+etters.user_id":"User","deadLetters.reason":"Error","deadLetters.replay":"Replay","deadLetters.discard":"Discard","deadL\
+etters.sure.replay":"Replay order {id}? It reserves a unit again if stock is left.","deadLetters.sure.discard":"Discard \
+the dead letter of order {id}? The order remains failed.","deadLetters.done.replay":"Returned to the queue.","deadLetter\
+s.done.discard":"Discarded.","reconcile.title":"Reconciliation","reconcile.lead":"Differences between the database, the \
+admission gate in Redis and the queue.","reconcile.refresh":"Check again","reconcile.apply":"Repair differences","reconc\
+ile.sure":"Repair the admission gate and the queue? They are made to match the database; the database is not changed.","\
+reconcile.meaning":"The database is authoritative. A repair makes the admission gate and the queue match it and never ch\
+anges the database. Problems in the database must be fixed by hand. Repeating a repair is safe.","reconcile.clean":"No d\
+ifferences ({n} {n|sale|sales} checked).","reconcile.found":"Unresolved differences: {n}.","reconcile.repaired":"Repaire\
+d: {n}.","reconcile.leftOut":"Sales not checked: {n}.","reconcile.at":"Compared at {at}.","reconcile.busy":"Orders arriv\
+ed during the comparison, so some figures could not be compared exactly.","reconcile.findings":"Differences of sale {id}",
+"reconcile.kind":"Kind","reconcile.what":"Description","reconcile.count":"Count","reconcile.more":"and {n} more","reconc\
+ile.is.done":"Repaired","reconcile.is.repairable":"Repairable","reconcile.is.manual":"Needs manual action","audit.title":"\
+Audit log","audit.lead":"What staff, buyers and the system changed, or all requests of staff, newest first.","audit.kind\
+.change":"Changes","audit.kind.request":"Requests of staff","audit.by.admin":"Staff","audit.by.buyer":"Buyers","audit.by\
+.provider":"Payment providers","audit.by.system":"The system","audit.by.any":"Everyone","audit.find.kind":"Entries","aud\
+it.find.actor":"Changes by","audit.find.action":"Action","audit.find.actor_id":"User ID","audit.find.voucher_id":"Sale I\
+D","audit.find.order_id":"Order ID","audit.find.target":"Object ID","audit.request":"Request","audit.status":"Result","a\
+udit.unknown":"unknown","audit.network":"Network","audit.none":"No entries.","audit.find":"Find entries","audit.show":"F\
+ilter","audit.at":"Time","audit.actor":"Actor","audit.detail":"Details","audit.change":"{field}: {was} → {is}","audit.\
+field.status":"Status","audit.field.pay_value":"Price (smallest unit)","audit.field.actual_value":"Face value (smallest \
+unit)","audit.field.pay_timeout":"Time to pay","audit.field.entry":"Entry","audit.field.entry_epoch":"Generation of pass\
+es","audit.field.paused":"Paused","audit.field.type_id":"Category","audit.value.on":"Published","audit.value.off":"Unpub\
+lished","audit.value.true":"Yes","audit.value.false":"No","actor.buyer":"Buyer","actor.admin":"Staff","actor.provider":"\
+Payment provider","actor.system":"System","action.pay":"Paid","action.cancel":"Cancelled","action.expire":"Payment expir\
+ed","action.redeem":"Redeemed","action.refund":"Refund requested","action.refunded":"Refunded","action.create_voucher":"\
+Sale created","action.create_shop":"Shop created","action.change_shop":"Shop changed","action.change_voucher":"Sale chan\
+ged","action.delete_voucher":"Draft deleted","action.change_stock":"Stock adjusted","action.revoke_passes":"Passes revok\
+ed","action.change_room":"Waiting room changed","action.replay_dead_letter":"Dead letter replayed","action.discard_dead_\
+letter":"Dead letter discarded","action.return_money":"Unmatched payment: refund issued","action.money_returned":"Money \
+returned","action.close_notice":"Payment notice closed","action.undo_redeem":"Redemption undone","action.return_outside":"\
+Returned outside the provider","action.dispute":"Payment disputed","rush.title":"Load simulation","rush.lead":"Creates a\
+ demo sale and simulates buyers against it over HTTP.","rush.new":"New simulation","rush.buyers":"Buyers","rush.for":"Bu\
+yers arrive over (seconds)","rush.forNote":"0: all at once.","rush.start":"Start","rush.last":"Last simulation","rush.sa\
+le":"View sale","rush.progress":"Buyers with a response","rush.answered":"Responses","rush.took":"Duration (s)","rush.is\
+.idle":"Not started","rush.is.running":"Running","rush.is.done":"Done","rush.is.failed":"Failed","rush.why.stopped":"It \
+was stopped before all buyers had a response.","rush.why.timeout":"It took longer than three minutes.","rush.why.shutdow\
+n":"The server was shut down meanwhile.","rush.why.other":"It could not be completed.","rush.noDemo":"This server is not\
+ in demo mode and does not run load simulations. Run the command “seckill rush” from outside instead."},zh2={brand:"\
+秒杀控制台",foot:"所有时间均为你所在时区：{zone}。","do.refresh":"刷新","do.stop":"停止","status.r\
+edeemed":"已核销","access.guest":"控制台仅供工作人员使用，请用有权限的账号登录。","access.buye\
+r":"当前账号没有控制台权限，权限由服务器管理员授予。","access.role":"你的角色不能使用此页面。",
 "access.shop":"前台商城","system.nav":"系统","form.required":"请填写此项。","form.whole":"请输入整数，不带分隔符。",
 "form.between":"须在 {min} 到 {max} 之间。","form.long":"最多 {max} 个字符。","form.id":"ID 应为数字。",
 "form.amount":"请输入金额，不带千位分隔符，例如 9900 或 99.90。","form.minutes":"请输入分钟数，例如 15 或 1:30。",
@@ -2180,15 +2176,15 @@ nd.user_id":"用户 ID","orders.fourDigits":"请输入手机号后四位。","or
 "orders.wrong.phone":"手机号有误，请输入完整号码或后四位。","orders.wrong.phone_end":"匹配的用户超过 1,000 个，\
 请输入完整手机号。","orders.wrong.title":"匹配的活动超过 50 个，请输入更多标题文字。","order\
 s.created_at":"下单时间","orders.expires_at":"支付截止","orders.paid_at":"支付时间","orders.redeemed_at":"核销\
-时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间","orders.disputed":"已拒付","orders.a\
-head":"前面的订单数","orders.reason":"失败原因","move.cancel":"取消","move.refund":"退款","move.redeem":"核\
-销","move.none":"该状态的订单没有可执行的操作。","move.noneRedeemed":"已核销的订单不能更改。",
-"move.yes.cancel":"取消订单","move.yes.refund":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} \
-的订单 {id} 吗？取消后名额会立即重新开售。","move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。",
-"move.sure.redeem":"确定不凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。",
-"move.done.refund":"已发起退款。","move.done.redeem":"已核销。","redeem.title":"核销码","redeem.page":"核销",
-"redeem.otherShop":"这是其他店铺的券。","redeem.early":"{at} 起才能使用。","redeem.late":"已于 {at} 过期。",
-"camera.start":"用摄像头扫码","camera.picture":"摄像头画面","camera.refused":"无法使用摄像头，请在浏览器中允许，或手动输入核销码。",
+时间","orders.cancelled_at":"取消时间","orders.refunded_at":"退款时间","orders.ahead":"前面的订单数","or\
+ders.reason":"失败原因","move.cancel":"取消","move.refund":"退款","move.redeem":"核销","move.none":"该状态的订单没有可执\
+行的操作。","move.noneRedeemed":"已核销的订单不能更改。","move.yes.cancel":"取消订单","move.yes.refu\
+nd":"退款","move.yes.redeem":"核销","move.sure.cancel":"确定取消 {phone} 的订单 {id} 吗？取消后名额会立即重新开售。",
+"move.sure.refund":"确定为 {phone} 的订单 {id} 退款吗？退款后核销码将失效。","move.sure.redeem":"确定不\
+凭核销码，直接核销 {phone} 的订单 {id} 吗？","move.done.cancel":"已取消。","move.done.refund":"已发起退款。",
+"move.done.redeem":"已核销。","redeem.title":"核销码","redeem.page":"核销","redeem.otherShop":"这是其他店铺的券。",
+"redeem.early":"{at} 起才能使用。","redeem.late":"已于 {at} 过期。","camera.start":"用摄像头扫码","came\
+ra.picture":"摄像头画面","camera.refused":"无法使用摄像头，请在浏览器中允许，或手动输入核销码。",
 "redeem.code":"顾客的核销码","redeem.done":"“{title}”已核销（订单 {id}）。","redeem.check":"查验","r\
 edeem.paid":"实付","redeem.used":"该券已于 {at} 核销。","redeem.usedBy":"该券已于 {at} 由 {who} 核销。",
 "redeem.not":"无法核销，订单状态：{status}。","redeem.undo":"撤销核销","redeem.undoReason":"撤销原因",
@@ -2205,10 +2201,10 @@ d":"支付渠道发来的、签名有效但无法解析或匹配的通知与查�
 rce":"来源","notices.source.notice":"通知","notices.source.query":"查询","notices.times":"次数","notices.body":"\
 内容","notices.close":"关闭","notices.why":"处理说明","notices.closed":"已关闭。","events.nav":"回调记录",
 "events.title":"回调记录","events.lead":"向 SECKILL_EVENTS_URL 发送的回调：订单创建或变更时各一次，失败后重试三天。未配置该地址时没有记录。",
-"events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.status":"状态","events.sta\
-tus.all":"全部","events.status.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败",
-"events.created_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试",
-"events.answer":"对方应答","events.payload":"内容","events.repeat":"重新发送","events.repeated":"一秒内会重新发送。",
+"events.none":"没有回调。","events.find":"查找记录","events.show":"查看","events.status.all":"全部","events\
+.status.pending":"待发送","events.status.delivered":"已送达","events.status.failed":"发送失败","events.created\
+_at":"创建时间","events.type":"事件","events.tries":"尝试次数","events.next_try_at":"下次尝试","events.ans\
+wer":"对方应答","events.payload":"内容","events.repeat":"重新发送","events.repeated":"一秒内会重新发送。",
 "deadLetters.title":"死信队列","deadLetters.lead":"多次重试后仍未能入库的排队订单。占用的库存已退回，买家已收到通知。",
 "deadLetters.none":"没有死信。","deadLetters.buried_at":"失败时间","deadLetters.user_id":"用户","deadLetters.\
 reason":"原因","deadLetters.replay":"重新投递","deadLetters.discard":"丢弃","deadLetters.sure.replay":"确定重新投递订单 \
@@ -2228,26 +2224,25 @@ r":"买家","audit.by.provider":"支付渠道","audit.by.system":"系统","audit
 记录类型","audit.find.actor":"变更者","audit.find.action":"操作","audit.find.actor_id":"用户 ID","audit.find.\
 voucher_id":"活动 ID","audit.find.order_id":"订单号","audit.find.target":"对象编号","audit.request":"请求","a\
 udit.status":"结果","audit.unknown":"未知","audit.network":"网络","audit.none":"没有记录。","audit.find":"查找记\
-录","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.action":"操作","audit.detail":"详情",
-"audit.change":"{field}：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）",
-"audit.field.actual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"\
-入场方式","audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类",
-"audit.value.on":"已发布","audit.value.off":"已下架","audit.value.draft":"草稿","audit.value.expired":"已结束",
-"audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家","actor.admin":"工作人员","actor.provider":"\
-支付渠道","actor.system":"系统","action.pay":"支付","action.cancel":"取消","action.expire":"超时未付","act\
-ion.redeem":"核销","action.refund":"发起退款","action.refunded":"已退款","action.create_voucher":"新建活动",
-"action.create_shop":"新建店铺","action.change_shop":"修改店铺","action.change_voucher":"修改活动","action.d\
-elete_voucher":"删除草稿","action.change_stock":"调整库存","action.revoke_passes":"作废入场凭证","action.c\
-hange_room":"修改等候室","action.replay_dead_letter":"重新投递死信","action.discard_dead_letter":"丢弃死信",
-"action.return_money":"无主款项：发起退款","action.money_returned":"款项已退回","action.close_notice":"关闭支\
-付通知","action.undo_redeem":"撤销核销","action.return_outside":"渠道外退款","action.dispute":"银行拒付",
-"rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。","rush.new":"发起\
-模拟抢购","rush.buyers":"买家数","rush.for":"买家到达时长（秒）","rush.forNote":"0 为同时到达。","\
-rush.start":"开始","rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家","r\
-ush.answered":"已响应","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","rus\
-h.is.done":"已完成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush.w\
-hy.timeout":"超过三分钟仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能完成\
-。","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},
+录","audit.show":"筛选","audit.at":"时间","audit.actor":"操作者","audit.detail":"详情","audit.change":"{field}\
+：{was} → {is}","audit.field.status":"状态","audit.field.pay_value":"售价（最小货币单位）","audit.field.a\
+ctual_value":"面值（最小货币单位）","audit.field.pay_timeout":"支付时限","audit.field.entry":"入场方式",
+"audit.field.entry_epoch":"凭证批次","audit.field.paused":"暂停放行","audit.field.type_id":"分类","audit.value\
+.on":"已发布","audit.value.off":"已下架","audit.value.true":"是","audit.value.false":"否","actor.buyer":"买家",
+"actor.admin":"工作人员","actor.provider":"支付渠道","actor.system":"系统","action.pay":"支付","action.cance\
+l":"取消","action.expire":"超时未付","action.redeem":"核销","action.refund":"发起退款","action.refunded":"已退\
+款","action.create_voucher":"新建活动","action.create_shop":"新建店铺","action.change_shop":"修改店铺","act\
+ion.change_voucher":"修改活动","action.delete_voucher":"删除草稿","action.change_stock":"调整库存","action.r\
+evoke_passes":"作废入场凭证","action.change_room":"修改等候室","action.replay_dead_letter":"重新投递死信",
+"action.discard_dead_letter":"丢弃死信","action.return_money":"无主款项：发起退款","action.money_returned":"\
+款项已退回","action.close_notice":"关闭支付通知","action.undo_redeem":"撤销核销","action.return_outside":"\
+渠道外退款","action.dispute":"银行拒付","rush.title":"模拟抢购","rush.lead":"新建一个演示活动，并通过 HTTP 模拟买家抢购。",
+"rush.new":"发起模拟抢购","rush.buyers":"买家数","rush.for":"买家到达时长（秒）","rush.forNote":"0 为同时\
+到达。","rush.start":"开始","rush.last":"最近一次","rush.sale":"查看活动","rush.progress":"已收到响应的买家",
+"rush.answered":"已响应","rush.took":"用时（秒）","rush.is.idle":"尚未开始","rush.is.running":"进行中","r\
+ush.is.done":"已完成","rush.is.failed":"失败","rush.why.stopped":"在全部买家收到响应前被停止。","rush\
+.why.timeout":"超过三分钟仍未完成。","rush.why.shutdown":"服务器在此期间关闭。","rush.why.other":"未能\
+完成。","rush.noDemo":"本服务器未启用演示模式，无法在此发起模拟抢购。请在外部使用 seckill rush 命令。"},
 texts_default=withOwn({en:en2,zh:zh2});var sessionKnown=!1,outage="",shown2="",landing=()=>session.may("read")?"/console":"/console/redeem",guarded=(title,mount11,permission)=>(root2,...args)=>{
 location.pathname!==shown2&&forget(),shown2=location.pathname;let user2=session.user();if(session.may(permission))return mount11(
 root2,...args);let notice=h("p",{class:"empty","data-gate":!0}),enter=h("button",{type:"button",class:"primary","data-do":"\

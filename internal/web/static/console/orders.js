@@ -18,7 +18,7 @@ import { button, changing, chip, errorBox, facts, finder, head, listing, reading
 const statuses = ["pending_payment", "paid", "redeemed", "refunding", "refunded", "cancelled", "queued", "failed"];
 
 const kindOf = (status) => ({ paid: "good", redeemed: "good", pending_payment: "on_sale", queued: "on_sale", failed: "bad" })[status];
-export const statusChip = (o) => h("span", {}, chip(t(`status.${o.status}`), kindOf(o.status)), o.disputed ? [" ", chip(t("orders.disputed"), "bad")] : null);
+export const statusChip = (o) => h("span", {}, chip(t(`status.${o.status}`), kindOf(o.status)), o.disputed ? [" ", chip(t("payment.disputed"), "bad")] : null);
 
 // pathOf returns the page of an order. An order that is not in the database is found only together with its user.
 export const pathOf = (o) => `/console/orders/${o.id}${["queued", "failed"].includes(o.status) ? `?user_id=${o.user_id}` : ""}`;

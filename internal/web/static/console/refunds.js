@@ -9,7 +9,7 @@ import { session } from "../lib/session.js";
 import { button, errorBox, statusLine } from "./parts.js";
 
 // refunds returns the button for a sale, and the progress below it. The server begins refunds for about two seconds per
-// request, so the page repeats the request until no paid order is left, or until it is left itself (end).
+// request, so the page repeats the request until no paid order is left, or until it is left itself.
 export function refunds(id) {
   const path = `/admin/vouchers/${id}/refunds`;
   const post = intents();
@@ -18,7 +18,6 @@ export function refunds(id) {
   const bar = h("progress", { "aria-label": t("refunds.progress") });
   const words = h("p", { class: "note" });
   const progress = h("div", { "data-refunds": true }, bar, words);
-  let ended = false;
   let title = "";
   let over = false;
   let paid = 0;
@@ -39,7 +38,7 @@ export function refunds(id) {
     add(0);
     show(progress, true);
     try {
-      for (let more = true; more && !ended; ) {
+      for (let more = true; more && progress.isConnected; ) {
         const answer = await post(path);
         add(answer.begun);
         more = answer.more;
@@ -47,7 +46,7 @@ export function refunds(id) {
     } finally {
       show(progress, false);
     }
-    if (ended) return;
+    if (!progress.isConnected) return; // the rest waits for another press
     status.show(t("refunds.done", { n: number(begun) }));
   });
 
@@ -68,9 +67,6 @@ export function refunds(id) {
     count(orders) {
       paid = orders.paid ?? 0;
       update();
-    },
-    end() {
-      ended = true;
     },
   };
 }

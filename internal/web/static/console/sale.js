@@ -146,8 +146,5 @@ export function mount(root, id) {
     const v = await getMine(`/vouchers/${id}`);
     return [v, v.status === "draft" && operates ? await allShops() : []];
   }).then((found) => found && update(...found));
-  return () => {
-    live?.end();
-    refund.end();
-  };
+  return () => live?.end();
 }

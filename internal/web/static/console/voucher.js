@@ -10,7 +10,6 @@ const LOBBY = 600_000; // ms; the default of entry.opens_at is so long before th
 const PASS_TTL = { pass: 10, room: 120 }; // the defaults
 const RATE = 100; // the default
 const NO_SHOP = "0"; // of a draft
-const NO_CURRENCY = ["XXX", "XTS"]; // in ISO 4217: none, and for tests
 
 // groups returns the groups of the fields, in their order on the page.
 export const groups = () => ["what", "price", "when", "fairness", "advanced"].map((name) => ({ name, title: t(`group.${name}`), folded: name === "advanced" }));
@@ -130,7 +129,6 @@ export const validate = (v) => (values, form) => {
   if (form.value("entry.mode") === "room" && new Date(form.value("entry.opens_at")) > new Date(begin)) errors["entry.opens_at"] = t("form.opens");
   if (values.pay_value > values.actual_value) errors.pay_value = t("form.price");
   if (values.valid_from && values.valid_until && values.valid_until <= values.valid_from) errors.valid_until = t("form.order");
-  if (NO_CURRENCY.includes(values.currency)) errors.currency = t("form.currency");
   if (v && v.status !== "draft" && values.limit_per_user < v.limit_per_user) errors.limit_per_user = t("form.lower", { n: v.limit_per_user });
   return errors;
 };

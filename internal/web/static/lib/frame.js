@@ -31,20 +31,12 @@ const staff = home === "/console";
 // shop is how the operator presents the shop: name, logo, color, imprint and privacy, as far as SECKILL_SHOP_... are set.
 const shop = JSON.parse(document.documentElement.dataset.shop ?? "{}");
 
-function decode(part) {
-  try {
-    return decodeURIComponent(part);
-  } catch {
-    return part; // malformed, so it matches no resource
-  }
-}
-
 // open shows the page for the current address. `moved` means that the address has changed.
 function open(moved) {
   unmount();
   shown = location.pathname;
   const page = here();
-  unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1).map(decode)) ?? (() => {});
+  unmount = page.mount(root, ...(page.path?.exec(location.pathname) ?? []).slice(1)) ?? (() => {});
   showTitle();
   markCurrent();
   if (!moved) return;

@@ -30,7 +30,7 @@ export function action(v, state, alone) {
   const order = held[0] ?? (p.order && mine.order(p.order));
   switch (p.is) {
     case "buying":
-      if (p.joining) return { label: t("room.asking"), disabled: true, busy: true, note: p.proving ? t("proof.working") : "", say: "" };
+      if (p.joining) return { label: t("working"), disabled: true, busy: true, note: p.proving ? t("proof.working") : "", say: "" };
       return { label: t("buy.buying"), disabled: true, busy: true, note: t(p.proving ? "proof.working" : "buy.holdOn"), say: t("buy.buying") };
     case "waiting": {
       const why = t(`waiting.${p.why.code}`);

@@ -155,19 +155,19 @@ document.activeElement===document.body&&focusPage(),resolve(done2)}again&&(phone
 body.append(dialog),dialog.showModal(),phone.focus()})}var{t:t2}=i18n_exports,root=document.getElementById("page"),nav=document.getElementById("nav"),account=document.getElementById(
 "account"),pages,missing,links,foot,badge,openAccount,unmount=()=>{},shown="",find=path2=>pages.find(p2=>p2.path.test(path2)),
 here=()=>find(location.pathname)??missing,full=url2=>url2.pathname+url2.search,home=document.querySelector(".brand").getAttribute(
-"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function decode(part){try{return decodeURIComponent(
-part)}catch{return part}}function open2(moved){unmount(),shown=location.pathname;let page2=here();unmount=page2.mount(root,
-...(page2.path?.exec(location.pathname)??[]).slice(1).map(decode))??(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(
-0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.querySelectorAll("a")].find(link2=>link2.getAttribute(
-"href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.name} · ${t2("console")}`:shop.name:t2("brand")}
-function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(color.slice(at,at+2),16)/255).map(part=>part<=.04045?
-part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*blue}function dress(){if(shop.logo&&document.querySelector(
-".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),!shop.color)return;let{style}=document.documentElement;
-style.setProperty("--accent",shop.color),style.setProperty("--accent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(
-shop.color)>.179?"white":"black"})`),style.setProperty("--accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){
-let{title:title2}=here();document.title=[badge(),typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).
-join(" · ")}function go(path2,state2=null){let to=new URL(path2,location.href);return find(to.pathname)?((full(to)!==full(
-location)||state2!==history.state)&&history.pushState(state2,"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
+"href"),staff=home==="/console",shop=JSON.parse(document.documentElement.dataset.shop??"{}");function open2(moved){unmount(),
+shown=location.pathname;let page2=here();unmount=page2.mount(root,...(page2.path?.exec(location.pathname)??[]).slice(1))??
+(()=>{}),showTitle(),markCurrent(),moved&&(scrollTo(0,0),focusPage())}function back(){let from=shown;open2(!0),[...root.
+querySelectorAll("a")].find(link2=>link2.getAttribute("href")===from)?.focus()}function brand(){return shop.name?staff?`${shop.
+name} · ${t2("console")}`:shop.name:t2("brand")}function luminance(color){let[red,green,blue]=[1,3,5].map(at=>parseInt(
+color.slice(at,at+2),16)/255).map(part=>part<=.04045?part/12.92:((part+.055)/1.055)**2.4);return .2126*red+.7152*green+.0722*
+blue}function dress(){if(shop.logo&&document.querySelector(".mark").replaceWith(h("img",{class:"mark",src:shop.logo,alt:""})),
+!shop.color)return;let{style}=document.documentElement;style.setProperty("--accent",shop.color),style.setProperty("--acc\
+ent-press",`color-mix(in srgb, ${shop.color} 85%, ${luminance(shop.color)>.179?"white":"black"})`),style.setProperty("--\
+accent-ink",luminance(shop.color)>.179?"#000":"#fff")}function showTitle(){let{title:title2}=here();document.title=[badge(),
+typeof title2=="function"?title2():t2(title2),brand()].filter(Boolean).join(" · ")}function go(path2,state2=null){let to=new URL(
+path2,location.href);return find(to.pathname)?((full(to)!==full(location)||state2!==history.state)&&history.pushState(state2,
+"",full(to)),open2(!0),!0):!1}function onClick(event){let link2=event.target.closest?.("a[href^='/']");!link2||event.defaultPrevented||event.button!==
 0||event.metaKey||event.ctrlKey||event.shiftKey||event.altKey||go(link2.href)&&event.preventDefault()}function markCurrent(){
 for(let link2 of nav.querySelectorAll("a")){let current2=link2.getAttribute("href")===here().nav;attr(link2,"aria-curren\
 t",current2?"page":null),current2&&(nav.scrollLeft=link2.offsetLeft-nav.offsetLeft)}}var accountButton=(name,press2,...sign)=>h(
@@ -487,11 +487,11 @@ address),target:"_blank",rel:"noreferrer",lang},icon("pin"),address)}function mo
 "a",{href:"/orders",class:"link"},icon("back"),t("orders.all")),list2=h("ul",{class:"orders","data-one":!!only2}),empty=h(
 "p",{class:"empty"}),error2=h("p",{class:"banner",role:"status"}),enter=h("button",{type:"button",class:"primary",onclick:()=>login()},
 t("login")),shop3=h("a",{href:"/",class:"button primary"},t("orders.shop")),more3=moreButton("more",t("more"),()=>load(!0)),
-missing5=!1,unreadable=null,failures2=0,mounted=!0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"lea\
-d"},all2,heading),error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(
-retry),missing5=!1,!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{missing5=
-["not_found","invalid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&mounted&&(retry=setTimeout(
-find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>mounted&&render2())}function render2(){let user2=session.
+missing5=!1,unreadable=null,failures2=0,retry=0,stopReading=null;root2.replaceChildren(h("header",{class:"lead"},all2,heading),
+error2,list2,empty,h("div",{class:"center"},enter,shop3,more3.element));function find2(){clearTimeout(retry),missing5=!1,
+!(!only2||!session.user()||order(only2))&&fetchOne(only2).then(()=>unreadable=null,problem2=>{missing5=["not_found","inv\
+alid_request"].includes(problem2.code),unreadable=missing5?null:problem2,unreadable&&list2.isConnected&&(retry=setTimeout(
+find2,problem2.retryAfter+backoff(failures2++,1e3,15e3)))}).then(()=>list2.isConnected&&render2())}function render2(){let user2=session.
 user(),{state:state2,problem:unread}=loadState(),orders2=user2?only2?[order(only2)].filter(Boolean):list():[],problem2=orders2.
 length===0&&unreadable||unread,loading=session.pending()||user2&&state2!=="loaded"&&!problem2,guest=!user2&&!loading;text(
 empty,guest?t("orders.guest"):missing5?t("orders.missing"):loading||only2?t("loading"):t("orders.none")),show(empty,orders2.
@@ -503,14 +503,14 @@ get(o2.id);c2?c2.element===at&&(at=at.nextSibling):(c2=card(o2.id,!!only2),cards
 at)),c2.update()}more3.update(user2&&!only2&&hasMore(),()=>[...list2.children].find(li=>!known2.has(li.dataset.order)))}
 let ends=[onChange2(render2),onChange4(render2),onChange6(render2),session.on(()=>{find2(),render2()})],timer3=setInterval(
 ()=>{for(let c2 of cards.values())c2.update()},1e3);return session.user()&&load(),pin(only2??""),find2(),render2(),()=>{
-mounted=!1,clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.
-title===void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name=h("a",alone?{}:{href:`/orde\
-rs/${id}`}),title2=h("h2",{id:titleID},name),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),chip=h(
-"span",{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",
-{id})}`:""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"aler\
-t"}),ref=h("p",{class:"reference"}),button=(name2,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-do":name2,
-"aria-describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay","primary",
-payNow),again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct(
+clearInterval(timer3),clearTimeout(retry),pin(""),stopReading?.();for(let end of ends)end()}}var boughtOf=(o2,v2)=>o2.title===
+void 0?v2??{}:o2;function card(id,open3){let alone=open3,titleID=newID("order"),name=h("a",alone?{}:{href:`/orders/${id}`}),
+title2=h("h2",{id:titleID},name),of=h("p",{class:"sub"}),rules=h("p",{class:"note terms"}),at=h("span",{}),chip=h("span",
+{class:"chip"}),amount=h("strong",{class:"amount"}),facts=h("p",{class:"facts"},at,alone?` · ${t("orders.number",{id})}`:
+""),deadline=h("span",{}),due=h("p",{class:"due"},icon("clock"),deadline),error2=h("p",{class:"error",role:"alert"}),ref=h(
+"p",{class:"reference"}),button=(name2,kind,press2)=>{let b2=h("button",{type:"button",class:kind,"data-do":name2,"aria-\
+describedby":titleID,onclick:()=>b2.getAttribute("aria-disabled")||press2()});return b2},pay=button("pay","primary",payNow),
+again=h("a",{class:"button primary","data-do":"again"},t("orders.again")),cancel=button("cancel","quiet",()=>confirmAndAct(
 "cancel")),refund=button("refund","quiet",()=>confirmAndAct("refund")),codeID=newID("code"),toggle=h("button",{type:"but\
 ton","data-do":"code","aria-expanded":String(open3),"aria-controls":codeID,onclick:()=>{open3=!open3,update()}}),picture=h(
 "div",{class:"picture"}),code=h("code",{}),validity=h("p",{class:"note"}),pass=h("div",{class:"pass",id:codeID},picture,
@@ -557,7 +557,7 @@ p2))return t("room.reserved");let minutes=Math.round(p2.eta/60);return minutes<1
 minutes)})}var places2={none(v2,state2,p2,alone){let until=Date.parse(v2.entry.opens_at)-now();if(state2==="upcoming"&&until>
 0)return{disabled:!0,note:until>FAR?t("room.opensAt",{at:moment(v2.entry.opens_at)}):t("room.opensIn",{left:left(until)}),
 say:t("state.upcoming")};if(state2!=="sold_out")return{label:t(alone?"room.join":"room.joinShort"),note:t(state2==="upco\
-ming"?"room.early":"room.late"),idle:!0,say:t("room.open")}},asking:()=>({label:t("room.asking"),disabled:!0,busy:!0,note:"",
+ming"?"room.early":"room.late"),idle:!0,say:t("room.open")}},asking:()=>({label:t("working"),disabled:!0,busy:!0,note:"",
 say:""}),lobby:(v2,state2,p2)=>waits(t("room.lobby"),t(p2.paused?"room.paused":"room.drawn"),t(p2.paused?"room.paused":"\
 room.lobby")),waiting(v2,state2,p2){let ahead=p2.ahead>0?t("room.ahead",{count:number(p2.ahead)}):t("room.next"),from=Math.
 max(furthest.get(v2.id)??0,p2.position);return furthest.set(v2.id,from),{...waits(t("room.position"),`${ahead} ${wait(p2)}`,
@@ -568,7 +568,7 @@ om.yours"),leave:!0,mine:!0}),sold_out:()=>waits(t("button.sold_out"),t("room.so
 "sold_out"?void 0:{label:t("room.again"),kind:"lost",head:t("room.lost"),note:t("room.lostNote"),say:`${t("room.lost")} ${t(
 "room.lostNote")}`}};var REFUSAL_SHOWN=8e3,DAY2=864e5;function action(v2,state2,alone){let label=state2==="on_sale"?t("buy.now"):closed(v2,state2,
 alone);if(v2.preview)return{label,disabled:!0,note:t("sale.preview"),say:""};let p2=purchase(v2.id),held=holding(v2.id),
-order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":return p2.joining?{label:t("room.asking"),disabled:!0,
+order2=held[0]??(p2.order&&order(p2.order));switch(p2.is){case"buying":return p2.joining?{label:t("working"),disabled:!0,
 busy:!0,note:p2.proving?t("proof.working"):"",say:""}:{label:t("buy.buying"),disabled:!0,busy:!0,note:t(p2.proving?"proo\
 f.working":"buy.holdOn"),say:t("buy.buying")};case"waiting":{let why=t(`waiting.${p2.why.code}`),seconds=Math.max(1,Math.
 ceil((p2.at-performance.now())/1e3));return{label:t("buy.waiting"),disabled:!0,busy:!0,kind:"waiting",head:why,note:t("b\
@@ -835,53 +835,53 @@ Demand is very high right now.","waiting.unavailable":"The server is temporarily
 hing went wrong on our side.","waiting.order_in_progress":"Your order is being processed.","room.opensIn":"The waiting r\
 oom opens in {left}.","room.opensAt":"The waiting room opens on {at}.","room.open":"The waiting room is open.","room.joi\
 n":"Join the waiting room","room.joinShort":"Join","room.early":"At the start, the order of everyone in the waiting room\
- is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.asking":"One m\
-oment…","room.lobby":"You are in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page o\
-pen.","room.position":"Your position","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.",
-"room.next":"You're next.","room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes}\
- min.","room.reserved":"All units are reserved by customers before you. If one is not bought, it is yours.","room.paused":"\
-The shop has paused admissions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","ro\
-om.soldOut":"A unit may come back. It goes to those who wait, and your place is kept while this page is open.","room.los\
-t":"Your place is gone.","room.lostNote":"Your turn has passed, or you left. You can join again at the end of the line.",
-"room.again":"Join again","room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the wait\
-ing room","room.sure":"Leave the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"You\
-r turn!","room.badgeLobby":"Waiting","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","\
-orders.guest":"Log in to see your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","\
-orders.shop":"Browse sales","orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, \
-or the order is cancelled.","orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"\
-Payment time ran out ({at}). A payment that arrives later is returned.","orders.cancelled":"Cancelled on {at}. A payment\
- that arrives later is returned.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refundi\
-ng":"Your refund is being processed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.co\
-de":"Redemption code","orders.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hi\
-deCode":"Hide code","orders.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Te\
-st payment (sandbox): no money moves, and no card or account is needed.","pay.provider":"The amount is charged by the sh\
-op's payment provider.","pay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","con\
-firm.cancel":"Cancel this order? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will s\
-top working."},zh2={foot:"下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"\
-你可以下载我们保存的全部个人数据，也可以注销账号。","account.everywhere":"退出所有设备","\
-account.download":"下载我的数据","account.delete":"注销账号","account.sure":"确定要永久注销账号吗？",
-"account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看券码，也不能再申请退款，请先保存券码。",
-"time.begins":"距开始","time.ends":"距结束","time.beginsAt":"开始于","time.endsAt":"结束于","time.ended":"结束\
-于","time.payWithin":"支付剩余","time.buyWithin":"下单剩余","store.nav":"抢购","store.title":"限时秒杀","\
-store.lead":"每日上新，准点开抢。","store.empty":"暂时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过\
-时，正在重试…","store.unavailable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…",
-"store.insteadOf":"面值","store.stock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {clai\
-med} · 剩 {left} 份","store.reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次",
-"store.everything":"全部","store.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间",
-"store.noMatch":"没有符合条件的活动。","store.past":"查看已结束的活动","store.all":"全部秒杀","sal\
-e.preview":"此页仅供工作人员预览，活动发布后方可购买。","sale.shop":"店铺","sale.address":"地址",
-"sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间","sale.validFrom":"生效时间","sal\
-e.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.limitOf":"{n} 份","sale.payWithin":"\
-支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.pay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消\
-。","sale.after.code":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出\
-示核销码，仅可使用一次。","sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录",
-"ready.why":"登录后，{at} 准点一键抢。","remind.calendar":"加入日历","remind.notify":"开抢提醒","remin\
-d.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。","remind.blocked":"浏览器未允许通知，可改用日历提醒。",
-"button.upcoming":"{at} 开抢","button.sold_out":"已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新\
-。","note.sold_out":"如有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buyin\
-g":"抢购中…","buy.holdOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{se\
-conds} 秒后自动重试。","buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。",
-"buy.ahead":"前面约有 {count} 个订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
+ is drawn at random. Coming earlier is no advantage.","room.late":"Customers are admitted in turn.","room.lobby":"You ar\
+e in the waiting room","room.drawn":"Your position is drawn at the start. Keep this page open.","room.position":"Your po\
+sition","room.positionIs":"Your position: {position}","room.ahead":"Ahead of you: {count}.","room.next":"You're next.","\
+room.soon":"Estimated wait: under a minute.","room.minutes":"Estimated wait: about {minutes} min.","room.reserved":"All \
+units are reserved by customers before you. If one is not bought, it is yours.","room.paused":"The shop has paused admis\
+sions. Your place is kept.","room.turn":"Buy within {left}.","room.yours":"It's your turn!","room.soldOut":"A unit may c\
+ome back. It goes to those who wait, and your place is kept while this page is open.","room.lost":"Your place is gone.",
+"room.lostNote":"Your turn has passed, or you left. You can join again at the end of the line.","room.again":"Join again",
+"room.offline":"Connection lost. Your place is kept. Retrying…","room.leave":"Leave the waiting room","room.sure":"Lea\
+ve the waiting room? You lose your place.","room.badge":"No. {position}","room.badgeTurn":"Your turn!","room.badgeLobby":"\
+Waiting","orders.title":"My orders","orders.one":"Order details","orders.all":"All orders","orders.guest":"Log in to see\
+ your orders.","orders.none":"You have no orders yet.","orders.missing":"Order not found.","orders.shop":"Browse sales",
+"orders.voucher":"Voucher {id}","orders.number":"No. {id}","orders.due":"Pay within {left}, or the order is cancelled.",
+"orders.late":"The payment deadline has passed. The order is being closed.","orders.expired":"Payment time ran out ({at}\
+). A payment that arrives later is returned.","orders.cancelled":"Cancelled on {at}. A payment that arrives later is ret\
+urned.","orders.again":"Buy again","orders.paying":"Confirming the payment…","orders.refunding":"Your refund is being \
+processed.","orders.redeemed":"Used on {at}.","orders.refunded":"Refunded on {at}.","orders.code":"Redemption code","ord\
+ers.show":"Show it at the shop. It can be used once.","orders.showCode":"Show code","orders.hideCode":"Hide code","order\
+s.qr":"QR code for {code}","pay.title":"Confirm payment","pay.total":"Total","pay.sandbox":"Test payment (sandbox): no m\
+oney moves, and no card or account is needed.","pay.provider":"The amount is charged by the shop's payment provider.","p\
+ay.now":"Pay {amount}","do.pay":"Pay now","do.cancel":"Cancel order","do.refund":"Refund","confirm.cancel":"Cancel this \
+order? It goes back on sale immediately.","confirm.refund":"Refund this order? The code will stop working."},zh2={foot:"\
+下单成功即锁定名额，绝不超卖。","account.title":"我的账号","account.note":"你可以下载我们保存的全部个人数据，也可以注销账号。",
+"account.everywhere":"退出所有设备","account.download":"下载我的数据","account.delete":"注销账号","accou\
+nt.sure":"确定要永久注销账号吗？","account.consequences":"注销后将删除手机号和昵称，所有设备都会退出登录，未支付的订单会被取消。已支付的券仍可使用，但无法再查看\
+券码，也不能再申请退款，请先保存券码。","time.begins":"距开始","time.ends":"距结束","time.begin\
+sAt":"开始于","time.endsAt":"结束于","time.ended":"结束于","time.payWithin":"支付剩余","time.buyWithin":"下单\
+剩余","store.nav":"抢购","store.title":"限时秒杀","store.lead":"每日上新，准点开抢。","store.empty":"暂\
+时没有秒杀活动。","store.offline":"网络已断开，页面内容可能已过时，正在重试…","store.unava\
+ilable":"服务暂时无响应，正在重试…","store.retrying":"正在重试…","store.insteadOf":"面值","store.s\
+tock":"已抢比例","store.claimed":"已抢 {claimed}","store.claimedLeft":"已抢 {claimed} · 剩 {left} 份","store.\
+reserved":"{n} 份已保留","store.units":"限量 {n} 份","store.slots":"开抢场次","store.everything":"全部","st\
+ore.now":"抢购中","store.search":"搜索","store.searchFor":"商品、店铺、时间","store.noMatch":"没有符合条件的活动。",
+"store.past":"查看已结束的活动","store.all":"全部秒杀","sale.preview":"此页仅供工作人员预览，活动发布后方可购买。",
+"sale.shop":"店铺","sale.address":"地址","sale.hours":"营业时间","sale.begins":"开始时间","sale.ends":"结束时间",
+"sale.validFrom":"生效时间","sale.validUntil":"有效期至","sale.zone":"时区","sale.limit":"每人限购","sale.\
+limitOf":"{n} 份","sale.payWithin":"支付时限","sale.terms":"使用规则","sale.after":"购买流程","sale.after.p\
+ay":"抢购成功后为你锁定一份，请在订单显示的时限内支付，逾期将自动取消。","sale.after.co\
+de":"支付后，订单会显示核销码。未使用前可以申请退款。","sale.after.shop":"到店出示核销码，仅可使用一次。",
+"sale.share":"分享","sale.copied":"链接已复制。","ready.login":"提前登录","ready.why":"登录后，{at} 准点一键抢。",
+"remind.calendar":"加入日历","remind.notify":"开抢提醒","remind.set":"开抢前一分钟将弹出提醒，请不要关闭本页面。",
+"remind.blocked":"浏览器未允许通知，可改用日历提醒。","button.upcoming":"{at} 开抢","button.sold_out":"\
+已抢光","button.ended":"已结束","note.upcoming":"到点后按钮自动亮起，无需刷新。","note.sold_out":"如\
+有退回，页面会自动恢复抢购。","note.ended":"","buy.now":"立即抢购","buy.buying":"抢购中…","buy.ho\
+ldOn":"请求已提交，无需重复点击。","buy.waiting":"等待中…","buy.retryIn":"{seconds} 秒后自动重试。",
+"buy.queued":"排队中…","buy.queuedNote":"已为你锁定一份，正在等待确认。","buy.ahead":"前面约有 {count} 个\
+订单。","buy.next":"马上轮到你。","buy.slow":"处理时间比平时长，请耐心等待，无需任何操作。",
 "buy.won":"抢到了！","buy.lost":"手慢了，没抢到","buy.payWithin":"请在 {left} 内完成支付。","buy.payI\
 nTime":"请尽快完成支付。","buy.unpaid":"你有 {n} 个订单待支付。","buy.limit":"每人限购 {n} 份","bu\
 y.held":"已购 {held} 份，每人限购 {n} 份。","buy.another":"再抢一份","buy.paid":"订单已支付。","buy.\
@@ -893,28 +893,27 @@ try":"再试一次","buy.unknown":"暂时无法确认是否下单成功；再试
 "waiting.internal":"系统出了点问题。","waiting.order_in_progress":"你的订单正在处理中。","room.opensIn":"\
 等候室将在 {left} 后开放。","room.opensAt":"等候室于 {at} 开放。","room.open":"等候室已开放。","r\
 oom.join":"进入等候室","room.joinShort":"去排队","room.early":"开始时随机排定等候室内所有人的次序，早到并无优势。",
-"room.late":"按次序依次放行。","room.asking":"请稍候…","room.lobby":"已进入等候室","room.drawn":"开始时随\
-机排定你的位次，请不要关闭页面。","room.position":"当前排队位次","room.positionIs":"你排在第 {position\
-} 位","room.ahead":"前面还有 {count} 人。","room.next":"下一个就是你。","room.soon":"预计不到一分钟。",
-"room.minutes":"预计还需约 {minutes} 分钟。","room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。",
-"room.paused":"商家已暂停放行，排队位次会保留。","room.turn":"请在 {left} 内下单。","room.yours":"\
-轮到你了！","room.soldOut":"如有名额退回，将优先给排队的用户；页面打开期间为你保留排队位次。",
-"room.lost":"排队位次已失效。","room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","r\
-oom.again":"重新排队","room.offline":"网络已断开，排队位次仍为你保留，正在重试…","room.leave":"\
-离开等候室","room.sure":"确定离开等候室吗？离开后排队位次不再保留。","room.badge":"第 {position\
-} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"等候中","orders.title":"我的订单","orders.one":"订单详情",
-"orders.all":"全部订单","orders.guest":"登录后查看你的订单。","orders.none":"还没有订单。","orders.m\
-issing":"未找到该订单。","orders.shop":"去抢购","orders.voucher":"优惠券 {id}","orders.number":"订单号 {id}",
-"orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。","orders.late":"已超过支付时限，订单正在关闭。",
-"orders.expired":"未在 {at} 前支付，订单已取消。之后到账的款项会原路退回。","orders.cancelled":"\
-已于 {at} 取消。之后到账的款项会原路退回。","orders.again":"重新抢购","orders.paying":"正在确认支付…",
-"orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","orders.refunded":"已于 {at} 退款。",
-"orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orders.showCode":"出示核销码","orde\
-rs.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.title":"确认支付","pay.total":"应付金额",
-"pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。","pay.provider":"款项由商家的\
-支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.cancel":"取消订单","do.refund":"退款",
-"confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。","confirm.refund":"确定退款吗？退款后核销码将失效。"},
-texts_default=withOwn({en:en2,zh:zh2});start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,
+"room.late":"按次序依次放行。","room.lobby":"已进入等候室","room.drawn":"开始时随机排定你的位次，请不要关闭页面。",
+"room.position":"当前排队位次","room.positionIs":"你排在第 {position} 位","room.ahead":"前面还有 {count} 人。",
+"room.next":"下一个就是你。","room.soon":"预计不到一分钟。","room.minutes":"预计还需约 {minutes} 分钟。",
+"room.reserved":"剩余名额都已为前面的用户保留。如有人未下单，就轮到你。","room.paused":"商家已暂停\
+放行，排队位次会保留。","room.turn":"请在 {left} 内下单。","room.yours":"轮到你了！","room.soldOut":"\
+如有名额退回，将优先给排队的用户；页面打开期间为你保留排队位次。","room.lost":"排队位次已失效。",
+"room.lostNote":"已错过轮次，或已离开。可以重新排到队尾。","room.again":"重新排队","room.offline":"\
+网络已断开，排队位次仍为你保留，正在重试…","room.leave":"离开等候室","room.sure":"确定离开等候室吗？离开\
+后排队位次不再保留。","room.badge":"第 {position} 位","room.badgeTurn":"轮到你了！","room.badgeLobby":"\
+等候中","orders.title":"我的订单","orders.one":"订单详情","orders.all":"全部订单","orders.guest":"登录后查看你的\
+订单。","orders.none":"还没有订单。","orders.missing":"未找到该订单。","orders.shop":"去抢购","orders\
+.voucher":"优惠券 {id}","orders.number":"订单号 {id}","orders.due":"请在 {left} 内完成支付，逾期订单将自动取消。",
+"orders.late":"已超过支付时限，订单正在关闭。","orders.expired":"未在 {at} 前支付，订单已取消。之后到账的款项会原路退回。",
+"orders.cancelled":"已于 {at} 取消。之后到账的款项会原路退回。","orders.again":"重新抢购","orders.\
+paying":"正在确认支付…","orders.refunding":"退款处理中。","orders.redeemed":"已于 {at} 使用。","order\
+s.refunded":"已于 {at} 退款。","orders.code":"核销码","orders.show":"到店出示，仅可使用一次。","orde\
+rs.showCode":"出示核销码","orders.hideCode":"收起核销码","orders.qr":"核销码 {code} 的二维码","pay.titl\
+e":"确认支付","pay.total":"应付金额","pay.sandbox":"测试支付（沙箱）：不会产生真实扣款，无需银行卡或账户。",
+"pay.provider":"款项由商家的支付服务商收取。","pay.now":"支付 {amount}","do.pay":"立即支付","do.canc\
+el":"取消订单","do.refund":"退款","confirm.cancel":"确定取消订单吗？取消后名额会立即重新开售。",
+"confirm.refund":"确定退款吗？退款后核销码将失效。"},texts_default=withOwn({en:en2,zh:zh2});start4();start5();start({texts:texts_default,pages:[{path:/^\/$/,title:"store.title",mount:mount3,nav:"/"},{path:/^\/sales\/([^/]+)$/,
 title,mount:mount2,nav:"/"},{path:/^\/orders$/,title:"orders.title",mount,nav:"/orders"},{path:/^\/orders\/([^/]+)$/,title:"\
 orders.one",mount,nav:"/orders"}],missing:{title:"missing.title",mount:missing2("/","store.all")},links:user2=>[link("/",
 "store.nav"),link("/orders","orders.title","orders"),user2?.permissions?link("/console","console","console"):""],foot:()=>t(

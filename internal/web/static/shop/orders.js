@@ -30,7 +30,6 @@ export function mount(root, only) {
   let missing = false;
   let unreadable = null; // the Problem of reading the order `only`
   let failures = 0;
-  let mounted = true;
   let retry = 0;
   let stopReading = null;
   root.replaceChildren(h("header", { class: "lead" }, all, heading), error, list, empty, h("div", { class: "center" }, enter, shop, more.element));
@@ -42,8 +41,8 @@ export function mount(root, only) {
     mine.fetchOne(only).then(() => (unreadable = null), (problem) => {
       missing = ["not_found", "invalid_request"].includes(problem.code);
       unreadable = missing ? null : problem;
-      if (unreadable && mounted) retry = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
-    }).then(() => mounted && render());
+      if (unreadable && list.isConnected) retry = setTimeout(find, problem.retryAfter + backoff(failures++, 1000, 15_000));
+    }).then(() => list.isConnected && render());
   }
 
   function render() {
@@ -90,7 +89,6 @@ export function mount(root, only) {
   find();
   render();
   return () => {
-    mounted = false;
     clearInterval(timer);
     clearTimeout(retry);
     mine.pin("");

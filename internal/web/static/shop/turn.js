@@ -59,7 +59,7 @@ const places = {
     if (state === "sold_out") return undefined;
     return { label: t(alone ? "room.join" : "room.joinShort"), note: t(state === "upcoming" ? "room.early" : "room.late"), idle: true, say: t("room.open") };
   },
-  asking: () => ({ label: t("room.asking"), disabled: true, busy: true, note: "", say: "" }),
+  asking: () => ({ label: t("working"), disabled: true, busy: true, note: "", say: "" }),
   lobby: (v, state, p) => waits(t("room.lobby"), t(p.paused ? "room.paused" : "room.drawn"), t(p.paused ? "room.paused" : "room.lobby")),
   waiting(v, state, p) {
     const ahead = p.ahead > 0 ? t("room.ahead", { count: number(p.ahead) }) : t("room.next");
