@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -22,8 +23,34 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 		))
 	}
 
-	found = append(found, r.gateDiffers(a, b)...)
-	found = append(found, r.queueDiffers(a, b)...)
+	orders, words := a.buyers.lasting(b.buyers,
+		"the gate does not have orders of the database: it may admit their users again, and the database then refuses them",
+		"the gate holds orders that have ended or do not exist: their users cannot buy")
+
+	counters := drift{
+		stock:  ifEqual(a.drift.stock, b.drift.stock),
+		held:   ifEqual(a.drift.held, b.drift.held),
+		sum:    ifEqual(a.drift.sum, b.drift.sum),
+		queued: ifEqual(a.drift.queued, b.drift.queued),
+	}
+	if len(orders) > 0 {
+		// These orders are what the counters differ in.
+		counters.held = 0
+		counters.sum = 0
+	}
+
+	if words = append(counters.words(), words...); len(words) > 0 {
+		f := r.newFinding(KindGateDiffers, strings.Join(words, "; "), domain.NewNamed(orders))
+		f.Count = cmp.Or(f.Count, counters.size())
+		found = append(found, f)
+	}
+
+	orders, words = a.stream.lasting(b.stream,
+		"buyers see orders as queued that the stream does not contain: it was trimmed",
+		"orders wait in the stream that their buyers cannot see")
+	if len(words) > 0 {
+		found = append(found, r.newFinding(KindQueueDiffers, strings.Join(words, "; "), domain.NewNamed(orders)))
+	}
 
 	for i := range found {
 		found[i].Repairable = true
@@ -32,60 +59,20 @@ func (r *Reconciler) corroborate(a, b *snapshot) []Finding {
 	return found
 }
 
-func (r *Reconciler) gateDiffers(a, b *snapshot) []Finding {
-	missing := intersect(a.missing, b.missing)
-	surplus := intersect(a.surplus, b.surplus)
-
-	lasting := drift{
-		stock:  ifEqual(a.drift.stock, b.drift.stock),
-		held:   ifEqual(a.drift.held, b.drift.held),
-		sum:    ifEqual(a.drift.sum, b.drift.sum),
-		queued: ifEqual(a.drift.queued, b.drift.queued),
-	}
-	if len(missing)+len(surplus) > 0 {
-		// These orders are what the counters differ in.
-		lasting.held = 0
-		lasting.sum = 0
-	}
-
-	words := lasting.words()
-	if len(missing) > 0 {
-		words = append(words, "the gate does not have orders of the database: it may admit their users again, and the database then refuses them")
-	}
-	if len(surplus) > 0 {
-		words = append(words, "the gate holds orders that have ended or do not exist: their users cannot buy")
-	}
-
-	if len(words) == 0 {
-		return nil
-	}
-
-	f := r.newFinding(KindGateDiffers, strings.Join(words, "; "), domain.NewNamed(sorted(slices.Concat(missing, surplus))))
-	if f.Count == 0 {
-		f.Count = lasting.size()
-	}
-
-	return []Finding{f}
-}
-
-func (r *Reconciler) queueDiffers(a, b *snapshot) []Finding {
+// lasting returns the orders that a later comparison has as well, and what that means.
+func (d difference) lasting(later difference, missing, surplus string) ([]domain.Holder, []string) {
 	var words []string
-	stray := intersect(a.stray, b.stray)
-	if len(stray) > 0 {
-		words = append(words, "buyers see orders as queued that the stream does not contain: it was trimmed")
+	lack := intersect(d.missing, later.missing)
+	if len(lack) > 0 {
+		words = append(words, missing)
 	}
 
-	ticketless := intersect(a.ticketless, b.ticketless)
-	if len(ticketless) > 0 {
-		words = append(words, "orders wait in the stream that their buyers cannot see")
+	extra := intersect(d.surplus, later.surplus)
+	if len(extra) > 0 {
+		words = append(words, surplus)
 	}
 
-	if len(words) == 0 {
-		return nil
-	}
-
-	orders := domain.NewNamed(sorted(slices.Concat(stray, ticketless)))
-	return []Finding{r.newFinding(KindQueueDiffers, strings.Join(words, "; "), orders)}
+	return sorted(slices.Concat(lack, extra)), words
 }
 
 func ifEqual(a, b int64) int64 {

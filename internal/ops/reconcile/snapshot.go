@@ -29,19 +29,19 @@ type snapshot struct {
 
 	// Whether the gate is not loaded although it should be.
 	cold bool
-	// Active or queued orders older than MinAge that the gate does not have.
-	missing []domain.Holder
-	// Orders in the gate older than MinAge that have ended or do not exist in the database.
-	surplus []domain.Holder
-	// Tickets older than MinAge without a stream entry.
-	stray []domain.Holder
-	// Stream entries older than MinAge without a ticket.
-	ticketless []domain.Holder
+	// The buyers of the gate, against the active and queued orders. Those besides have ended or do not exist.
+	buyers difference
+	// The entries of the stream, against the tickets.
+	stream difference
 }
 
+// difference is what a list does not have of another one, and what it has besides. All orders are older than MinAge.
+type difference struct{ missing, surplus []domain.Holder }
+
+func (d difference) some() bool { return len(d.missing)+len(d.surplus) > 0 }
+
 func (s *snapshot) suspect() bool {
-	return s.cold || s.broken() || s.drift != drift{} ||
-		len(s.missing)+len(s.surplus)+len(s.stray)+len(s.ticketless) > 0
+	return s.cold || s.broken() || s.drift != drift{} || s.buyers.some() || s.stream.some()
 }
 
 func (s *snapshot) broken() bool { return s.serving && (s.gate.Broken || s.gate.Unreadable > 0) }
@@ -139,11 +139,8 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot) error {
 		return nil
 	}
 
-	have := sorted(s.gate.Buyers)
-	want := sorted(append(s.queuedOrders(), s.facts.Holders...))
-	s.missing = r.old(s, subtract(want, have))
-
-	extra := r.old(s, subtract(have, want))
+	s.buyers = r.compareOrders(s, s.gate.Buyers, append(s.queuedOrders(), s.facts.Holders...))
+	extra := s.buyers.surplus
 	if len(extra) == 0 {
 		return nil
 	}
@@ -164,7 +161,7 @@ func (r *Reconciler) compareBuyers(ctx context.Context, s *snapshot) error {
 		active[f.Holder] = f.Active
 	}
 
-	s.surplus = slices.DeleteFunc(extra, func(h domain.Holder) bool { return active[h] })
+	s.buyers.surplus = slices.DeleteFunc(extra, func(h domain.Holder) bool { return active[h] })
 	return nil
 }
 
@@ -174,10 +171,17 @@ func (r *Reconciler) compareTickets(s *snapshot) {
 		queue[i] = q.Holder
 	}
 
-	queue = sorted(queue)
-	tickets := sorted(s.gate.Tickets)
-	s.stray = r.old(s, subtract(tickets, queue))
-	s.ticketless = r.old(s, subtract(queue, tickets))
+	s.stream = r.compareOrders(s, queue, s.gate.Tickets)
+}
+
+// compareOrders sorts both lists and returns how the first differs from the second.
+func (r *Reconciler) compareOrders(s *snapshot, have, want []domain.Holder) difference {
+	have = sorted(have)
+	want = sorted(want)
+	return difference{
+		missing: r.old(s, subtract(want, have)),
+		surplus: r.old(s, subtract(have, want)),
+	}
 }
 
 // old returns the orders that were MinAge old when the snapshot began, by the time in their ids. If that is as far in the
