@@ -77,7 +77,8 @@ type Batcher[T, R any] struct {
 	// For the batches of quick keys, and for those of slow ones.
 	quick places
 	slow  places
-
+	// The calls of *call, to reuse their channels and timers.
+	calls  sync.Pool
 	mu     sync.Mutex
 	queues map[int64]*queue[T, R]
 }
@@ -102,10 +103,12 @@ type queue[T, R any] struct {
 }
 
 type call[T, R any] struct {
-	item  T
-	since time.Time
-	// Has room for the result, so that no batch waits for a caller that has gone.
-	result chan R
+	item   T
+	since  time.Time
+	result R
+	done   chan struct{}
+	// Used by Do.
+	timer *time.Timer
 }
 
 // New returns a Batcher. It starts no goroutine until the first call.
@@ -122,26 +125,43 @@ func New[T, R any](cfg Config[T, R]) *Batcher[T, R] {
 // Do runs item in a batch and returns its result. At the deadline it returns ErrTimeout; the item may still run,
 // because a running batch cannot be interrupted. A timer is cheaper than a context for callers in a hot path.
 func (b *Batcher[T, R]) Do(key int64, item T, deadline time.Time) R {
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	return wait(b, key, item, timer.C)
+	c := b.enqueue(key, item)
+	if c == nil {
+		return b.cfg.Fail(ErrFull)
+	}
+
+	if c.timer == nil {
+		c.timer = time.NewTimer(time.Until(deadline))
+	} else {
+		c.timer.Reset(time.Until(deadline))
+	}
+
+	select {
+	case <-c.done:
+		c.timer.Stop()
+		return b.release(c)
+	case <-c.timer.C:
+		select {
+		case <-c.done:
+			// Both were ready.
+			return b.release(c)
+		default:
+			return b.cfg.Fail(ErrTimeout)
+		}
+	}
 }
 
 // DoContext is Do with a context instead of a deadline.
 func (b *Batcher[T, R]) DoContext(ctx context.Context, key int64, item T) R {
-	return wait(b, key, item, ctx.Done())
-}
-
-func wait[T, R, E any](b *Batcher[T, R], key int64, item T, end <-chan E) R {
 	c := b.enqueue(key, item)
 	if c == nil {
 		return b.cfg.Fail(ErrFull)
 	}
 
 	select {
-	case r := <-c.result:
-		return r
-	case <-end:
+	case <-c.done:
+		return b.release(c)
+	case <-ctx.Done():
 		return b.cfg.Fail(ErrTimeout)
 	}
 }
@@ -149,11 +169,13 @@ func wait[T, R, E any](b *Batcher[T, R], key int64, item T, end <-chan E) R {
 // enqueue adds a call to the queue of its key and starts a goroutine for the queue if necessary. It returns nil if the
 // queue is full.
 func (b *Batcher[T, R]) enqueue(key int64, item T) *call[T, R] {
-	c := &call[T, R]{
-		item:   item,
-		since:  time.Now(),
-		result: make(chan R, 1),
+	c, ok := b.calls.Get().(*call[T, R])
+	if !ok {
+		c = &call[T, R]{done: make(chan struct{}, 1)}
 	}
+
+	c.item = item
+	c.since = time.Now()
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -180,6 +202,13 @@ func (b *Batcher[T, R]) enqueue(key int64, item T) *call[T, R] {
 	}
 
 	return c
+}
+
+func (b *Batcher[T, R]) release(c *call[T, R]) R {
+	result := c.result
+	*c = call[T, R]{done: c.done, timer: c.timer}
+	b.calls.Put(c)
+	return result
 }
 
 func (b *Batcher[T, R]) serve(q *queue[T, R]) {
@@ -313,7 +342,7 @@ func (b *Batcher[T, R]) take(q *queue[T, R], place places) ([]*call[T, R], []*qu
 func (b *Batcher[T, R]) dequeue(q *queue[T, R], batch []*call[T, R]) []*call[T, R] {
 	late := 0
 	for late < len(q.waiting) && time.Since(q.waiting[late].since) > StartTimeout {
-		q.waiting[late].result <- b.cfg.Fail(ErrTimeout)
+		q.waiting[late].finish(b.cfg.Fail(ErrTimeout))
 		late++
 	}
 	n := min(len(q.waiting), late+maxBatch-len(batch))
@@ -334,7 +363,7 @@ func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 	finished := 0
 	fail := func(err error) {
 		for _, c := range batch[finished:] {
-			c.result <- b.cfg.Fail(err)
+			c.finish(b.cfg.Fail(err))
 		}
 	}
 	defer func() {
@@ -345,11 +374,17 @@ func (b *Batcher[T, R]) run(batch []*call[T, R]) {
 
 	results := b.cfg.Run(ctx, items)
 	for i, c := range batch[:min(len(batch), len(results))] {
-		c.result <- results[i]
+		c.finish(results[i])
 		finished++
 	}
 
 	if finished < len(batch) {
 		fail(fmt.Errorf("batch: %d results for %d items", len(results), len(batch)))
 	}
+}
+
+func (c *call[T, R]) finish(r R) {
+	c.result = r
+	// Has room for one element, so it never blocks.
+	c.done <- struct{}{}
 }

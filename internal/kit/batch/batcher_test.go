@@ -120,13 +120,36 @@ func TestFullQueueAndLateStartFail(t *testing.T) {
 		submit(b, 1, 4)
 		many := make([]*call[int, answer], maxWaiting)
 		for i := range many {
-			many[i] = &call[int, answer]{since: time.Now(), result: make(chan answer, 1)}
+			many[i] = &call[int, answer]{since: time.Now(), done: make(chan struct{}, 1)}
 		}
 		b.mu.Lock()
 		b.queues[1].waiting = many
 		b.mu.Unlock()
 		require.ErrorIs(t, b.Do(1, 5, time.Now().Add(time.Hour)).err, ErrFull)
 		time.Sleep(time.Minute)
+	})
+}
+
+// A call that reached its deadline keeps its late result to itself, though later calls reuse the memory of earlier ones.
+func TestLateResultReachesNoOtherCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newTestBatcher(1, func([]int) { time.Sleep(2 * time.Second) })
+		inOneSecond := map[string]func() answer{
+			"deadline": func() answer { return b.Do(1, 1, time.Now().Add(time.Second)) },
+			"context": func() answer {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				return b.DoContext(ctx, 1, 1)
+			},
+		}
+		for name, late := range inOneSecond {
+			for range 10 { // the pool may give a call to another processor
+				require.ErrorIs(t, late().err, ErrTimeout, name)
+				other := b.Do(2, 2, time.Now().Add(time.Minute))
+				require.NoError(t, other.err, name)
+				require.Equal(t, 2, other.item, name)
+			}
+		}
 	})
 }
 
