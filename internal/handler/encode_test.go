@@ -25,6 +25,7 @@ import (
 	"pgregory.net/rapid"
 
 	"seckill/internal/domain"
+	"seckill/internal/handler/hmdp"
 	"seckill/test/env"
 )
 
@@ -289,7 +290,7 @@ func TestProblemPagesAreComplete(t *testing.T) {
 func TestEveryOutcomeHasHmdpMessage(t *testing.T) {
 	for _, o := range append([]outcome{internalError, {code: "new", title: "Something new"}}, outcomes...) {
 		p, _ := o.problem(nil)
-		require.NotEmpty(t, hmdpMessage(&p), o.code)
+		require.NotEmpty(t, hmdp.Failure{Code: p.Code, Title: p.Title}.Message(), o.code)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"seckill/internal/domain"
+	"seckill/internal/handler/hmdp"
 	"seckill/internal/ops/salestats"
 	"seckill/internal/ops/tracing"
 )
@@ -175,7 +176,7 @@ var errCrossOrigin = errors.New("this request was sent by a page of another site
 // refuseCrossOrigin returns a middleware that refuses requests which a page of another site makes its visitors send.
 // Any page could otherwise have login codes sent from its visitors' addresses, because such a POST needs no CORS
 // preflight. Browsers mark these requests with Sec-Fetch-Site or Origin; other clients send neither and pass.
-func refuseCrossOrigin(e *errorWriter, hm *hmdpHandler) gin.HandlerFunc {
+func refuseCrossOrigin(e *errorWriter, hm *hmdp.API) gin.HandlerFunc {
 	protection := http.NewCrossOriginProtection()
 
 	return func(c *gin.Context) {
@@ -185,7 +186,7 @@ func refuseCrossOrigin(e *errorWriter, hm *hmdpHandler) gin.HandlerFunc {
 			e.write(c, errCrossOrigin)
 		default:
 			e.security.record(c, eventCrossOrigin)
-			hm.fail(c, refusal("请求来自其他网站，已拒绝"))
+			hm.Fail(c, hmdp.ErrCrossOrigin)
 		}
 	}
 }

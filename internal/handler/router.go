@@ -115,7 +115,7 @@ func New(cfg Config) (http.Handler, error) {
 		return nil, err
 	}
 
-	hm := newHmdpHandler(a)
+	hm := newHmdp(a)
 	engine.Use(requestID, a.errors.observe(metrics), a.errors.recovery(), a.limits.delay, secureHeaders, refuseCrossOrigin(a.errors, hm))
 	if cfg.LocalHosts {
 		engine.Use(a.errors.wrap(localHosts))

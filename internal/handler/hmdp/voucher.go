@@ -1,4 +1,4 @@
-package handler
+package hmdp
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"seckill/internal/domain"
 )
 
-// hmdpVoucher is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
+// voucherOut is the JSON form of a voucher. The type must be a number, because the pages treat any string as true.
 // Absent times must be omitted, because the pages read null as the year 1970 and then hide the voucher.
-type hmdpVoucher struct {
+type voucherOut struct {
 	ID          domain.ID `json:"id"`
 	ShopID      domain.ID `json:"shopId"`
 	Title       string    `json:"title"`
@@ -27,29 +27,29 @@ type hmdpVoucher struct {
 
 // vouchersOfShop lists the vouchers of a shop that can be bought now or later. The pages display every price with ¥, so
 // vouchers in other currencies are left out.
-func (h *hmdpHandler) vouchersOfShop(c *gin.Context, shopID int64) error {
+func (a *API) vouchersOfShop(c *gin.Context, shopID int64) error {
 	f := domain.VoucherFilter{
 		ShopID: shopID,
 		Lasts:  true,
 		Page:   domain.Page{Limit: domain.MaxPageSize},
 	}
 
-	return h.lists.write(c, f, func(vouchers []*domain.Voucher, _ time.Time) (*snapshot, error) {
-		out := make([]hmdpVoucher, 0, len(vouchers))
+	return a.WriteVouchers(c, f, func(vouchers []*domain.Voucher) any {
+		out := make([]voucherOut, 0, len(vouchers))
 
 		// Oldest first, as in hm-dianping.
 		for _, v := range slices.Backward(vouchers) {
 			if v.Currency == domain.DefaultCurrency {
-				out = append(out, h.voucher(v))
+				out = append(out, a.voucher(v))
 			}
 		}
 
-		return encodeSnapshot(success(out))
+		return success(out)
 	})
 }
 
-func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
-	o := hmdpVoucher{
+func (a *API) voucher(v *domain.Voucher) voucherOut {
+	o := voucherOut{
 		ID:          domain.ID(v.ID),
 		ShopID:      domain.ID(v.ShopID),
 		Title:       v.Title,
@@ -62,16 +62,16 @@ func (h *hmdpHandler) voucher(v *domain.Voucher) hmdpVoucher {
 
 	if s := v.Sale; s != nil {
 		o.Stock = &s.Stock
-		o.BeginTime = h.formatTime(s.BeginAt)
-		o.EndTime = h.formatTime(s.EndAt)
+		o.BeginTime = a.formatTime(s.BeginAt)
+		o.EndTime = a.formatTime(s.EndAt)
 	}
 
 	return o
 }
 
-// hmdpVoucherInput is the body of both routes that publish a voucher. The route determines the type, so the body's type is
+// voucherIn is the body of both routes that publish a voucher. The route determines the type, so the body's type is
 // ignored.
-type hmdpVoucherInput struct {
+type voucherIn struct {
 	ShopID      *domain.ID `json:"shopId"`
 	Title       *string    `json:"title"`
 	SubTitle    *string    `json:"subTitle"`
@@ -83,7 +83,7 @@ type hmdpVoucherInput struct {
 	EndTime     *string    `json:"endTime"`
 }
 
-func (in *hmdpVoucherInput) fields() domain.VoucherFields {
+func (in *voucherIn) fields() domain.VoucherFields {
 	return domain.VoucherFields{
 		ShopID:      (*int64)(in.ShopID),
 		Title:       in.Title,
@@ -94,18 +94,18 @@ func (in *hmdpVoucherInput) fields() domain.VoucherFields {
 	}
 }
 
-func (h *hmdpHandler) createVoucher(c *gin.Context) error {
-	var in hmdpVoucherInput
-	if err := bindLenient(c, &in); err != nil {
+func (a *API) createVoucher(c *gin.Context) error {
+	var in voucherIn
+	if err := a.Bind(c, &in); err != nil {
 		return err
 	}
-	return h.create(c, domain.VoucherInput{VoucherFields: in.fields()})
+	return a.create(c, domain.VoucherInput{VoucherFields: in.fields()})
 }
 
 // createSale publishes a flash sale with a limit of one order per user, as in hm-dianping.
-func (h *hmdpHandler) createSale(c *gin.Context) error {
-	var in hmdpVoucherInput
-	if err := bindLenient(c, &in); err != nil {
+func (a *API) createSale(c *gin.Context) error {
+	var in voucherIn
+	if err := a.Bind(c, &in); err != nil {
 		return err
 	}
 
@@ -114,28 +114,28 @@ func (h *hmdpHandler) createSale(c *gin.Context) error {
 	v.LimitPerUser = &one
 
 	var err error
-	if v.BeginAt, err = h.parseTime("beginTime", in.BeginTime); err != nil {
+	if v.BeginAt, err = a.parseTime("beginTime", in.BeginTime); err != nil {
 		return err
 	}
-	if v.EndAt, err = h.parseTime("endTime", in.EndTime); err != nil {
+	if v.EndAt, err = a.parseTime("endTime", in.EndTime); err != nil {
 		return err
 	}
 
-	return h.create(c, v)
+	return a.create(c, v)
 }
 
-func (h *hmdpHandler) create(c *gin.Context, in domain.VoucherInput) error {
-	v, err := h.Vouchers.Create(c.Request.Context(), nil, caller(c).UserID, in)
+func (a *API) create(c *gin.Context, in domain.VoucherInput) error {
+	v, err := a.Vouchers.Create(c.Request.Context(), nil, a.Caller(c).UserID, in)
 	if err != nil {
 		return err
 	}
-	return writeSuccess(c, domain.ID(v.ID))
+	return write(c, domain.ID(v.ID))
 }
 
 // formatTime formats a time in the zone of the pages, without the zone itself, and with milliseconds only if they are
 // not zero.
-func (h *hmdpHandler) formatTime(t time.Time) string {
-	t = t.In(h.Zone)
+func (a *API) formatTime(t time.Time) string {
+	t = t.In(a.Zone)
 	if t.Nanosecond() != 0 {
 		return t.Format("2006-01-02T15:04:05.000")
 	}
@@ -144,7 +144,7 @@ func (h *hmdpHandler) formatTime(t time.Time) string {
 
 // parseTime parses a time in the zone of the pages; seconds are optional. A time that the end of summer time repeats is the
 // first of both, as in browsers. The error names the field.
-func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) {
+func (a *API) parseTime(field string, text *string) (*time.Time, error) {
 	if text == nil {
 		return nil, nil
 	}
@@ -157,15 +157,15 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 
 		// The offset of the day before is the first, where the end of summer time repeats a time.
 		for _, days := range []int{-1, 1} {
-			_, offset := written.AddDate(0, 0, days).In(h.Zone).Zone()
-			t := written.Add(-time.Duration(offset) * time.Second).In(h.Zone)
+			_, offset := written.AddDate(0, 0, days).In(a.Zone).Zone()
+			t := written.Add(-time.Duration(offset) * time.Second).In(a.Zone)
 			if t.Format(layout) == written.Format(layout) {
 				return &t, nil
 			}
 		}
 
 		// The start of summer time skips it.
-		return nil, domain.Invalid(field, "does not exist in the zone %s", h.Zone)
+		return nil, domain.Invalid(field, "does not exist in the zone %s", a.Zone)
 	}
 
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
@@ -173,11 +173,11 @@ func (h *hmdpHandler) parseTime(field string, text *string) (*time.Time, error) 
 
 // place buys one unit. The timeout of the page is the deadline of the purchase. A purchase that exceeds it continues, and
 // the next request of the buyer returns its outcome.
-func (h *hmdpHandler) place(c *gin.Context, voucherID int64) error {
-	order, err := h.Orders.Place(c.Request.Context(), caller(c).UserID, voucherID, 0)
+func (a *API) place(c *gin.Context, voucherID int64) error {
+	order, err := a.Orders.Place(c.Request.Context(), a.Caller(c).UserID, voucherID, 0)
 	if err != nil {
 		return err
 	}
 
-	return writeSuccess(c, domain.ID(order.ID))
+	return write(c, domain.ID(order.ID))
 }

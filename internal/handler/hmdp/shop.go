@@ -1,4 +1,4 @@
-package handler
+package hmdp
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"seckill/internal/domain"
 )
 
-// hmdpPageSize is the number of shops on a page, which the pages expect. hmdpMaxPage is the highest page number accepted.
-const hmdpPageSize, hmdpMaxPage = 5, 100_000
+// pageSize is the number of shops on a page, which the pages expect. maxPage is the highest page number accepted.
+const pageSize, maxPage = 5, 100_000
 
 type shopType struct {
 	ID   domain.ID `json:"id"`
@@ -36,11 +36,11 @@ var shopTypes = []shopType{
 	{4, "健身运动", "/types/jsyd.png", 10},
 }
 
-func listShopTypes(c *gin.Context) error { return writeSuccess(c, shopTypes) }
+func listShopTypes(c *gin.Context) error { return write(c, shopTypes) }
 
-// hmdpShop is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
+// shopOut is the JSON form of a shop. The pages split images at commas without a check for null, display avgPrice as
 // yuan, and divide score by ten.
-type hmdpShop struct {
+type shopOut struct {
 	ID        domain.ID `json:"id"`
 	Name      string    `json:"name"`
 	TypeID    domain.ID `json:"typeId"`
@@ -57,8 +57,8 @@ type hmdpShop struct {
 	Distance  *float64  `json:"distance,omitempty"` // metres
 }
 
-func newHmdpShop(s *domain.Shop) hmdpShop {
-	return hmdpShop{
+func newShopOut(s *domain.Shop) shopOut {
+	return shopOut{
 		ID:        domain.ID(s.ID),
 		Name:      s.Name,
 		TypeID:    domain.ID(s.TypeID),
@@ -75,9 +75,9 @@ func newHmdpShop(s *domain.Shop) hmdpShop {
 	}
 }
 
-func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
-	return h.shops.write(c, hmdpShopKey{id: id}, func(ctx context.Context) (any, error) {
-		s, err := h.Store.Shop(ctx, id)
+func (a *API) shop(c *gin.Context, id int64) error {
+	return a.WriteShops(c, ShopQuery{ID: id}, func(ctx context.Context) (any, error) {
+		s, err := a.Shops.Shop(ctx, id)
 		if errors.Is(err, domain.ErrNotFound) {
 			return nil, refusal("店铺不存在！")
 		}
@@ -85,45 +85,45 @@ func (h *hmdpHandler) shop(c *gin.Context, id int64) error {
 			return nil, err
 		}
 
-		return success(newHmdpShop(&s)), nil
+		return success(newShopOut(&s)), nil
 	})
 }
 
-// hmdpShopKey is the key of one shop, or of a page of the shops of a type.
-type hmdpShopKey struct {
-	id, typeID int64
-	skip       int
+// ShopQuery asks for one shop, or for a page of the shops of a type.
+type ShopQuery struct {
+	ID, TypeID int64
+	Skip       int
 }
 
-func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
-	f := domain.ShopFilter{Limit: hmdpPageSize}
+func (a *API) shopsOfType(c *gin.Context) error {
+	f := domain.ShopFilter{Limit: pageSize}
 	var ok bool
 	if f.TypeID, ok = domain.ParseID(c.Query("typeId")); !ok {
 		return domain.Invalid("typeId", "must be the id of a type")
 	}
 
 	current, ok := domain.ParseID(c.DefaultQuery("current", "1"))
-	if !ok || current > hmdpMaxPage {
+	if !ok || current > maxPage {
 		return domain.Invalid("current", "must be the number of a page")
 	}
 
-	f.Skip = int(current-1) * hmdpPageSize
+	f.Skip = int(current-1) * pageSize
 	var err error
 	if f.Near, err = position(c); err != nil {
 		return err
 	}
 
 	if f.Near == nil {
-		return h.shops.write(c, hmdpShopKey{typeID: f.TypeID, skip: f.Skip}, func(ctx context.Context) (any, error) {
-			return h.listShops(ctx, f)
+		return a.WriteShops(c, ShopQuery{TypeID: f.TypeID, Skip: f.Skip}, func(ctx context.Context) (any, error) {
+			return a.listShops(ctx, f)
 		})
 	}
 
-	if err := h.limits.visit(c); err != nil {
+	if err := a.Visit(c); err != nil {
 		return err
 	}
 
-	out, err := h.listShops(c.Request.Context(), f)
+	out, err := a.listShops(c.Request.Context(), f)
 	if err != nil {
 		return err
 	}
@@ -132,15 +132,15 @@ func (h *hmdpHandler) shopsOfType(c *gin.Context) error {
 	return nil
 }
 
-func (h *hmdpHandler) listShops(ctx context.Context, f domain.ShopFilter) (envelope, error) {
-	shops, err := h.Store.ListShops(ctx, f)
+func (a *API) listShops(ctx context.Context, f domain.ShopFilter) (envelope, error) {
+	shops, err := a.Shops.ListShops(ctx, f)
 	if err != nil {
 		return envelope{}, err
 	}
 
-	out := make([]hmdpShop, len(shops))
+	out := make([]shopOut, len(shops))
 	for i := range shops {
-		out[i] = newHmdpShop(&shops[i])
+		out[i] = newShopOut(&shops[i])
 		if f.Near != nil {
 			d := shops[i].Distance(*f.Near)
 			out[i].Distance = &d
