@@ -113,6 +113,7 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		e.buyers.stored.Fresh = buyersFresh
 		e.buyers.stored.Stale = math.MaxInt64
 		e.buyers.stored.Pause = buyersPause
+		e.buyers.stored.Retry = buyersFresh
 		e.buyers.stored.Timeout = buyersTimeout
 		return e, nil
 	})

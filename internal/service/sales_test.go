@@ -294,6 +294,31 @@ func TestReturnedUnitsCauseFewReadsOfBuyers(t *testing.T) {
 	})
 }
 
+// A list of buyers that cannot be read is not read again by every press, with an earlier one and without.
+func TestFailedReadOfBuyersIsNotRepeatedAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, first := range []error{nil, domain.ErrUnavailable} {
+		synctest.Test(t, func(t *testing.T) {
+			reads := 0
+			err := first
+			orders := newOrders(t, saleOf(0), OrdersConfig{Store: &store{
+				users:  func() ([]int64, error) { reads++; return []int64{1}, err },
+				active: func() (int, int64, error) { return 0, 0, nil },
+			}})
+			press := func() { env.Fails(orders.Place(t.Context(), 5, 1, 0))(t, domain.ErrSoldOut) }
+			press()
+			err = domain.ErrUnavailable
+			time.Sleep(buyersMaxAge)
+			for range 100 {
+				press()
+				time.Sleep(10 * time.Millisecond)
+				synctest.Wait()
+			}
+			require.Equal(t, 2, reads)
+		})
+	}
+}
+
 // A purchase of this process is on the list at once, and one of another process after the next read. Then users outside
 // the list are refused without a query.
 func TestBuyersAreKeptUpToDate(t *testing.T) {
