@@ -69,7 +69,7 @@ type buyerList struct {
 	stored cache.Refreshed[buyers]
 
 	mu sync.Mutex
-	// Buyers of this process, and when they bought.
+	// Buyers of this process, and when they bought; nil until the first read begins, which finds the orders before it.
 	own map[int64]time.Time
 }
 
@@ -105,6 +105,7 @@ func (s *Sales) standing(ctx context.Context, voucherID, userID int64) standing 
 	list := l.stored.Last()
 	switch {
 	case list == nil:
+		l.keepOwn()
 		ctx, cancel := context.WithTimeout(ctx, firstBuyersWait)
 		defer cancel()
 		// Without a list after an error, too.
@@ -179,8 +180,20 @@ func (s *Sales) addBuyer(voucherID, userID int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	if l.own == nil || len(l.own) >= maxNewBuyers {
+	switch {
+	case l.own == nil:
+		return
+	case len(l.own) >= maxNewBuyers:
 		l.own = map[int64]time.Time{}
 	}
+
 	l.own[userID] = time.Now()
+}
+
+func (l *buyerList) keepOwn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.own == nil {
+		l.own = map[int64]time.Time{}
+	}
 }
