@@ -245,45 +245,33 @@ func TestResolveUnknownCommit(t *testing.T) {
 // see the first step without the second.
 func TestConcurrentMigrateUp(t *testing.T) {
 	env.Full(t)
-	run := func(t *testing.T, open func(t *testing.T) func() (*sqldb.DB, error)) {
-		for range 5 {
-			openOne := open(t)
-			var wg sync.WaitGroup
-			var applied atomic.Int64
-			for range 4 {
-				wg.Go(func() {
-					s, err := openOne()
-					if !assert.NoError(t, err) {
-						return
-					}
-					defer s.Close()
-					done, err := s.MigrateUp(t.Context())
-					assert.NoError(t, err)
-					applied.Add(int64(len(done)))
-				})
-			}
-
-			wg.Wait()
-			s := env.Must(openOne())(t)
-			all := env.Must(s.Migrations(t.Context()))(t)
-			require.NoError(t, s.Close())
-			require.EqualValues(t, len(all), applied.Load(), "each migration is applied once")
+	requireAppliedOnce := func(t *testing.T, db *sqldb.DB) { // each call has connections and a lock of its own
+		t.Helper()
+		var wg sync.WaitGroup
+		var applied atomic.Int64
+		for range 4 {
+			wg.Go(func() {
+				done, err := db.MigrateUp(t.Context())
+				assert.NoError(t, err)
+				applied.Add(int64(len(done)))
+			})
 		}
+		wg.Wait()
+		require.EqualValues(t, len(env.Must(db.Migrations(t.Context()))(t)), applied.Load())
 	}
 
 	t.Run("sqlite", func(t *testing.T) {
 		env.UsesSQLite(t)
-		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
-			file := filepath.Join(t.TempDir(), "test.db")
-			return func() (*sqldb.DB, error) { return sqldb.OpenSQLite(file) }
-		})
+		for range 5 {
+			db := env.Must(sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db")))(t)
+			requireAppliedOnce(t, db)
+			require.NoError(t, db.Close())
+		}
 	})
-
 	env.EachKind(t, func(t *testing.T, kind env.Kind) {
-		run(t, func(t *testing.T) func() (*sqldb.DB, error) {
-			dsn := kind.DSN(t)
-			return func() (*sqldb.DB, error) { return sqldb.OpenMySQL(dsn) }
-		})
+		for range 5 {
+			requireAppliedOnce(t, open(t, kind.DSN(t)).DB)
+		}
 	})
 }
 
