@@ -243,16 +243,14 @@ func demoAccounts(t *testing.T, p *scene) {
 	v.reads("h1", "限时秒杀")
 }
 
-// consolePage is a page of the console with the selector of an element that shows that it is ready.
-type consolePage struct{ path, ready string }
-
-// pagesOf returns all pages of the console, including those of the given sale and order.
-func pagesOf(sale, order string) []consolePage {
-	return []consolePage{
-		{"/console", "[data-home]"}, {"/console/sales?tab=all", "tbody tr"}, {"/console/redeem", "form[data-form=redeem]"}, {"/console/new", "form[data-form=make]"}, {"/console/sales/" + sale, `[data-do="unpublish"]`}, {"/console/sales/" + sale + "/edit", "form[data-form=stock]"},
-		{"/console/shops", "tbody tr"}, {"/console/shops/1", "form[data-form=shop]"},
-		{"/console/orders", "tbody tr"}, {"/console/orders/" + order, "[data-status]"}, {"/console/dead-letters", ".empty"}, {"/console/events", ".empty"},
-		{"/console/reconcile", ".summary"}, {"/console/audit", "tbody tr"}, {"/console/rush", "h1"},
+// pagesOf returns the paths of all pages of the console, including those of the given sale and order, each with the selector of an
+// element that shows that it is ready.
+func pagesOf(sale, order string) map[string]string {
+	return map[string]string{
+		"/console": "[data-home]", "/console/sales?tab=all": "tbody tr", "/console/redeem": "form[data-form=redeem]", "/console/new": "form[data-form=make]", "/console/sales/" + sale: `[data-do="unpublish"]`, "/console/sales/" + sale + "/edit": "form[data-form=stock]",
+		"/console/shops": "tbody tr", "/console/shops/1": "form[data-form=shop]",
+		"/console/orders": "tbody tr", "/console/orders/" + order: "[data-status]", "/console/dead-letters": ".empty", "/console/events": ".empty",
+		"/console/reconcile": ".summary", "/console/audit": "tbody tr", "/console/rush": "h1",
 	}
 }
 
@@ -281,12 +279,12 @@ func consoleLanguages(t *testing.T, c *scene) {
 		// The demo's shops have names in both languages.
 		return found.filter((text) => !/SECKILL_|ISO 4217|seckill rush|UTC|Redis|^p(50|99)|\p{Script=Han} · [A-Z]/u.test(text));
 	})()`
-	for _, page := range pagesOf(sale, order) {
-		v.goTo(page.path)
-		v.ready(page.ready)
-		require.Regexp(t, `\p{Han}`, v.text("main"), page.path)
-		require.Empty(t, evaluate[[]string](v.tab, latin), page.path)
-		v.fitsPhone(t, page.path)
+	for path, ready := range pagesOf(sale, order) {
+		v.goTo(path)
+		v.ready(ready)
+		require.Regexp(t, `\p{Han}`, v.text("main"), path)
+		require.Empty(t, evaluate[[]string](v.tab, latin), path)
+		v.fitsPhone(t, path)
 	}
 
 	// A message of the server in English is shown beside its translation.
@@ -320,12 +318,12 @@ func consoleAccessible(t *testing.T, c *scene) {
 	v.legible(t, "login")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-alerts]").checkVisibility()`), "no alert before the login")
 	v.login(c.phone)
-	for _, page := range pagesOf(sale, order) {
-		v.goTo(page.path)
-		v.ready(page.ready)
-		v.legible(t, page.path)
-		require.Empty(t, evaluate[[]string](v.tab, unlabelled), page.path)
-		v.fitsPhone(t, page.path)
+	for path, ready := range pagesOf(sale, order) {
+		v.goTo(path)
+		v.ready(ready)
+		v.legible(t, path)
+		require.Empty(t, evaluate[[]string](v.tab, unlabelled), path)
+		v.fitsPhone(t, path)
 	}
 	v.tabTo("#nav summary")
 	v.key("\r")

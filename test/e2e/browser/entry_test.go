@@ -67,8 +67,6 @@ func TestBuyWithChallenge(t *testing.T) {
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
 	v := visit(t, p.URL, "en")
 	v.intercept()
-	v.before(`addEventListener("DOMContentLoaded", () => { window.said = [];
-		new MutationObserver(() => said.push(live.textContent)).observe(live, { childList: true, characterData: true, subtree: true }); })`)
 	entries := func(sale string) int {
 		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "/"+sale+"/entry"))
 	}
@@ -79,13 +77,14 @@ func TestBuyWithChallenge(t *testing.T) {
 	require.Zero(t, entries(early), "the list of all sales requests no challenge")
 	p.Change(t, early, map[string]any{"begin_at": time.Now().Add(time.Hour)})
 	v.goTo("/sales/" + early)
+	v.collectsAnnouncements()
 	v.until(`/^00:5/.test(document.querySelector(%q).innerText)`, card(early)+" .time")
 	require.Zero(t, entries(early), "the start is far away")
 	require.Eventually(t, func() bool {
 		p.Change(t, early, map[string]any{"begin_at": time.Now().Add(40 * time.Second)}) // however slow the machine is
 		return strings.Contains(v.text(card(early)+" .note"), "Security check complete.")
 	}, pageTimeout, 500*time.Millisecond)
-	v.until(`said.some((text) => text.includes("Security check complete."))`)
+	v.until(`announced.includes("Security check complete.")`)
 	require.Equal(t, 1, entries(early))
 	require.Equal(t, "upcoming", evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).dataset.state`, card(early))))
 	v.click(`[data-do="language"]`)

@@ -56,10 +56,12 @@ zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
 M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
-20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/2,rtt:got-
-sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(s.offset-fresh.
-offset)<=(s.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)
-s.rtt<=best.rtt&&(best=s);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(headers,sent,got){let exact=headers.has("X-Server-Time"),at=exact?Date.parse(
+headers.get("X-Server-Time")):Date.parse(headers.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
+got)/2,rtt:got-sent};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):coarse=fresh,samples.length>8&&samples.
+shift()}function dropContradicted(fresh,slack){samples=samples.filter(s=>Math.abs(s.offset-fresh.offset)<=(s.rtt+fresh.rtt)/
+2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s of samples)s.rtt<=best.rtt&&(best=
+s);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
 alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
 channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
@@ -95,20 +97,19 @@ signal,timeout=TIMEOUT2,keepalive,stream,cache="no-store"}={}){let abort=new Abo
 addEventListener("abort",stop),signal?.aborted&&stop();let timer2=setTimeout(stop,timeout),all2=new Headers(headers);token2&&
 all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key);let form2=body2 instanceof FormData;body2!==
 void 0&&!form2&&all2.set("Content-Type","application/json");let sent=performance.now();try{let response=await fetch(BASE+
-path,{method,headers:all2,body:form2?body2:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive}),
-got=performance.now();if(observeDate(response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);
-if(stream)return response;let{status,headers:headers2}=response;return Object.assign(new Response(status===204?null:await response.
-arrayBuffer(),{status,headers:headers2}),{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",
-detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{as,...options}={}){let token2="",attempt=async()=>{
-if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return send(method,path,
-{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.code==="token_expired")return await session.
-renew(),attempt();throw problem.code==="unauthenticated"&&session.expired(token2),problem}}async function json(response){
-try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
-var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null}),get=async(path,options)=>json(await send(
-"GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,options)),postMine=async(path,options)=>json(
-await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser("PATCH",path,options)),deleteMine=async(path,options)=>json(
-await asUser("DELETE",path,options));function newKey(){return Array.from(crypto.getRandomValues(new Uint8Array(16)),b=>b.
-toString(16).padStart(2,"0")).join("")}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
+path,{method,headers:all2,body:form2?body2:JSON.stringify(body2),signal:abort.signal,cache,redirect:"error",keepalive});
+if(observe(response.headers,sent,performance.now()),!response.ok)throw await problemOf(response);if(stream)return response;
+let{status,headers:headers2}=response;return new Response(status===204?null:await response.arrayBuffer(),{status,headers:headers2})}catch(err){
+throw err instanceof Problem?err:new Problem({code:"network",detail:String(err)})}finally{clearTimeout(timer2)}}async function asUser(method,path,{
+as,...options}={}){let token2="",attempt=async()=>{if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem(
+{code:"other_user"});return send(method,path,{...options,token:token2})};try{return await attempt()}catch(problem){if(problem.
+code==="token_expired")return await session.renew(),attempt();throw problem.code==="unauthenticated"&&session.expired(token2),
+problem}}async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem(
+{code:"network",detail:String(err)})}}var orNull=answer=>answer.catch(problem=>{if(!problem.code)throw problem;return null}),
+get=async(path,options)=>json(await send("GET",path,options)),getMine=async(path,options)=>json(await asUser("GET",path,
+options)),postMine=async(path,options)=>json(await asUser("POST",path,options)),patchMine=async(path,options)=>json(await asUser(
+"PATCH",path,options)),deleteMine=async(path,options)=>json(await asUser("DELETE",path,options));function newKey(){return Array.
+from(crypto.getRandomValues(new Uint8Array(16)),b=>b.toString(16).padStart(2,"0")).join("")}var unknown=["network","internal","unavailable","order_in_progress"],early=["unauthenticated","token_expired","forbidden",
 "rate_limited","overloaded"],STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");function intents({
 lasting=!1}={}){let all2=lasting?stored:{},keep=(path,intent)=>{all2[path]=intent,lasting&&forTab.set(STORED,JSON.stringify(
 stored))},openAt=path=>all2[path]?.user===session.user()?.id?all2[path]:void 0,same=(path,body2)=>{let open3=openAt(path);

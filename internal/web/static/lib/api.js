@@ -1,7 +1,7 @@
 // The API client: tokens, timeouts, errors. Every failure is thrown as a Problem with a code, even one without an answer
 // from the server.
 
-import { observeDate } from "./clock.js";
+import { observe } from "./clock.js";
 import { session } from "./session.js";
 
 export const BASE = "/api/v1";
@@ -43,9 +43,8 @@ async function problemOf(response) {
 }
 
 // send makes one request and returns the Response of a success, with its body already read unless `stream` is set.
-// Options: body (FormData, or sent as JSON), key (Idempotency-Key), token, headers, signal, cache (of fetch), and timeout in ms, which bounds the whole
-// answer, or the arrival of its headers if `stream` is set. `got` of the Response is the time at which its headers arrived
-// (performance.now()).
+// Options: body (FormData, or sent as JSON), key (Idempotency-Key), token, headers, signal, cache (of fetch), and timeout in ms,
+// which bounds the whole answer, or the arrival of its headers if `stream` is set.
 export async function send(method, path, { body, key, token, headers, signal, timeout = TIMEOUT, keepalive, stream, cache = "no-store" } = {}) {
   const abort = new AbortController();
   const stop = () => abort.abort();
@@ -63,12 +62,11 @@ export async function send(method, path, { body, key, token, headers, signal, ti
       method, headers: all, body: form ? body : JSON.stringify(body), signal: abort.signal,
       cache, redirect: "error", keepalive,
     });
-    const got = performance.now();
-    observeDate(response.headers.get("Date"), sent, got);
+    observe(response.headers, sent, performance.now());
     if (!response.ok) throw await problemOf(response);
     if (stream) return response;
     const { status, headers } = response;
-    return Object.assign(new Response(status === 204 ? null : await response.arrayBuffer(), { status, headers }), { got });
+    return new Response(status === 204 ? null : await response.arrayBuffer(), { status, headers });
   } catch (err) {
     if (err instanceof Problem) throw err;
     throw new Problem({ code: "network", detail: String(err) });

@@ -7,23 +7,17 @@ const DATE_SLACK = 1000; // ms; a Date header has whole seconds
 let samples = []; // {offset, rtt} in ms; offset is server time minus performance.now()
 let coarse = null; // the same from a Date header, used while there are no samples
 
-// observe records a server time from a response body. The request was sent at `sent` and the response arrived at `got`
-// (performance.now()): the server read its clock between the two.
-export function observe(serverTime, sent, got) {
-  const at = Date.parse(serverTime);
+// observe records the time in the headers of an answer: X-Server-Time, or else Date. The request was sent at `sent` and they arrived
+// at `got` (performance.now()): the server read its clock between the two.
+export function observe(headers, sent, got) {
+  const exact = headers.has("X-Server-Time");
+  const at = exact ? Date.parse(headers.get("X-Server-Time")) : Date.parse(headers.get("Date")) + 500;
   if (Number.isNaN(at)) return;
   const fresh = { offset: at - (sent + got) / 2, rtt: got - sent };
-  dropContradicted(fresh, SLACK);
-  samples.push(fresh);
+  dropContradicted(fresh, exact ? SLACK : DATE_SLACK);
+  if (exact) samples.push(fresh);
+  else coarse = fresh;
   if (samples.length > KEEP) samples.shift();
-}
-
-// observeDate records the Date header of a response.
-export function observeDate(date, sent, got) {
-  const at = Date.parse(date);
-  if (Number.isNaN(at)) return;
-  coarse = { offset: at + 500 - (sent + got) / 2, rtt: got - sent };
-  dropContradicted(coarse, DATE_SLACK);
 }
 
 // dropContradicted removes the samples that are impossible if the newest one is right. That happens when the device has

@@ -58,12 +58,12 @@ zM10.5 21.5h3",calendar:"M4 6h16v14H4zM4 10.5h16M8.5 3v4M15.5 3v4",check:"M12 3a
 17h7v3H4z",cross:"M12 3a9 9 0 1 0 0 18a9 9 0 1 0 0-18M9 9l6 6M15 9l-6 6",exit:"M14 4H5v16h9M10 12h11M17 8l4 4-4 4",orders:"\
 M6 3h12v18l-3-2-3 2-3-2-3 2zM9.5 8h5M9.5 12h5",pin:"M12 21c5-5 7-8.2 7-11a7 7 0 0 0-14 0c0 2.8 2 6 7 11zM12 7.5a2.5 2.5 \
 0 1 0 0 5a2.5 2.5 0 1 0 0-5",share:"M12 15V3.5M8 7l4-3.5L16 7M5 12v8h14v-8",user:"M12 4a4 4 0 1 0 0 8a4 4 0 1 0 0-8M4.5 \
-20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(serverTime,sent,got){let at=Date.parse(serverTime);if(Number.isNaN(at))return;
-let fresh={offset:at-(sent+got)/2,rtt:got-sent};dropContradicted(fresh,100),samples.push(fresh),samples.length>8&&samples.
-shift()}function observeDate(date,sent,got){let at=Date.parse(date);Number.isNaN(at)||(coarse={offset:at+500-(sent+got)/
-2,rtt:got-sent},dropContradicted(coarse,1e3))}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(
-s2.offset-fresh.offset)<=(s2.rtt+fresh.rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();
-for(let s2 of samples)s2.rtt<=best.rtt&&(best=s2);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
+20.5a7.5 7.5 0 0 1 15 0"},icon=name=>svg("svg",{class:"icon",viewBox:"0 0 24 24","aria-hidden":"true"},svg("path",{d:paths[name]}));var samples=[],coarse=null;function observe(headers2,sent,got){let exact=headers2.has("X-Server-Time"),at=exact?Date.parse(
+headers2.get("X-Server-Time")):Date.parse(headers2.get("Date"))+500;if(Number.isNaN(at))return;let fresh={offset:at-(sent+
+got)/2,rtt:got-sent};dropContradicted(fresh,exact?100:1e3),exact?samples.push(fresh):coarse=fresh,samples.length>8&&samples.
+shift()}function dropContradicted(fresh,slack){samples=samples.filter(s2=>Math.abs(s2.offset-fresh.offset)<=(s2.rtt+fresh.
+rtt)/2+slack)}function now(){let best=samples[0]??coarse;if(!best)return Date.now();for(let s2 of samples)s2.rtt<=best.rtt&&
+(best=s2);return performance.now()+best.offset}function channelOf(name){try{return new BroadcastChannel(name)}catch{return null}}async function exclusive(name,work,{signal,
 alone=work}={}){let granted=!1;try{return await navigator.locks.request(name,{signal},()=>(granted=!0,work()))}catch(err){
 if(granted||signal?.aborted)throw err;return alone()}}var NAME="seckill.session",BY_COOKIE={"X-Refresh-Token":"cookie"},EARLY=6e4,TIMEOUT=4e3,ATTEMPTS=3,RETRY_PAUSE=5e3,changes2=topic(),
 channel=channelOf(NAME),user=null,lastPhone="",token="",expires=0,renewing=null,timer=0,starting=!0,hint=()=>forAll.get(
@@ -99,18 +99,17 @@ signal,timeout=TIMEOUT2,keepalive,stream:stream2,cache="no-store"}={}){let abort
 signal?.addEventListener("abort",stop2),signal?.aborted&&stop2();let timer3=setTimeout(stop2,timeout),all2=new Headers(headers2);
 token2&&all2.set("Authorization",`Bearer ${token2}`),key&&all2.set("Idempotency-Key",key);let form=body instanceof FormData;
 body!==void 0&&!form&&all2.set("Content-Type","application/json");let sent=performance.now();try{let response=await fetch(
-BASE+path2,{method,headers:all2,body:form?body:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",keepalive}),
-got=performance.now();if(observeDate(response.headers.get("Date"),sent,got),!response.ok)throw await problemOf(response);
-if(stream2)return response;let{status,headers:headers3}=response;return Object.assign(new Response(status===204?null:await response.
-arrayBuffer(),{status,headers:headers3}),{got})}catch(err){throw err instanceof Problem?err:new Problem({code:"network",
-detail:String(err)})}finally{clearTimeout(timer3)}}async function asUser(method,path2,{as,...options}={}){let token2="",
-attempt=async()=>{if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem({code:"other_user"});return send(
-method,path2,{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.code==="token_expired")return await session.
-renew(),attempt();throw problem2.code==="unauthenticated"&&session.expired(token2),problem2}}async function json(response){
-try{return response.status===204?null:await response.json()}catch(err){throw new Problem({code:"network",detail:String(err)})}}
-var orNull=answer=>answer.catch(problem2=>{if(!problem2.code)throw problem2;return null}),get=async(path2,options)=>json(
-await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,options)),postMine=async(path2,options)=>json(
-await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
+BASE+path2,{method,headers:all2,body:form?body:JSON.stringify(body),signal:abort.signal,cache,redirect:"error",keepalive});
+if(observe(response.headers,sent,performance.now()),!response.ok)throw await problemOf(response);if(stream2)return response;
+let{status,headers:headers3}=response;return new Response(status===204?null:await response.arrayBuffer(),{status,headers:headers3})}catch(err){
+throw err instanceof Problem?err:new Problem({code:"network",detail:String(err)})}finally{clearTimeout(timer3)}}async function asUser(method,path2,{
+as,...options}={}){let token2="",attempt=async()=>{if(token2=await session.token(),as&&session.user()?.id!==as)throw new Problem(
+{code:"other_user"});return send(method,path2,{...options,token:token2})};try{return await attempt()}catch(problem2){if(problem2.
+code==="token_expired")return await session.renew(),attempt();throw problem2.code==="unauthenticated"&&session.expired(token2),
+problem2}}async function json(response){try{return response.status===204?null:await response.json()}catch(err){throw new Problem(
+{code:"network",detail:String(err)})}}var orNull=answer=>answer.catch(problem2=>{if(!problem2.code)throw problem2;return null}),
+get=async(path2,options)=>json(await send("GET",path2,options)),getMine=async(path2,options)=>json(await asUser("GET",path2,
+options)),postMine=async(path2,options)=>json(await asUser("POST",path2,options));var deleteMine=async(path2,options)=>json(await asUser("DELETE",path2,options));function newKey(){return Array.from(crypto.
 getRandomValues(new Uint8Array(16)),b2=>b2.toString(16).padStart(2,"0")).join("")}var STORED="seckill.open",LIFETIME=23*36e5,stored=JSON.parse(forTab.get(STORED)??"{}");var once=event=>{event.detail>1&&event.preventDefault()};function singleFlight(button,errorBox,work){let working=!1;return async event=>{
 if(event?.preventDefault(),!(working||event?.detail>1||button.getAttribute("aria-disabled")==="true")){working=!0,errorBox.
 clear(),attr(button,"aria-disabled","true"),attr(button,"data-busy",!0);try{await work()}catch(problem2){if(!problem2.code)
@@ -337,9 +336,8 @@ sale:()=>sale,soldOut:()=>soldOut,start:()=>start4,stateOf:()=>stateOf2,watch:()
 only=null,past=null,onChange4=changes6.on,all=()=>[...new Map([...past??[],...sales]).values()],sale=id=>sales.get(id)??
 past?.get(id),hasMore2=()=>cursor2!==null,hasPast=()=>past!==null,error=null,loaded=!1,missing4=null;function stateOf2(v2,now2=now()){
 return v2.status!=="on"||now2>=Date.parse(v2.end_at)?"ended":now2<Date.parse(v2.begin_at)?"upcoming":v2.stock>0?"on_sale":
-"sold_out"}var tags=new Map,quiet=0;async function request2(path2,by=send){let sent=performance.now(),response=await by(
-"GET",path2,{cache:"no-cache"});observe(response.headers.get("X-Server-Time"),sent,response.got);let tag=response.headers.
-get("ETag");return tags.get(path2)!==tag&&(quiet=0),tags.set(path2,tag),json(response)}async function page(status,after){
+"sold_out"}var tags=new Map,quiet=0;async function request2(path2,by=send){let response=await by("GET",path2,{cache:"no-\
+cache"}),tag=response.headers.get("ETag");return tags.get(path2)!==tag&&(quiet=0),tags.set(path2,tag),json(response)}async function page(status,after){
 let body=await request2(`/vouchers?status=${status}&limit=${PAGE}${after?`&cursor=${after}`:""}`);return{...body,items:body.
 items.filter(v2=>v2.type==="seckill")}}async function read(id){quiet++;let found=new Map,began=performance.now();if(id){
 let path2=`/vouchers/${encodeURIComponent(id)}`,preview=new URLSearchParams(location.search).has("preview"),v2=preview?{

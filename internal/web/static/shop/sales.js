@@ -47,12 +47,9 @@ export function stateOf(v, now = clock.now()) {
 const tags = new Map(); // by path: the ETag of the last answer
 let quiet = 0; // polls since the last change
 
-// request reads from the API. An unchanged answer is not sent again (ETag): the browser repeats it with new headers. So the
-// time is that of the header, not that of the body.
+// request reads from the API. An unchanged answer is not sent again (ETag): the browser repeats it with new headers.
 async function request(path, by = send) {
-  const sent = performance.now();
   const response = await by("GET", path, { cache: "no-cache" });
-  clock.observe(response.headers.get("X-Server-Time"), sent, response.got);
   const tag = response.headers.get("ETag");
   if (tags.get(path) !== tag) quiet = 0;
   tags.set(path, tag);
