@@ -452,15 +452,9 @@ type front struct {
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 
-	mu sync.Mutex
-	// Answers to the next purchases, see RespondWith.
-	answers []string
-	// Idempotency-Keys of the purchases.
-	keys []string
-
 	down atomic.Bool
-	// Path prefix of the POSTs that count as purchases.
-	Watched string
+	// The number of the next renewals of a session that are forwarded and not answered.
+	LostRenewals atomic.Int64
 	// The number of answers that are event streams, and what changes them, if not nil.
 	Streams atomic.Int64
 	Stream  func(*http.Response)
@@ -474,7 +468,7 @@ func startFront(t *testing.T, server string) *front {
 
 	// Cut connections are expected.
 	silent := stdlog.New(io.Discard, "", 0)
-	f := &front{Watched: "/api/v1/vouchers/", proxy: &httputil.ReverseProxy{
+	f := &front{proxy: &httputil.ReverseProxy{
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ErrorLog: silent,
 	}}
@@ -511,61 +505,16 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	code := f.planned(r)
-	switch code {
-	case "":
-		f.proxy.ServeHTTP(w, r)
-
-	case cut:
-		panic(http.ErrAbortHandler)
-
-	case "lost":
-		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-		panic(http.ErrAbortHandler)
-
-	case "half":
-		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-		w.Header().Set("Content-Length", "500")
-		w.WriteHeader(http.StatusCreated)
-		_, _ = io.WriteString(w, `{"id":"`)
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-
-	default:
-		status := http.StatusServiceUnavailable
-		if code == "rate_limited" {
-			status = http.StatusTooManyRequests
-		}
-
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"code":%q,"title":"No","status":%d,"request_id":"FROM-THE-FRONT"}`, code, status)
-	}
-}
-
-// cut is the answer while the front is down: none.
-const cut = "cut"
-
-// planned returns the answer to a request in place of that of the server, or "". It records purchases.
-func (f *front) planned(r *http.Request) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-
-	answer := ""
-	if r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, f.Watched) {
-		f.keys = append(f.keys, r.Header.Get("Idempotency-Key"))
-		if len(f.answers) > 0 {
-			answer = f.answers[0]
-			f.answers = f.answers[1:]
-		}
-	}
-
 	if f.down.Load() {
-		return cut
+		panic(http.ErrAbortHandler)
 	}
 
-	return answer
+	if strings.HasSuffix(r.URL.Path, "/auth/refresh") && f.LostRenewals.Add(-1) >= 0 {
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+
+	f.proxy.ServeHTTP(w, r)
 }
 
 // Cut closes all connections and rejects new ones until Restore.
@@ -575,22 +524,6 @@ func (f *front) Cut() {
 }
 
 func (f *front) Restore() { f.down.Store(false) }
-
-// RespondWith sets the answers to the next purchases, one code each, instead of forwarding them. With the code "lost" a
-// purchase is forwarded and not answered; with "half" it is forwarded and a part of an answer is returned.
-func (f *front) RespondWith(codes ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answers = codes
-	f.keys = nil
-}
-
-// KeysSeen returns the keys of the purchases since RespondWith.
-func (f *front) KeysSeen() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string{}, f.keys...)
-}
 
 // hold makes the body of an event stream wait until the server ends it, as virus scanners and some networks do.
 func hold(res *http.Response) { res.Body = &heldBody{ReadCloser: res.Body} }

@@ -34,6 +34,19 @@ const interceptFetch = `{
 	// never is a response that does not arrive. Like a real one, it ends when the page gives up waiting.
 	window.never = (o) => new Promise((_, fail) => o.signal?.addEventListener("abort", () => fail(o.signal.reason)));
 	window.problem = (status, code, headers = {}) => Promise.resolve(new Response(JSON.stringify({ code, status, title: "No" }), { status, headers }));
+	// respondWith answers the next requests to a part of the API with problems of these codes, and keeps the Idempotency-Keys of all of
+	// them in the variable keys. A request whose code is "lost" or "half" takes effect; no answer, or a part of one, arrives.
+	window.respondWith = (part, ...codes) => {
+		window.keys = [];
+		window.answer = (what, o, real) => {
+			if (!what.includes(part)) return;
+			keys.push(o.headers.get("Idempotency-Key"));
+			const code = codes.shift();
+			if (code === "lost") return real().then(() => { throw new TypeError(code); });
+			if (code === "half") return real().then(() => new Response(new ReadableStream({ start: (c) => c.error(new TypeError(code)) })));
+			return code && problem(code === "rate_limited" ? 429 : 503, code, { "Retry-After": "1" });
+		};
+	};
 	window.load = (path) => import(document.querySelector("script[src*='main.']").src.replace("shop/main.bundle.js", path));
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
@@ -179,7 +192,6 @@ func loggedOutMeanwhile(t *testing.T, p *scene) {
 // one whose cookie the server has exchanged although the page does not receive the answer.
 func renewals(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
-	f.Watched = "/api/v1/auth/refresh"
 	v := p.visit(f.URL, "en")
 	v.goTo("/")
 	v.run(`window.answer = (a, o, real) => {
@@ -194,10 +206,10 @@ func renewals(t *testing.T, p *scene) {
 	require.True(t, evaluate[bool](v.tab, `delays.includes(4000)`), "retries while the server still accepts the last cookie")
 	v.reads("#account", "Log out")
 
-	f.RespondWith("lost", "half")
+	f.LostRenewals.Store(2)
 	v.do(chromedp.Reload())
 	v.reads("#account", "Log out")
-	require.Len(t, f.KeysSeen(), 3)
+	require.Negative(t, f.LostRenewals.Load(), "a third one was answered")
 	v.do(chromedp.Reload()) // with the cookie of the answer that arrived
 	v.reads("#account", "Log out")
 }
@@ -230,47 +242,47 @@ func buyDuringRenewal(t *testing.T, p *scene) {
 // reload, but not after the device has slept too long. A refusal before the start is stored under its key, so each retry uses a
 // new one.
 func repeatedPurchases(t *testing.T, p *scene) {
-	f := startFront(t, p.URL)
 	first, second, third := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
 	soon := p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(time.Hour)})
-	v := p.visit(f.URL, "en")
-	v.loginNewUser()
+	v := p.newUser()
+	keysSeen := func() []string { return evaluate[[]string](v.tab, `keys`) }
 
 	// Each message is visible for a second or two, so an observer collects them.
 	v.run(`const card = document.querySelector(%q);
 		window.messages = [];
 		new MutationObserver(() => messages.push(card.innerText)).observe(card, { subtree: true, childList: true, characterData: true })`, card(first))
-	f.RespondWith("overloaded", "rate_limited", "unavailable", "lost", "half") // without any answer, Chromium itself repeats the request once
+	const purchases = "POST /api/v1/vouchers/"
+	v.run(`respondWith(%q, "overloaded", "rate_limited", "unavailable", "lost", "half")`, purchases)
 	v.buys(first)
 	messages := evaluate[string](v.tab, `messages.join("\n")`)
 	for _, message := range []string{"Buying…", "Demand is very high", "Too many requests", "temporarily unavailable", "Retrying in"} {
 		assert.Contains(t, messages, message)
 	}
-	keys := f.KeysSeen()
+	keys := keysSeen()
 	require.Regexp(t, `^[0-9a-f]{32}$`, keys[0])
 	require.Equal(t, slices.Repeat(keys[:1], 6), keys, "retries use the same key")
 	rig.RequireStock(t, p.Client, first, 4)
 
-	f.RespondWith(slices.Repeat([]string{"unavailable"}, 16)...)
+	v.run(`respondWith(%q, ...Array(16).fill("unavailable"))`, purchases)
 	v.click(buyOf(second))
 	v.waitForState(second, "waiting")
+	before := keysSeen()
 	v.do(chromedp.Reload())
-	before := f.KeysSeen()
-	f.RespondWith()
+	v.until(canBuy(second))
+	v.run(`respondWith(%q)`, purchases)
 	v.buys(second)
-	require.Equal(t, before[:1], f.KeysSeen())
+	require.Equal(t, before[:1], keysSeen())
 	require.NotEqual(t, keys[0], before[0], "the next purchase has a new key")
 	require.Zero(t, evaluate[int](v.tab, `sessionStorage.length`), "the key is deleted when the outcome is known")
 
-	f.RespondWith()
-	v.run(`await (await load("shop/buy.js")).press(%q)`, soon)
-	keys = f.KeysSeen()
+	v.run(`respondWith(%q); await (await load("shop/buy.js")).press(%q)`, purchases, soon)
+	keys = keysSeen()
 	require.Len(t, keys, 6)
 	slices.Sort(keys)
 	require.Len(t, slices.Compact(keys), 6)
 
 	v.run(`window.answer = (a) => a.includes(%q) && count(%[1]q) === 1 && new Promise((done) => (window.go = done)).then(() => problem(503, "unavailable"))`,
-		"POST /api/v1/vouchers/"+third)
+		purchases+third)
 	v.click(buyOf(third))
 	v.until(`window.go`)
 	v.run(`const real = Date.now; Date.now = () => real() + 200_000; go()`)
