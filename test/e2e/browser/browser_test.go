@@ -118,17 +118,13 @@ type scene struct {
 	t *testing.T
 	*rig.Shop
 
-	phone      string // of an admin without a session
-	intercepts bool   // visitors have the modules of the pages
+	phone string // of an admin without a session
 }
 
 func (s *scene) visit(url, language string) *visitor {
 	s.t.Helper()
 	v := visit(s.t, url, language)
 	v.before(interceptFetch)
-	if s.intercepts {
-		v.loadModules()
-	}
 	return v
 }
 
@@ -460,6 +456,8 @@ type front struct {
 	Stream  func(*http.Response)
 	// If not 0, a larger body is refused as by nginx: at once, with a page.
 	MaxBody int64
+	// Whether the modules of a page are loaded one by one: those in the bundle of the server cannot be reached by a test.
+	Modules bool
 }
 
 func startFront(t *testing.T, server string) *front {
@@ -507,6 +505,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 	if f.down.Load() {
 		panic(http.ErrAbortHandler)
+	}
+
+	if f.Modules && strings.HasSuffix(r.URL.Path, "/main.bundle.js") {
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, `import "./main.js"`)
+		return
 	}
 
 	if strings.HasSuffix(r.URL.Path, "/auth/refresh") && f.LostRenewals.Add(-1) >= 0 {

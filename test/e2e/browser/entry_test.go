@@ -65,8 +65,10 @@ func TestBuyWithChallenge(t *testing.T) {
 		return p.Publish(t, rig.Offer{Stock: 5, BeginAt: begin, Entry: map[string]any{"mode": "pass", "challenge": "on"}})
 	}
 	early, late, never := publish(time.Now().Add(time.Hour)), publish(time.Time{}), publish(time.Time{})
-	v := visit(t, p.URL, "en")
-	v.intercept()
+	f := startFront(t, p.URL)
+	f.Modules = true
+	v := visit(t, f.URL, "en")
+	v.before(interceptFetch)
 	entries := func(sale string) int {
 		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "/"+sale+"/entry"))
 	}
@@ -211,7 +213,7 @@ func roomInTwoTabs(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
 	v := p.newUser()
 	one, two := v.tab, v.newTab()
-	two.intercept()
+	two.before(interceptFetch)
 	two.goTo("/")
 	one.click(buyOf(sale))
 	const inLobby = "You are in the waiting room"
@@ -353,8 +355,9 @@ func roomInConsole(t *testing.T, c *scene) {
 		"mode": "room", "pass_ttl": 120.0, "rate": 7.0, "opens_at": begin.Add(-10 * time.Minute).UTC().Format(time.RFC3339),
 	}, entry())
 
-	buyer := c.visit(c.URL, "en")
-	buyer.loadModules()
+	f := startFront(t, c.URL)
+	f.Modules = true
+	buyer := c.visit(f.URL, "en")
 	buyer.goTo("/")
 	buyer.press(sale)
 	buyer.login(rig.NewPhone())

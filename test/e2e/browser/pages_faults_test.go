@@ -2,12 +2,10 @@ package browser
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
 
-	cdpfetch "github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/stretchr/testify/assert"
@@ -56,6 +54,9 @@ const interceptFetch = `{
 func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
+	f := startFront(t, p.URL)
+	f.Modules = true
+	p.URL = f.URL
 	for name, test := range map[string]func(*testing.T, *scene){
 		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile, "renewals": renewals,
 		"buy during renewal": buyDuringRenewal, "modules": modules, "list repeated": listRepeated,
@@ -65,42 +66,9 @@ func TestPagesWithLateOrFailedResponses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &scene{t: t, Shop: p, intercepts: true})
+			test(t, &scene{t: t, Shop: p})
 		})
 	}
-}
-
-func (b *tab) intercept() {
-	b.t.Helper()
-	b.before(interceptFetch)
-	b.loadModules()
-}
-
-// loadModules loads the modules of the page one by one: those in the server's bundle cannot be reached.
-func (b *tab) loadModules() {
-	b.t.Helper()
-	requests := make(chan *cdpfetch.EventRequestPaused, 8)
-	require.NoError(b.t, chromedp.Listen(b.ctx, func(event any) {
-		if e, ok := event.(*cdpfetch.EventRequestPaused); ok {
-			requests <- e
-		}
-	}))
-	go func() {
-		for {
-			select {
-			case <-b.ctx.Done():
-				return
-			case e := <-requests:
-				// An error means that the tab has left the page.
-				_, _ = chromedp.Call(b.ctx, cdpfetch.FulfillRequest, cdpfetch.FulfillRequestParams{
-					RequestID: e.RequestID, ResponseCode: http.StatusOK, Body: []byte(`import "./main.js"`),
-					ResponseHeaders: []*cdpfetch.HeaderEntry{{Name: "Content-Type", Value: "text/javascript"}},
-				})
-			}
-		}
-	}()
-	bundles := cdpfetch.EnableParams{Patterns: []*cdpfetch.RequestPattern{{URLPattern: "*/main.bundle.js"}}}
-	env.Must(chromedp.Call(b.ctx, cdpfetch.Enable, bundles))(b.t)
 }
 
 // run runs statements in a tab's page; they may use await.
@@ -148,7 +116,7 @@ func purchaseFails(t *testing.T, p *scene) {
 
 	// The list shows no card before all have their places, not even that of the sale whose page was shown first.
 	two := v.newTab()
-	two.intercept()
+	two.before(interceptFetch)
 	two.before(`window.answer = (a, o, real) => a.includes("/vouchers?") && !window.well && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/sales/" + sale)
 	two.click(`header.lead a[href="/"]`)
@@ -220,7 +188,7 @@ func buyDuringRenewal(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := p.newUser()
 	two := v.newTab()
-	two.intercept()
+	two.before(interceptFetch)
 	// A slow page may give up and renew again meanwhile.
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && !window.renews && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/orders")
@@ -365,7 +333,7 @@ func orderUnreadable(t *testing.T, p *scene) {
 	v.buy(sale, rig.NewPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
-	two.intercept()
+	two.before(interceptFetch)
 	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
 	two.reads(".banner", "Something went wrong on our side.")

@@ -208,10 +208,7 @@ func connectionCut(t *testing.T, p *scene) {
 	token := p.LoginToken(t, phone)
 	id := evaluate[string](v.tab, `document.querySelector("li.order").dataset.order`)
 	p.Must(t, rig.Pay(id, token))
-	rig.Eventually(t, "the order is paid", func() bool {
-		o, err := p.Order(t.Context(), token, id)
-		return err == nil && o.Status == "paid"
-	})
+	p.WaitFor(t, token, id, "paid")
 	require.Equal(t, "pending_payment", evaluate[string](v.tab, `document.querySelector("li.order").dataset.status`))
 	f.Restore()
 	v.orderIs("paid")
