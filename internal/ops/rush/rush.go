@@ -78,7 +78,7 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 		r.Codes[code]++
 	}
 
-	stop := b.report(&done, &orders)
+	stop := b.report(ctx, &done, &orders)
 
 	group.SetLimit(b.Parallel)
 	start := time.Now()
@@ -110,7 +110,7 @@ func (b *Buyers) Run(ctx context.Context) *Report {
 	return r
 }
 
-func (b *Buyers) report(done, orders *atomic.Int64) func() {
+func (b *Buyers) report(ctx context.Context, done, orders *atomic.Int64) func() {
 	if b.Progress == nil {
 		return func() {}
 	}
@@ -120,7 +120,7 @@ func (b *Buyers) report(done, orders *atomic.Int64) func() {
 		return nil
 	})
 
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() { loop.Run(ctx, slog.Default(), progress) })
 	return func() { cancel(); reports.Wait() }
