@@ -103,7 +103,7 @@ func Convert(ctx context.Context, upload []byte, at time.Time) (Picture, error) 
 	}
 
 	canvas := image.Pt(header.Width, header.Height)
-	reduced, err := averaged(ctx, moved(img, file.at), canvas, 2*maxSide)
+	reduced, err := averaged(ctx, img, file.at, canvas, 2*maxSide)
 	if err != nil {
 		return Picture{}, err
 	}

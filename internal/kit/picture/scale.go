@@ -26,23 +26,10 @@ func scaled(img *image.RGBA, size image.Point) *image.RGBA {
 	return out
 }
 
-// moved returns the picture with another origin, which must be even where chroma is subsampled.
-func moved(img image.Image, by image.Point) image.Image {
-	switch img := img.(type) {
-	case *image.NRGBA:
-		img.Rect = img.Rect.Add(by)
-	case *image.YCbCr:
-		img.Rect = img.Rect.Add(by)
-	case *image.NYCbCrA:
-		img.Rect = img.Rect.Add(by)
-	}
-	return img
-}
-
-// averaged draws the picture on a white canvas and averages square blocks of it, as many pixels wide as are needed for a
-// result whose sides are at most most. Apart from the result it needs memory for a part of a row. The result of an
-// *image.CMYK has its four channels unchanged. Error: domain.ErrUnavailable.
-func averaged(ctx context.Context, img image.Image, canvas image.Point, most int) (*image.RGBA, error) {
+// averaged draws the picture, moved by a distance, on a white canvas and averages square blocks of it, as many pixels wide
+// as are needed for a result whose sides are at most most. Apart from the result it needs memory for a part of a row. The
+// result of an *image.CMYK has its four channels unchanged. Error: domain.ErrUnavailable.
+func averaged(ctx context.Context, img image.Image, by, canvas image.Point, most int) (*image.RGBA, error) {
 	op := draw.Over
 	if cmyk, ok := img.(*image.CMYK); ok {
 		img = &image.RGBA{
@@ -65,7 +52,7 @@ func averaged(ctx context.Context, img image.Image, canvas image.Point, most int
 
 		for x := 0; x < canvas.X; x += part.Rect.Dx() {
 			draw.Draw(part, part.Rect, image.White, image.Point{}, draw.Src)
-			draw.Draw(part, img.Bounds().Sub(image.Pt(x, y)), img, img.Bounds().Min, op)
+			draw.Draw(part, img.Bounds().Add(by).Sub(image.Pt(x, y)), img, img.Bounds().Min, op)
 			add(sums[x/block*4:], part.Pix[:4*min(part.Rect.Dx(), canvas.X-x)], block)
 		}
 
