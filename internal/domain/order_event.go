@@ -82,11 +82,9 @@ func (o Order) After(t EventType) Order {
 		}
 	}
 
-	paid := o.PaidAt
-	refunded := o.RefundedAt
-	o.PaidAt = nil
-	o.RefundedAt = nil
-
+	if o.Status == OrderPendingPayment || o.Status == OrderCancelled {
+		o.PaidAt = nil
+	}
 	if o.Status != OrderRedeemed {
 		o.RedeemedAt = nil
 	}
@@ -96,15 +94,8 @@ func (o Order) After(t EventType) Order {
 	if o.Status != OrderRefunding && o.Status != OrderRefunded {
 		o.Disputed = false
 	}
-
-	switch o.Status {
-	case OrderRefunded:
-		o.PaidAt = paid
-		o.RefundedAt = refunded
-	case OrderPaid, OrderRedeemed, OrderRefunding:
-		o.PaidAt = paid
-	case OrderPendingPayment, OrderCancelled, OrderQueued, OrderFailed:
-		// Without a payment.
+	if o.Status != OrderRefunded {
+		o.RefundedAt = nil
 	}
 
 	return o
