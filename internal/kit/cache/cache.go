@@ -35,7 +35,6 @@ type Cache[K comparable, V any] struct {
 // entries is implemented by *otter.Cache[any, any]. It hides its methods, which importing packages would translate again.
 type entries interface {
 	All() iter.Seq2[any, any]
-	ComputeIfAbsent(key any, value func() (any, bool)) (any, bool)
 	Get(ctx context.Context, key any, l otter.Loader[any, any]) (any, error)
 	GetIfPresent(key any) (any, bool)
 	Invalidate(key any) (any, bool)
@@ -92,7 +91,7 @@ func (c *Cache[K, V]) Get(key K) (V, bool) {
 // them and its result, unless the entry has been set or deleted meanwhile, or the first caller's ctx has ended and load
 // failed: then load is called again. An error of load is returned and not cached.
 func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(ctx context.Context) (V, error)) (V, error) {
-	v, err := c.entries.Get(ctx, key, loader(func(ctx context.Context) (any, error) { return load(ctx) }))
+	v, err := c.entries.Get(ctx, key, otter.LoaderFunc[any, any](func(ctx context.Context, _ any) (any, error) { return load(ctx) }))
 	if err != nil {
 		var none V
 		return none, err
@@ -100,20 +99,6 @@ func (c *Cache[K, V]) Load(ctx context.Context, key K, load func(ctx context.Con
 
 	value, _ := v.(V)
 	return value, nil
-}
-
-// loader implements otter.Loader[any, any].
-type loader func(ctx context.Context) (any, error)
-
-func (l loader) Load(ctx context.Context, _ any) (any, error)      { return l(ctx) }
-func (l loader) Reload(ctx context.Context, _, _ any) (any, error) { return l(ctx) }
-
-// Add returns the value of key, and sets it to the result of value if it is not cached. Value must be short and not use
-// the cache.
-func (c *Cache[K, V]) Add(key K, value func() V) V {
-	v, _ := c.entries.ComputeIfAbsent(key, func() (any, bool) { return value(), false })
-	added, _ := v.(V)
-	return added
 }
 
 // Set sets the value of key.

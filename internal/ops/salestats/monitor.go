@@ -255,7 +255,11 @@ func (m *Monitor) levels() map[int64]Level {
 // ones; for a count of the orders only a short time, and only if after is zero.
 // Errors: ErrNotFound, ErrInvalidState (a voucher without a sale), ErrUnavailable.
 func (m *Monitor) Stats(ctx context.Context, voucherID int64, after time.Time) (SaleStats, error) {
-	s := m.sales.Add(voucherID, func() *monitoredSale { return m.newSale(voucherID) })
+	s, err := m.sales.Load(ctx, voucherID, func(context.Context) (*monitoredSale, error) { return m.newSale(voucherID), nil })
+	if err != nil {
+		return SaleStats{}, err
+	}
+
 	stock, err := s.stock.Get(ctx)
 	switch {
 	case err != nil && ctx.Err() != nil:
