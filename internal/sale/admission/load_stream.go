@@ -141,8 +141,8 @@ func (l *segmentLoad) repairTickets(ctx context.Context, queue queuedEntries, la
 	// Tickets are by row.
 	tickets := map[string]*ticket{}
 	for entry, as := range queue {
-		for i := range as {
-			tickets[formatRow(&as[i])] = &ticket{entry: entry, user: strconv.FormatInt(as[i].UserID, 10)}
+		for i, row := range formatRows(as) {
+			tickets[row] = &ticket{entry: entry, user: strconv.FormatInt(as[i].UserID, 10)}
 		}
 	}
 
@@ -165,8 +165,8 @@ func (l *segmentLoad) repairTickets(ctx context.Context, queue queuedEntries, la
 		return err
 	}
 	for entry, as := range later {
-		for i := range as {
-			if t := tickets[formatRow(&as[i])]; t != nil {
+		for _, row := range formatRows(as) {
+			if t := tickets[row]; t != nil {
 				t.entry = entry
 			}
 		}

@@ -91,12 +91,14 @@ func reserveKeys(k gateKeys, buyers []domain.Admission) []string {
 	return keys
 }
 
+// reserveArgs passes numbers by pointer: converting each value to an interface would allocate.
 func (g *Gate) reserveArgs(w domain.Window, buyers []domain.Admission) []any {
+	rows := formatRows(buyers)
 	args := make([]any, 0, 3+4*len(buyers))
 	args = append(args, w.Begin.UnixMilli(), w.End.UnixMilli(), g.cfg.MaxBacklog)
 	for i := range buyers {
 		a := &buyers[i]
-		args = append(args, a.OrderID, a.UserID, a.Limit, formatRow(a))
+		args = append(args, &a.OrderID, &a.UserID, &a.Limit, &rows[i])
 	}
 	return args
 }

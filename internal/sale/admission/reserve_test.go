@@ -295,8 +295,10 @@ func TestRowsRoundTrip(t *testing.T) {
 			}
 		}
 	}
+	rows := formatRows(as)
 	for i := range as {
-		require.Equal(t, []domain.Admission{as[i], as[0]}, env.Must(parseRows(formatRow(&as[i])+rowSeparator+formatRow(&as[0])))(t))
+		require.Equal(t, rows[i], formatRow(&as[i]))
+		require.Equal(t, []domain.Admission{as[i], as[0]}, env.Must(parseRows(rows[i]+rowSeparator+rows[0]))(t))
 	}
 }
 

@@ -20,10 +20,8 @@ import (
 // rowSeparator separates the rows of an entry, and the rows of a user.
 const rowSeparator = "\n"
 
-// formatRow returns the row of an admission. It omits the queue position if that is 0: then a script assigns it.
-func formatRow(a *domain.Admission) string {
-	const typicalRow = 64 // bytes
-	b := make([]byte, 0, typicalRow)
+// appendRow appends the row of an admission. It omits the queue position if that is 0: then a script assigns it.
+func appendRow(b []byte, a *domain.Admission) []byte {
 	for _, n := range [...]int64{a.OrderID, a.UserID, a.VoucherID, int64(a.Limit), a.Amount, a.At.UnixMilli()} {
 		b = strconv.AppendInt(b, n, 10)
 		b = append(b, ' ')
@@ -58,12 +56,35 @@ func formatRow(a *domain.Admission) string {
 		b = base64.RawURLEncoding.AppendEncode(b, a.Key.Request[:])
 	}
 
-	if a.Place != 0 {
-		b = append(b, ' ')
-		b = strconv.AppendInt(b, a.Place, 10)
+	if a.Place == 0 {
+		return b
 	}
 
-	return string(b)
+	b = append(b, ' ')
+	return strconv.AppendInt(b, a.Place, 10)
+}
+
+func formatRow(a *domain.Admission) string { return string(appendRow(nil, a)) }
+
+// formatRows returns the rows of admissions. They share one string, so that it takes few allocations.
+func formatRows(as []domain.Admission) []string {
+	const typicalRow = 64 // bytes
+	text := make([]byte, 0, typicalRow*len(as))
+	ends := make([]int, len(as))
+	for i := range as {
+		text = appendRow(text, &as[i])
+		ends[i] = len(text)
+	}
+
+	all := string(text)
+	rows := make([]string, len(as))
+	begin := 0
+	for i, end := range ends {
+		rows[i] = all[begin:end]
+		begin = end
+	}
+
+	return rows
 }
 
 // parseRow parses the row of an admission.

@@ -95,16 +95,24 @@ func (g *Gate) Settle(ctx context.Context, done []domain.StreamEntry) error {
 	return nil
 }
 
+// settleArgs passes numbers by pointer: converting each value to an interface would allocate.
 func settleArgs(k gateKeys, voucherID int64, entries []domain.StreamEntry) ([]string, []any) {
+	rows := 0
+	for i := range entries {
+		rows += len(entries[i].Admissions)
+	}
+
 	keys := k.list()
-	args := []any{voucherID}
+	args := make([]any, 0, 1+3*(len(entries)+rows))
+	args = append(args, voucherID)
+
 	for i := range entries {
 		p := &entries[i]
-		args = append(args, p.Entry, p.Tries, len(p.Admissions))
+		args = append(args, &p.Entry, &p.Tries, len(p.Admissions))
 		for n := range p.Admissions {
 			a := &p.Admissions[n]
 			end := p.Ends[n]
-			args = append(args, a.OrderID, a.UserID)
+			args = append(args, &a.OrderID, &a.UserID)
 			switch {
 			case end.Again:
 				args = append(args, "retry", "", formatRow(a))
