@@ -216,9 +216,9 @@ func TestTour(t *testing.T) {
 	addr := rig.FreeAddr(t)
 	blocks := tourBlock.FindAllStringSubmatch(strings.ReplaceAll(tour, "127.0.0.1:8080", addr), -1)
 	require.Len(t, blocks, 7)
-	dir := newTourFolder(t)
+	shell := newcomer(t, addr)
 
-	server := dir.shell(addr, blocks[0][1])
+	server := shell(blocks[0][1])
 	var log env.Buffer
 	server.Stdout, server.Stderr = &log, &log
 	require.NoError(t, server.Start())
@@ -235,7 +235,7 @@ func TestTour(t *testing.T) {
 	for _, b := range blocks[1:] {
 		fmt.Fprintf(&script, "%s\necho '%s'\n", b[1], endOfBlock)
 	}
-	out := env.Must(dir.shell(addr, script.String()).CombinedOutput())(t)
+	out := env.Must(shell(script.String()).CombinedOutput())(t)
 	printed := strings.Split(string(out), endOfBlock+"\n")
 	require.Len(t, printed, len(blocks), string(out))
 	for i, b := range blocks[1:] {
@@ -261,33 +261,24 @@ func requirePrinted(t *testing.T, block []string, printed string) {
 	}
 }
 
-// tourFolder is the folder in which a newcomer runs the commands.
-type tourFolder struct {
-	path string
-	exe  string // of this test, which is the program if envRunMain is set
-}
-
-// newTourFolder returns an empty folder with a go command that builds the program without compiling it.
-func newTourFolder(t *testing.T) tourFolder {
+// newcomer returns a function for commands that run a script in an empty folder, for a server at addr. Their go command builds
+// the program without compiling it.
+func newcomer(t *testing.T, addr string) func(script string) *exec.Cmd {
 	t.Helper()
-	exe := env.Must(os.Executable())(t)
-	dir := tourFolder{path: t.TempDir(), exe: exe}
+	folder, bin := t.TempDir(), t.TempDir()
+	exe := env.Must(os.Executable())(t) // this test, which is the program if EnvRunMain is set
 	const builder = "#!/bin/sh\n" + `[ "$*" = "build -tags nomsgpack -o seckill ./cmd/seckill" ] && ln -s "$SECKILL_EXE" seckill` + "\n"
-	require.NoError(t, os.Mkdir(filepath.Join(dir.path, "bin"), 0o755))                            //nolint:gosec // only this test uses it
-	require.NoError(t, os.WriteFile(filepath.Join(dir.path, "bin", "go"), []byte(builder), 0o755)) //nolint:gosec // likewise
-	return dir
-}
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "go"), []byte(builder), 0o755)) //nolint:gosec // only this test uses it
 
-// shell returns a command that runs a script for a server at addr.
-func (d tourFolder) shell(addr, script string) *exec.Cmd {
-	script = strings.Replace(script, "\n./seckill\n", "\nexec ./seckill\n", 1) // so that the server receives the signal of the test
-	cmd := exec.Command("sh", "-c", script)
-	cmd.Dir = d.path
-	cmd.Env = []string{
-		rig.EnvRunMain + "=1", "SECKILL_EXE=" + d.exe, "SECKILL_ADDR=" + addr, "PATH=" + filepath.Join(d.path, "bin") + ":" + os.Getenv("PATH"),
-		"HOME=" + os.Getenv("HOME"),
+	return func(script string) *exec.Cmd {
+		script = strings.Replace(script, "\n./seckill\n", "\nexec ./seckill\n", 1) // so that the server receives the signal of the test
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Dir = folder
+		cmd.Env = []string{
+			rig.EnvRunMain + "=1", "SECKILL_EXE=" + exe, "SECKILL_ADDR=" + addr, "PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"),
+		}
+		return cmd
 	}
-	return cmd
 }
 
 // The units of the sale in TestBackupAndRestore, and how many orders are placed before, during and after the backup.
