@@ -21,17 +21,8 @@ const redisDatabases = 10_000
 // usedDatabases counts those of the shared Redis that tests have had.
 var usedDatabases atomic.Int64
 
-// Redis is a redis-server process of a test.
-type Redis struct{ *servers.Redis }
-
-func ofTest(nodes []*servers.Redis) []*Redis {
-	all := make([]*Redis, len(nodes))
-	for i, n := range nodes {
-		all[i] = &Redis{n}
-	}
-
-	return all
-}
+// Redis is a redis-server process.
+type Redis = servers.Redis
 
 // SharedRedis returns the Redis that all tests of this process share. Tests must not kill, pause or flush it as a
 // whole.
@@ -54,20 +45,7 @@ func StartRedis(tb testing.TB, args ...string) *Redis {
 }
 
 func runRedis(ctx context.Context, args ...string) (*Redis, error) {
-	r, err := servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
-	return &Redis{r}, err
-}
-
-// Client returns a client for database 0 that is closed at cleanup. It sends every command once, and a context can end
-// a command in flight. edits change its options first.
-func (r *Redis) Client(tb testing.TB, edits ...func(*redis.Options)) *redis.Client {
-	tb.Helper()
-	opts := servers.RedisOptions(r.Addr)
-	for _, edit := range edits {
-		edit(opts)
-	}
-
-	return NewClient(tb, opts)
+	return servers.RunRedis(ctx, append([]string{"--databases", strconv.Itoa(redisDatabases)}, args...)...)
 }
 
 // NewClient returns a client that is closed at cleanup.
@@ -168,12 +146,7 @@ func (h RedisHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 }
 
 // RedisCluster is a Redis Cluster of three masters of a test, without replicas unless AddReplicas was called.
-type RedisCluster struct {
-	*servers.RedisCluster
-
-	Nodes    []*Redis // masters at the start
-	Replicas []*Redis // the replica of each, or empty
-}
+type RedisCluster struct{ *servers.RedisCluster }
 
 // StartRedisCluster starts a private cluster and stops it at cleanup. args are passed to every node.
 func StartRedisCluster(tb testing.TB, args ...string) *RedisCluster {
@@ -187,7 +160,7 @@ func startCluster(tb testing.TB, start servers.RedisStarter, args ...string) *Re
 	s, err := servers.RunRedisCluster(tb.Context(), start, args...)
 	need(tb, err)
 	stopAtCleanup(tb, s)
-	return &RedisCluster{RedisCluster: s, Nodes: ofTest(s.Nodes)}
+	return &RedisCluster{s}
 }
 
 // Client returns a client that is closed at cleanup. It sends every command once and follows redirections, and a
@@ -212,7 +185,6 @@ func (c *RedisCluster) Client(tb testing.TB, edits ...func(*redis.ClusterOptions
 func (c *RedisCluster) AddReplicas(tb testing.TB) {
 	tb.Helper()
 	need(tb, c.RedisCluster.AddReplicas(tb.Context()))
-	c.Replicas = ofTest(c.RedisCluster.Replicas)
 }
 
 // Verdict waits until the replica of node i has taken over its slots.
@@ -226,7 +198,6 @@ type RedisSentinel struct {
 	*servers.RedisSentinel
 
 	Master, Replica *Redis // their roles at the start
-	Sentinels       []*Redis
 }
 
 // StartRedisSentinel starts the servers and returns when a failover is possible. It stops them at cleanup. downAfter is
@@ -242,8 +213,7 @@ func startSentinel(tb testing.TB, downAfter time.Duration, start servers.RedisSt
 	s, err := servers.RunRedisSentinel(tb.Context(), downAfter, start)
 	need(tb, err)
 	stopAtCleanup(tb, s)
-	nodes := ofTest(s.Nodes)
-	return &RedisSentinel{RedisSentinel: s, Master: nodes[0], Replica: nodes[1], Sentinels: ofTest(s.Sentinels)}
+	return &RedisSentinel{RedisSentinel: s, Master: s.Nodes[0], Replica: s.Nodes[1]}
 }
 
 // Verdict waits until a Sentinel names the replica as the master.

@@ -97,6 +97,19 @@ func RedisOptions(addr string) *redis.Options {
 	return &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true}
 }
 
+// Client returns a client for database 0 that is closed at the cleanup of a test. It sends every command once, and a context can
+// end a command in flight. edits change its options first.
+func (r *Redis) Client(test interface{ Cleanup(f func()) }, edits ...func(*redis.Options)) *redis.Client {
+	opts := RedisOptions(r.Addr)
+	for _, edit := range edits {
+		edit(opts)
+	}
+
+	rdb := redis.NewClient(opts)
+	test.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
 // SentinelMaster is the name of the master of a RedisSentinel.
 const SentinelMaster = "mymaster"
 
