@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -99,20 +100,12 @@ func (f flags) campaign(ctx context.Context, out io.Writer) error {
 
 	fmt.Fprintln(out)
 	err = errors.Join(report.Err(), err, report.WriteMarkdown(out))
-	if f.JSON != "" {
-		err = errors.Join(err, writeJSON(f.JSON, report))
-	}
-
-	return err
-}
-
-func writeJSON(path string, report *Report) error {
-	f, err := os.Create(path)
-	if err != nil {
+	if f.JSON == "" {
 		return err
 	}
 
-	return errors.Join(report.WriteJSON(f), f.Close())
+	text, encodeErr := json.MarshalIndent(report, "", "  ")
+	return errors.Join(err, encodeErr, os.WriteFile(f.JSON, append(text, '\n'), 0o644)) //nolint:gosec // a report for others
 }
 
 // Config are the parameters of a campaign. The report has most of them.

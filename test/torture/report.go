@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -183,13 +182,6 @@ func kindReport(name string, faults []*Fault) KindReport {
 	r.MaxStop = pauses[len(pauses)-1]
 
 	return r
-}
-
-// WriteJSON writes the report as JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // WriteMarkdown writes the report as Markdown.

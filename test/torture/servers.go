@@ -234,42 +234,15 @@ type database struct {
 
 func startDatabase(ctx context.Context, cluster bool) (*database, error) {
 	d := &database{}
-	start := d.startMariaDB
-	if cluster {
-		start = d.startGalera
-	}
-
-	if err := d.start(ctx, start); err != nil {
+	if err := d.start(ctx, cluster); err != nil {
 		return nil, errors.Join(err, d.stop())
 	}
 
 	return d, nil
 }
 
-// startMariaDB starts one server. All tables share a file, whose free space diskFull uses up.
-func (d *database) startMariaDB(ctx context.Context) (string, error) {
-	m, err := servers.RunMariaDB(ctx, "--innodb-file-per-table=OFF")
-	if err != nil {
-		return "", err
-	}
-
-	d.nodes = []*servers.Database{m}
-	return m.CreateDatabase(ctx, "seckill")
-}
-
-func (d *database) startGalera(ctx context.Context) (string, error) {
-	g, err := servers.RunGalera(ctx)
-	if err != nil {
-		return "", err
-	}
-
-	d.galera = g
-	d.nodes = g.Nodes
-	return g.CreateDatabase(ctx, "seckill")
-}
-
-func (d *database) start(ctx context.Context, create func(context.Context) (string, error)) error {
-	dsn, err := create(ctx)
+func (d *database) start(ctx context.Context, cluster bool) error {
+	dsn, err := d.create(ctx, cluster)
 	if err != nil {
 		return err
 	}
@@ -284,6 +257,28 @@ func (d *database) start(ctx context.Context, create func(context.Context) (stri
 	d.lead(0)
 	d.dsn, err = withAddr(dsn, d.direct.Addr)
 	return err
+}
+
+func (d *database) create(ctx context.Context, cluster bool) (string, error) {
+	if !cluster {
+		// All tables share a file, whose free space diskFull uses up.
+		m, err := servers.RunMariaDB(ctx, "--innodb-file-per-table=OFF")
+		if err != nil {
+			return "", err
+		}
+
+		d.nodes = []*servers.Database{m}
+		return m.CreateDatabase(ctx, "seckill")
+	}
+
+	g, err := servers.RunGalera(ctx)
+	if err != nil {
+		return "", err
+	}
+
+	d.galera = g
+	d.nodes = g.Nodes
+	return g.CreateDatabase(ctx, "seckill")
 }
 
 func withAddr(dsn, addr string) (string, error) {
