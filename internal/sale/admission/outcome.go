@@ -79,13 +79,7 @@ func (e *outcomeWaiter) Wait(
 		case o := <-e.outcome:
 			return o, nil
 		case <-ctx.Done():
-			select {
-			case o := <-e.outcome:
-				// Both are ready: prefer the outcome.
-				return o, nil
-			default:
-				return domain.Outcome{}, ctx.Err()
-			}
+			return domain.Outcome{}, ctx.Err()
 		case <-timer.C:
 			if o, known, err := check(ctx); err == nil && known {
 				return o, nil

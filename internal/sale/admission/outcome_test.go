@@ -102,17 +102,6 @@ func TestWaitPollsWithoutMessages(t *testing.T) {
 	require.Equal(t, 3, checks)
 }
 
-// Wait returns an outcome that has arrived even if the context has ended.
-func TestWaitPrefersOutcomeToContextError(t *testing.T) {
-	ctx := env.Cancelled(t.Context())
-	for range 20 {
-		g := namedGate(t, nil)
-		e := g.Expect(1)
-		g.deliver("1")
-		require.Equal(t, domain.Outcome{OrderID: 1}, env.Must(e.Wait(ctx, never))(t))
-	}
-}
-
 func TestRunFailsAfterClientIsClosed(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g := namedGate(t, rdb)
