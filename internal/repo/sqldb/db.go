@@ -25,9 +25,9 @@ type DB struct {
 	*failover
 
 	writePool, readPool *gorm.DB
-	dialect             dialect
-	// Without I/O timeouts, for reads of whole sales; nil on SQLite.
-	longPool *sql.DB
+	// Without I/O timeouts, for reads of whole sales; readPool on SQLite.
+	longPool *gorm.DB
+	dialect  dialect
 	// A transaction found the database unavailable, and Ping has committed nothing since.
 	doubtful atomic.Bool
 }
@@ -147,11 +147,10 @@ func (db *DB) Pools() map[string]*sql.DB {
 // Close closes the connections. The database rolls back the open transactions.
 func (db *DB) Close() error {
 	var errs []error
-	for _, pool := range db.Pools() {
-		errs = append(errs, pool.Close())
-	}
-	if db.longPool != nil {
-		errs = append(errs, db.longPool.Close())
+	for _, g := range []*gorm.DB{db.writePool, db.readPool, db.longPool} {
+		if pool, err := g.DB(); err == nil {
+			errs = append(errs, pool.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -117,15 +117,12 @@ func OpenMySQL(dsn string) (*DB, error) {
 		return nil, err
 	}
 
-	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
-
-	longPool, err := open(sessionConnector{failover: switched})
+	longPool, err := openMySQL(longLived, LongLivedConns, switched)
 	if err != nil {
 		return nil, err
 	}
 
-	longPool.SetMaxOpenConns(LongLivedConns)
-	longPool.SetConnMaxIdleTime(longLivedIdle)
+	open := func(c sessionConnector) (*sql.DB, error) { return mysqlPool(longLived, mysqlConns, c) }
 
 	return &DB{
 		writePool: writePool,

@@ -53,6 +53,7 @@ func OpenSQLite(file string) (_ *DB, err error) {
 	return &DB{
 		writePool: writePool,
 		readPool:  readPool,
+		longPool:  readPool,
 		failover:  new(failover),
 		dialect: dialect{
 			name:      "sqlite",
