@@ -20,7 +20,6 @@ import (
 	"seckill/internal/app"
 	"seckill/internal/domain"
 	"seckill/internal/ops/rush"
-	"seckill/internal/repo"
 	"seckill/internal/sale/entry"
 	"seckill/test/e2e/rig"
 	"seckill/test/env"
@@ -273,43 +272,30 @@ func (w *waiter) Watch(ctx context.Context) (string, error) {
 	}
 }
 
-// roomLog is the log of a room in the database.
-type roomLog struct {
-	store *repo.Store
-	id    int64
-}
-
-func roomLogOf(t *testing.T, s *rig.Stack, sale string) *roomLog {
+// roomOf returns a function that reads a room from the database. It repeats a read whose answer comes too late.
+func roomOf(t *testing.T, s *rig.Stack, sale string) func() domain.Room {
 	t.Helper()
 	store := env.Must(app.OpenStore(app.Config{MySQLDSN: s.Setting("SECKILL_MYSQL_DSN"), DataDir: s.Setting("SECKILL_DATA_DIR")}))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
-
 	id := env.Must(strconv.ParseInt(sale, 10, 64))(t)
 
-	return &roomLog{store, id}
+	return func() domain.Room {
+		var rooms []domain.Room
+		var err error
+		rig.Eventually(t, "the database answers", func() bool {
+			rooms, _, err = store.Rooms(t.Context(), map[int64]domain.RoomCursor{id: {}})
+			return !errors.Is(err, domain.ErrUnavailable)
+		})
+
+		require.NoError(t, err)
+		return env.Only(t, rooms)
+	}
 }
 
-// read reads the room. It repeats a read whose answer comes too late.
-func (l *roomLog) read(t *testing.T) domain.Room {
-	t.Helper()
-	var rooms []domain.Room
-	var err error
-	rig.Eventually(t, "the database answers", func() bool {
-		rooms, _, err = l.store.Rooms(t.Context(), map[int64]domain.RoomCursor{l.id: {}})
-		return !errors.Is(err, domain.ErrUnavailable)
-	})
-
-	require.NoError(t, err)
-	require.Len(t, rooms, 1)
-	return rooms[0]
-}
-
-// Admitted returns the numbers that were admitted, in order. There are fewer than the 500 events of one read.
-func (l *roomLog) Admitted(t *testing.T) []uint32 {
-	t.Helper()
-
+// admittedTo returns the numbers that a room has admitted, in order. There are fewer than the 500 events of one read.
+func admittedTo(room domain.Room) []uint32 {
 	var numbers []uint32
-	for _, e := range l.read(t).Events {
+	for _, e := range room.Events {
 		if e.Kind == domain.RoomAdmitted {
 			numbers = append(numbers, e.Numbers...)
 		}
@@ -318,11 +304,8 @@ func (l *roomLog) Admitted(t *testing.T) []uint32 {
 	return numbers
 }
 
-func (l *roomLog) Order(t *testing.T) []uint32 {
-	t.Helper()
-	room := l.read(t)
-	return entry.LobbyOrder(room.Seed, room.Size)
-}
+// lobbyOf returns the numbers of the lobby of a room in the order of the draw.
+func lobbyOf(room domain.Room) []uint32 { return entry.LobbyOrder(room.Seed, room.Size) }
 
 // verifyRoom requires that `seckill room verify` reports no violation, and returns its output.
 func verifyRoom(t *testing.T, s *rig.Stack, sale string) string {
@@ -496,7 +479,7 @@ func TestRoomIsFairToPeople(t *testing.T) {
 	require.NoError(t, ctx.Err())
 	require.Zero(t, robbed.Load(), "purchases without a pass")
 	require.Equal(t, int64(units), toAll.Load())
-	require.Len(t, roomLogOf(t, s, sale).Order(t), accounts, "all were in the lobby")
+	require.Len(t, lobbyOf(roomOf(t, s, sale)()), accounts, "all were in the lobby")
 	share := float64(toBots.Load()) / units
 	t.Logf("%d%% of the accounts got %.1f%% of the units with %.0f presses per second",
 		100*bots/accounts, 100*share, float64(pressed.Load())/time.Since(began).Seconds())
@@ -518,7 +501,7 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	right, killed := s.Serve(t), s.Spawn(t, "")
 	fast, slow := clock(10*time.Minute).Serve(t), clock(-10*time.Minute).Serve(t)
 	sale := roomSale(t, right, buyers, rate, 600, 3*time.Second)
-	log := roomLogOf(t, s, sale)
+	room := roomOf(t, s, sale)
 	all := enter(t, sale, s.Tokens(t, buyers), right, killed, fast, slow)
 	numbers := make([]uint32, buyers)
 	for i, w := range all {
@@ -530,13 +513,13 @@ func TestRoomSurvivesFaults(t *testing.T) {
 	for _, w := range all {
 		waiting.Go(func() { w.Wait(ctx, right, fast) })
 	}
-	rig.Eventually(t, "buyers are admitted", func() bool { return len(log.Admitted(t)) > 20 })
+	rig.Eventually(t, "buyers are admitted", func() bool { return len(admittedTo(room())) > 20 })
 	require.NoError(t, s.Flush())
 	killed.Kill()
 	waiting.Wait()
 	require.NoError(t, ctx.Err(), "all are admitted")
 
-	admitted := log.Admitted(t)
+	admitted := admittedTo(room())
 	require.ElementsMatch(t, numbers, admitted, "each place is admitted once")
 	servers := []*rig.Server{right, fast, slow}
 	concurrently(buyers, func(i int) {
@@ -570,7 +553,7 @@ func TestRoomSoldOut(t *testing.T) {
 		a, b := s.Serve(t), s.Spawn(t, "")
 		servers, tokens := []*rig.Server{a, b}, s.Tokens(t, buyers+scripts)
 		admin, sale := a.Admin(t), roomSale(t, a, units, 50, 60, time.Hour)
-		log := roomLogOf(t, s, sale)
+		room := roomOf(t, s, sale)
 		all := enter(t, sale, tokens[:buyers], servers...)
 		beginSale(t, a, sale)
 		ctx, stop := context.WithCancel(t.Context())
@@ -579,14 +562,14 @@ func TestRoomSoldOut(t *testing.T) {
 		for _, w := range all {
 			go func() { codes <- w.Wait(ctx).Code }()
 		}
-		rig.Eventually(t, "the first buyers are admitted", func() bool { return len(log.Admitted(t)) >= units })
+		rig.Eventually(t, "the first buyers are admitted", func() bool { return len(admittedTo(room())) >= units })
 		a.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", admin, map[string]any{"rate": 1}))
 		for range units {
 			require.Empty(t, <-codes)
 		}
-		order := log.Order(t)
+		order := lobbyOf(room())
 		require.Len(t, order, buyers)
-		require.Equal(t, order[:units], log.Admitted(t), "as many passes as units")
+		require.Equal(t, order[:units], admittedTo(room()), "as many passes as units")
 		line := make([]*waiter, buyers) // in the order of the draw
 		for _, w := range all {
 			line[slices.Index(order, w.Number)] = w
@@ -653,7 +636,7 @@ func TestRoomSoldOut(t *testing.T) {
 		b.BuyReturned(t, rig.Purchase(sale, got.Token).Pass(got.Pass()))
 		stop()
 		pressing.Wait()
-		require.Equal(t, order[:units+1], log.Admitted(t))
+		require.Equal(t, order[:units+1], admittedTo(room()))
 		verifyRoom(t, s, sale)
 		s.Verify(t)
 	})
