@@ -23,30 +23,25 @@ func orderWithPass(t *testing.T, p *scene) {
 	}
 	first, second, third, fourth := sales[0], sales[1], sales[2], sales[3]
 	v := p.newUser()
-	press := func(sale, done string) (entries, orders int) {
+	press := func(sale, done string, entries, orders int) {
 		v.press(sale)
 		v.waitForState(sale, done)
-		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/entry")), evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, sale+"/orders"))
+		require.Equal(t, []int{entries, orders}, evaluate[[]int](v.tab, fmt.Sprintf(`[count(%q), count(%q)]`, sale+"/entry", sale+"/orders")), sale)
 	}
-	entries, orders := press(first, "bought")
-	require.Equal(t, []int{1, 1}, []int{entries, orders})
+	press(first, "bought", 1, 1)
 
-	v.run(`window.answer = (a) => a.endsWith(%q) && count(%q) === 1 && problem(403, "entry_required")`, second+"/orders", second+"/orders")
-	entries, orders = press(second, "bought")
-	require.Equal(t, []int{2, 2}, []int{entries, orders})
+	v.run(`window.answer = (a) => a.endsWith(%q) && count(%[1]q) === 1 && problem(403, "entry_required")`, second+"/orders")
+	press(second, "bought", 2, 2)
 
 	v.run(`window.answer = (a) => a.endsWith(%q) && problem(403, "entry_required")`, third+"/orders")
-	entries, orders = press(third, "refused")
-	require.Equal(t, []int{2, 2}, []int{entries, orders})
+	press(third, "refused", 2, 2)
 	v.reads(card(third), "Your entry pass was not accepted")
 
 	v.run(`window.answer = (a) => a.endsWith(%q) && problem(409, "unpaid_limit")`, fourth+"/entry")
-	entries, orders = press(fourth, "refused")
-	require.Equal(t, []int{1, 0}, []int{entries, orders})
+	press(fourth, "refused", 1, 0)
 	v.reads(card(fourth), "Too many of your orders are unpaid")
 	v.run(`window.answer = (a) => a.endsWith(%q) && problem(429, "rate_limited", { "Retry-After": "600" })`, fourth+"/entry")
-	entries, _ = press(fourth, "refused")
-	require.Equal(t, 2, entries, "the page does not wait for ten minutes")
+	press(fourth, "refused", 2, 0) // the page does not wait for ten minutes
 	v.reads(card(fourth), "Too many requests")
 	v.click(`[data-do="language"]`)
 	v.reads(card(third), "入场凭证已失效")
