@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"seckill/internal/domain"
@@ -195,10 +196,8 @@ func (a *Service) role(u domain.User, secondFactor bool) domain.Role {
 }
 
 func (a *Service) configuredRole(u domain.User) domain.Role {
-	for _, p := range a.cfg.AdminPhones {
-		if p == u.Phone {
-			return domain.RoleAdmin
-		}
+	if slices.Contains(a.cfg.AdminPhones, u.Phone) {
+		return domain.RoleAdmin
 	}
 	if role, ok := a.cfg.DemoRoles[u.Phone]; ok && u.Role == domain.RoleBuyer {
 		return role

@@ -41,20 +41,19 @@ func (a *Service) LoginPage(ctx context.Context, c Credentials) (token, proof st
 func withoutSecondFactor(domain.User, *SecondFactor) (bool, error) { return false, nil }
 
 // AuthenticatePage verifies the token of LoginPage and returns the identity. It calls the store once per session and
-// AccessTTL. Errors: ErrUnauthenticated, ErrUnavailable.
+// AccessTTL; concurrent calls for a token share that. Errors: ErrUnauthenticated, ErrUnavailable.
 func (a *Service) AuthenticatePage(ctx context.Context, token string) (Identity, error) {
 	now := a.cfg.Now()
-	s, cached := a.pageSessions.Get(token)
-	if cached && now.Sub(s.readAt) >= AccessTTL {
+	if s, cached := a.pageSessions.Get(token); cached && now.Sub(s.readAt) >= AccessTTL {
 		a.pageSessions.Delete(token)
-		cached = false
 	}
 
-	if !cached {
-		var err error
-		if s, err = a.readPageSession(ctx, token, now); err != nil {
-			return Identity{}, err
-		}
+	// The caller's string may be part of a larger string.
+	s, err := a.pageSessions.Load(ctx, strings.Clone(token), func(ctx context.Context) (pageSession, error) {
+		return a.readPageSession(ctx, token, now)
+	})
+	if err != nil {
+		return Identity{}, err
 	}
 
 	if a.cfg.Revoked.Has(s.identity.SessionID) || !s.ends.After(now) {
@@ -64,31 +63,27 @@ func (a *Service) AuthenticatePage(ctx context.Context, token string) (Identity,
 	return s.identity, nil
 }
 
-// readPageSession reads the session of a token and caches it. Concurrent calls for a token share one store call, which
-// the cancellation of ctx does not end.
+// readPageSession reads the session of a token. The cancellation of ctx does not end the store call.
 func (a *Service) readPageSession(ctx context.Context, token string, now time.Time) (pageSession, error) {
 	id, err := a.cfg.Tokens.parsePageToken(token)
 	if err != nil {
 		return pageSession{}, err
 	}
 
-	// The caller's string may be part of a larger string.
-	return a.pageSessions.Load(ctx, strings.Clone(token), func(ctx context.Context) (pageSession, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
-		defer cancel()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+	defer cancel()
 
-		s := pageSession{identity: Identity{SessionID: id}, readAt: now}
-		u, ends, err := a.cfg.Store.SessionUser(ctx, id)
-		switch {
-		case err == nil:
-			s.identity.UserID = u.ID
-			s.identity.Role = a.role(u, false)
-			s.ends = ends
-		case !errors.Is(err, domain.ErrUnauthenticated):
-			// A refusal is cached, too.
-			return pageSession{}, err
-		}
+	s := pageSession{identity: Identity{SessionID: id}, readAt: now}
+	u, ends, err := a.cfg.Store.SessionUser(ctx, id)
+	switch {
+	case err == nil:
+		s.identity.UserID = u.ID
+		s.identity.Role = a.role(u, false)
+		s.ends = ends
+	case !errors.Is(err, domain.ErrUnauthenticated):
+		// A refusal is cached, too.
+		return pageSession{}, err
+	}
 
-		return s, nil
-	})
+	return s, nil
 }
