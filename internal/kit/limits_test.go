@@ -1,12 +1,11 @@
 package kit_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -297,19 +296,14 @@ func TestReturnNeverOverfills(t *testing.T) {
 
 func TestMain(m *testing.M) { env.Main(m) }
 
-// server is an HTTP server behind a limited listener. Addresses of 127.0.0.0/8 are different clients, but those of
-// 127.0.1.0/24 are one, as the addresses of an IPv6 network are.
-type server struct {
-	*connlimit.Listener
-	addr string
-}
+// server welcomes the connections of a limited listener with a byte. Addresses of 127.0.0.0/8 are different clients, but
+// those of 127.0.1.0/24 are one, as the addresses of an IPv6 network are.
+type server struct{ *connlimit.Listener }
 
-func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) *server {
+func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) server {
 	t.Helper()
-	l := env.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	s := &server{addr: l.Addr().String()}
 	network := netip.MustParsePrefix("127.0.1.0/24")
-	s.Listener = connlimit.New(l, connlimit.Config{
+	s := server{connlimit.New(env.Must(net.Listen("tcp", "127.0.0.1:0"))(t), connlimit.Config{
 		Total: total, PerClient: perClient, Exempt: exempt,
 		Client: func(a netip.Addr) string {
 			if network.Contains(a) {
@@ -317,18 +311,29 @@ func serve(t *testing.T, total, perClient int, exempt ...netip.Prefix) *server {
 			}
 			return a.String()
 		},
+	})}
+	served := env.Go(func() error {
+		for {
+			c, err := s.Accept()
+			if err != nil {
+				return err
+			}
+			go func() {
+				_, _ = c.Write([]byte("x"))
+				_, _ = io.Copy(io.Discard, c) // until the client closes it
+				_ = c.Close()
+			}()
+		}
 	})
-	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
-	served := env.Go(func() error { return srv.Serve(s.Listener) })
 	t.Cleanup(func() {
-		require.NoError(t, srv.Close())
-		require.ErrorIs(t, <-served, http.ErrServerClosed)
+		require.NoError(t, s.Close())
+		require.ErrorIs(t, <-served, net.ErrClosed)
 	})
 	return s
 }
 
 // metrics returns the open connections, and the refused ones by limit.
-func (s *server) metrics(t *testing.T) map[string]float64 {
+func (s server) metrics(t *testing.T) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.Collectors()...)
@@ -347,41 +352,34 @@ func (s *server) metrics(t *testing.T) map[string]float64 {
 	return values
 }
 
-// get opens a connection from an address, sends a request, and reports whether it is answered. The connection stays open
-// then.
-func (s *server) get(t *testing.T, from string) (net.Conn, bool) {
+// dial opens a connection from an address, which stays open.
+func (s server) dial(t *testing.T, from string) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c := env.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
+	c := env.Must(d.DialContext(t.Context(), "tcp", s.Addr().String()))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	req := env.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.addr, nil))(t)
-	if err := req.Write(c); err != nil {
-		return c, false
-	}
-	res, err := http.ReadResponse(bufio.NewReader(c), req)
-	if err != nil {
-		return c, false
-	}
-	require.NoError(t, res.Body.Close())
-	return c, true
+	return c
 }
 
-func (s *server) serves(t *testing.T, from string) bool {
+func (s server) serves(t *testing.T, from string) bool {
 	t.Helper()
-	_, served := s.get(t, from)
-	return served
+	_, err := s.dial(t, from).Read(make([]byte, 1))
+	return err == nil
 }
 
 // A client with as many connections as it may have is refused, even from another address of its network. Others are not,
-// and neither is the client once it has closed one.
+// even during a flood, and neither is the client once it has closed one.
 func TestLimitPerClient(t *testing.T) {
 	s := serve(t, 100, 2)
-	first, served := s.get(t, "127.0.1.1")
-	require.True(t, served)
+	first := s.dial(t, "127.0.1.1")
 	require.True(t, s.serves(t, "127.0.1.2"))
 	require.False(t, s.serves(t, "127.0.1.3"))
 	require.Equal(t, map[string]float64{"open": 2, "client": 1, "total": 0}, s.metrics(t))
+	for range 100 {
+		s.dial(t, "127.0.1.4")
+	}
 	require.True(t, s.serves(t, "127.0.0.2"))
+	require.Equal(t, map[string]float64{"open": 3, "client": 101, "total": 0}, s.metrics(t), "the kernel keeps the order of connections")
 
 	require.NoError(t, first.Close())
 	require.Eventually(t, func() bool { return s.metrics(t)["open"] == 2 }, time.Minute, time.Millisecond)
@@ -391,32 +389,15 @@ func TestLimitPerClient(t *testing.T) {
 // An exempt address has no limit of its own, but the limit of all connections applies to it.
 func TestLimitOfAll(t *testing.T) {
 	s := serve(t, 3, 1, netip.MustParsePrefix("127.0.0.2/32"))
-	var last net.Conn
-	for range 3 {
-		c, served := s.get(t, "127.0.0.2")
-		require.True(t, served)
-		last = c
+	first := s.dial(t, "127.0.0.2")
+	for _, served := range []bool{true, true, false} {
+		require.Equal(t, served, s.serves(t, "127.0.0.2"))
 	}
-	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
-		require.False(t, s.serves(t, from))
-	}
+	require.False(t, s.serves(t, "127.0.0.3"))
 	require.Equal(t, map[string]float64{"open": 3, "client": 0, "total": 2}, s.metrics(t))
-	require.NoError(t, last.Close())
+	require.NoError(t, first.Close())
 	require.Eventually(t, func() bool { return s.metrics(t)["open"] == 2 }, time.Minute, time.Millisecond)
 	require.True(t, s.serves(t, "127.0.0.3"))
-}
-
-// Connections that send nothing do not delay others.
-func TestFloodDelaysNoOtherClient(t *testing.T) {
-	s := serve(t, 100, 1)
-	require.True(t, s.serves(t, "127.0.0.2"))
-	for range 100 {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}}
-		c := env.Must(d.DialContext(t.Context(), "tcp", s.addr))(t)
-		t.Cleanup(func() { _ = c.Close() })
-	}
-	require.True(t, s.serves(t, "127.0.0.3"))
-	require.Equal(t, map[string]float64{"open": 2, "client": 100, "total": 0}, s.metrics(t), "the kernel keeps the order of connections")
 }
 
 func TestLimits(t *testing.T) {
