@@ -110,57 +110,47 @@ func TestInvalidVoucherInputIsRefused(t *testing.T) {
 	}
 }
 
-// A change of the mode begins with the defaults of the new mode, except for what only a RoomChange changes, and voids the
-// passes of the old one.
+// Another mode begins with its defaults, except for what only a RoomChange changes, and voids the passes of the old one. While
+// the mode stays, what a change does not name stays: an admin with an old form undoes no change of another.
 func TestEntryChange(t *testing.T) {
-	live := Entry{Epoch: 3, Paused: true, Message: "soon"}
-	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
-	with := func(change func(e *Entry)) Entry {
-		e := live
-		e.PassTTL, e.Rate = 10*time.Second, 100
-		change(&e)
-		return e
-	}
-	change := func(in EntryInput) Entry {
-		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &in}}.Apply(&v, testNow))
-		return v.Sale.Entry
-	}
-	require.Equal(t, with(func(e *Entry) { e.Mode = EntryPass }), change(EntryInput{Mode: "pass"}))
-	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Challenge = EntryPass, time.Hour, true }),
-		change(EntryInput{Mode: "pass", PassTTL: ptr(3600), Challenge: ptr("on")}))
-	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Epoch = EntryRoom, 2*time.Minute, 4 }), change(EntryInput{Mode: "room"}))
-	require.Equal(t, testNow.Add(-10*time.Minute), v.Sale.Entry.Opens(testNow))
 	opens := testNow.Add(-time.Hour)
-	require.Equal(t, with(func(e *Entry) { e.Mode, e.PassTTL, e.Rate, e.OpensAt, e.Epoch = EntryRoom, 2*time.Minute, 7, opens, 4 }),
-		change(EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}))
-	require.Equal(t, opens, v.Sale.Entry.Opens(testNow))
-	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute)), EndAt: &testNow}}.Apply(&v, testNow), "opens_at")
-	v.Sale.BeginAt, v.Sale.EndAt = testNow, testNow.Add(time.Hour)
-	require.Equal(t, with(func(e *Entry) { e.Epoch = 5 }), change(EntryInput{Mode: "open"}))
-	v.Sale = nil
-	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v, testNow), "only for a seckill voucher")
-}
-
-// While the mode stays, what a change does not name stays: an admin with an old form undoes no change of another.
-func TestEntryChangeKeepsWhatItDoesNotName(t *testing.T) {
-	opens := testNow.Add(-time.Hour)
-	live := Entry{Mode: EntryRoom, Challenge: true, PassTTL: time.Minute, Epoch: 3, OpensAt: opens, Rate: 50, Paused: true, Message: "soon"}
+	open := Entry{Epoch: 3, Paused: true, Message: "soon"}
+	pass := Entry{Mode: EntryPass, PassTTL: time.Hour, Rate: 100, Epoch: 3, Paused: true, Message: "soon"}
+	room := Entry{Mode: EntryRoom, Challenge: true, PassTTL: time.Minute, Epoch: 3, OpensAt: opens, Rate: 50, Paused: true, Message: "soon"}
 	for name, tc := range map[string]struct {
-		in   EntryInput
-		want func(e *Entry)
+		before Entry
+		in     EntryInput
+		want   func(e *Entry)
 	}{
-		"nothing":                             {EntryInput{Mode: "room"}, func(*Entry) {}},
-		"pass_ttl":                            {EntryInput{Mode: "room", PassTTL: ptr(90)}, func(e *Entry) { e.PassTTL = 90 * time.Second }},
-		"rate":                                {EntryInput{Mode: "room", Rate: ptr(7)}, func(e *Entry) { e.Rate = 7 }},
-		"challenge off":                       {EntryInput{Mode: "room", Challenge: ptr("off")}, func(e *Entry) { e.Challenge = false }},
-		"opens_at, to follow the start again": {EntryInput{Mode: "room", OpensAt: ptr(testNow.Add(-10 * time.Minute))}, func(e *Entry) { e.OpensAt = time.Time{} }},
+		"from open to pass": {open, EntryInput{Mode: "pass"}, func(e *Entry) { e.Mode, e.PassTTL, e.Rate = EntryPass, 10*time.Second, 100 }},
+		"with settings": {open, EntryInput{Mode: "pass", PassTTL: ptr(3600), Challenge: ptr("on")}, func(e *Entry) {
+			*e = pass
+			e.Challenge = true
+		}},
+		"from pass to room": {pass, EntryInput{Mode: "room"}, func(e *Entry) { e.Mode, e.PassTTL, e.Epoch = EntryRoom, 2*time.Minute, 4 }},
+		"from pass to a room with settings": {pass, EntryInput{Mode: "room", Rate: ptr(7), OpensAt: &opens}, func(e *Entry) {
+			e.Mode, e.PassTTL, e.Rate, e.OpensAt, e.Epoch = EntryRoom, 2*time.Minute, 7, opens, 4
+		}},
+		"from room to open":                   {room, EntryInput{Mode: "open"}, func(e *Entry) { *e = open; e.PassTTL, e.Rate, e.Epoch = 10*time.Second, 100, 4 }},
+		"nothing":                             {room, EntryInput{Mode: "room"}, func(*Entry) {}},
+		"pass_ttl":                            {room, EntryInput{Mode: "room", PassTTL: ptr(90)}, func(e *Entry) { e.PassTTL = 90 * time.Second }},
+		"rate":                                {room, EntryInput{Mode: "room", Rate: ptr(7)}, func(e *Entry) { e.Rate = 7 }},
+		"challenge off":                       {room, EntryInput{Mode: "room", Challenge: ptr("off")}, func(e *Entry) { e.Challenge = false }},
+		"opens_at, to follow the start again": {room, EntryInput{Mode: "room", OpensAt: ptr(testNow.Add(-10 * time.Minute))}, func(e *Entry) { e.OpensAt = time.Time{} }},
 	} {
-		v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: live}}
-		want := live
+		v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: tc.before}}
+		want := tc.before
 		tc.want(&want)
 		require.NoError(t, VoucherChange{VoucherFields: VoucherFields{Entry: &tc.in}}.Apply(&v, testNow), name)
 		require.Equal(t, want, v.Sale.Entry, name)
 	}
+
+	require.Equal(t, testNow.Add(-10*time.Minute), pass.Opens(testNow))
+	require.Equal(t, opens, room.Opens(testNow))
+	v := Voucher{Title: "t", Sale: &Sale{BeginAt: testNow, EndAt: testNow.Add(time.Hour), Entry: room}}
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{BeginAt: ptr(opens.Add(-time.Minute))}}.Apply(&v, testNow), "opens_at")
+	v.Sale = nil
+	require.ErrorContains(t, VoucherChange{VoucherFields: VoucherFields{Entry: &EntryInput{Mode: "open"}}}.Apply(&v, testNow), "only for a seckill voucher")
 }
 
 // A year with a typing error is refused, and an old sale that has one can still be changed.
