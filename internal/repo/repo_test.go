@@ -181,7 +181,7 @@ func TestConcurrentPurchasesWithoutLocks(t *testing.T) {
 					holders[user]++
 					sold++
 					return nil
-				case errors.As(err, new(*domain.DuplicateOrderError)), errors.Is(err, domain.ErrSoldOut):
+				case errors.As(err, new(*domain.DuplicateOrderError)), errors.Is(err, domain.ErrSoldOut), errors.Is(err, domain.ErrOrderInProgress):
 					return nil
 				default:
 					return err
