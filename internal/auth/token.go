@@ -248,26 +248,34 @@ func (t *Tokens) verificationKeys(token *jwt.Token) (any, error) {
 	return set, nil
 }
 
+// signed returns a text with its signature.
+func signed(key []byte, text string) string {
+	return text + "." + base64.RawURLEncoding.EncodeToString(mac(key, text))
+}
+
+// signedText returns the text that one of the keys has signed. Error: ErrUnauthenticated.
+func signedText(keys domain.Keyring, token string) (string, error) {
+	text := token[:max(strings.LastIndexByte(token, '.'), 0)]
+	if !keys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signed(key, text))) }) {
+		return "", domain.ErrUnauthenticated
+	}
+	// A substring would keep the whole request in memory.
+	return strings.Clone(text), nil
+}
+
 // refresh returns the refresh token of a session's generation: both in plain text, with a signature. Tokens of earlier
 // generations remain verifiable, which distinguishes a stolen token from a forged one.
 func (t *Tokens) refresh(sessionID string, generation int64) string {
-	body := sessionID + "." + strconv.FormatInt(generation, 10)
-	return body + "." + base64.RawURLEncoding.EncodeToString(mac(t.refreshKeys.Signer(), body))
+	return signed(t.refreshKeys.Signer(), sessionID+"."+strconv.FormatInt(generation, 10))
 }
 
 func (t *Tokens) parseRefresh(token string) (string, int64, error) {
-	i := strings.LastIndexByte(token, '.')
-	if i < 0 {
-		return "", 0, domain.ErrUnauthenticated
+	text, err := signedText(t.refreshKeys, token)
+	if err != nil {
+		return "", 0, err
 	}
 
-	body := token[:i]
-	sum, err := base64.RawURLEncoding.DecodeString(token[i+1:])
-	if err != nil || !t.refreshKeys.Any(func(key []byte) bool { return hmac.Equal(sum, mac(key, body)) }) {
-		return "", 0, domain.ErrUnauthenticated
-	}
-
-	sessionID, gen, _ := strings.Cut(body, ".")
+	sessionID, gen, _ := strings.Cut(text, ".")
 	generation, err := strconv.ParseInt(gen, 10, 64)
 	if err != nil {
 		return "", 0, domain.ErrUnauthenticated
@@ -276,20 +284,9 @@ func (t *Tokens) parseRefresh(token string) (string, int64, error) {
 	return sessionID, generation, nil
 }
 
-func (t *Tokens) pageToken(sessionID string) string { return signPage(t.pageKeys.Signer(), sessionID) }
+func (t *Tokens) pageToken(sessionID string) string { return signed(t.pageKeys.Signer(), sessionID) }
 
-func signPage(key []byte, sessionID string) string {
-	return sessionID + "." + base64.RawURLEncoding.EncodeToString(mac(key, sessionID))
-}
-
-func (t *Tokens) parsePageToken(token string) (string, error) {
-	sessionID, _, _ := strings.Cut(token, ".")
-	if !t.pageKeys.Any(func(key []byte) bool { return hmac.Equal([]byte(token), []byte(signPage(key, sessionID))) }) {
-		return "", domain.ErrUnauthenticated
-	}
-	// A substring would keep the whole request in memory.
-	return strings.Clone(sessionID), nil
-}
+func (t *Tokens) parsePageToken(token string) (string, error) { return signedText(t.pageKeys, token) }
 
 // codeHash returns the hash of a login code for the database. It is keyed, because six digits could be found from an
 // unkeyed hash in a stolen table.
