@@ -23,7 +23,7 @@ import (
 // languages covers the language of the browser and the choice of another one.
 func languages(t *testing.T, p *scene) {
 	sale := p.Publish(t, longOffer)
-	zh := p.visit(p.URL, "zh-TW,zh")
+	zh := visit(t, p.URL, "zh-TW,zh")
 	zh.goTo("/")
 	zh.reads("h1", "限时秒杀")
 	zh.reads(buyOf(sale), "立即抢购")
@@ -42,7 +42,7 @@ func languages(t *testing.T, p *scene) {
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
 
-	other := p.visit(p.URL, "de-DE,de")
+	other := visit(t, p.URL, "de-DE,de")
 	other.goTo("/")
 	other.reads("h1", "Flash sales")
 }
@@ -217,7 +217,7 @@ func (b *tab) prefers(scheme string) {
 // demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
 // shop, console and documentation.
 func demoAccounts(t *testing.T, p *scene) {
-	v := p.visit(p.URL, "zh-CN")
+	v := visit(t, p.URL, "zh-CN")
 	v.goTo("/")
 	choose := func(role string) {
 		v.click(`[data-do="login"]`)
@@ -267,7 +267,7 @@ func consoleLanguages(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "秒杀", Stock: 5})
 	order := c.Buy(t, token, sale)
 	c.Must(t, rig.Patch("/admin/shops/1", c.Token, map[string]any{"name": "茶餐厅"})) // whatever the demo calls it
-	v := c.visit(c.URL, "zh-CN,zh")
+	v := visit(t, c.URL, "zh-CN,zh")
 	v.enter("/console", c.phone)
 	latin := `(() => {
 		const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -311,7 +311,7 @@ func consoleAccessible(t *testing.T, c *scene) {
 	token := c.LoginToken(t, rig.NewPhone())
 	sale := c.Publish(t, longOffer)
 	order := c.Buy(t, token, sale)
-	v := c.visit(c.URL, "en")
+	v := visit(t, c.URL, "en")
 	v.goTo("/console")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open]")`)

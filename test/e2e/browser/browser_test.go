@@ -121,17 +121,10 @@ type scene struct {
 	phone string // of an admin without a session
 }
 
-func (s *scene) visit(url, language string) *visitor {
-	s.t.Helper()
-	v := visit(s.t, url, language)
-	v.before(interceptFetch)
-	return v
-}
-
 // open returns a visitor of a page.
 func (s *scene) open(path string) *visitor {
 	s.t.Helper()
-	v := s.visit(s.URL, "en")
+	v := visit(s.t, s.URL, "en")
 	v.goTo(path)
 	return v
 }
@@ -147,7 +140,7 @@ func (s *scene) shopping(sale string) *visitor {
 // newUser returns a visitor with a session that was begun outside the page.
 func (s *scene) newUser() *visitor {
 	s.t.Helper()
-	v := s.visit(s.URL, "en")
+	v := visit(s.t, s.URL, "en")
 	v.loginNewUser()
 	return v
 }
@@ -155,7 +148,7 @@ func (s *scene) newUser() *visitor {
 // enter returns an admin at a page of the console. The scripts run before those of each page.
 func (s *scene) enter(path string, before ...string) *visitor {
 	s.t.Helper()
-	v := s.visit(s.URL, "en")
+	v := visit(s.t, s.URL, "en")
 	for _, script := range before {
 		v.before(script)
 	}
@@ -186,6 +179,7 @@ func (v *visitor) newTab() *tab {
 	agent := emulation.SetUserAgentOverrideParams{UserAgent: version.UserAgent, AcceptLanguage: v.language}
 	env.Must(chromedp.Call(ctx, emulation.SetUserAgentOverride, agent))(v.t)
 	b.before(`addEventListener("securitypolicyviolation", (e) => console.error("CSP", e.violatedDirective, e.blockedURI, e.sourceFile, e.lineNumber))`)
+	b.before(interceptFetch)
 	return b
 }
 

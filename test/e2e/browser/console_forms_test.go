@@ -85,7 +85,6 @@ func editsKept(t *testing.T, c *scene) {
 	require.Equal(t, "/console/audit", v.at())
 
 	// A page that is opened while the server does not answer says so. A new sale begins soon, whatever the clock of the device.
-	other.before(interceptFetch)
 	other.before(`{ const real = Date.now; Date.now = () => real() - 48 * 3600_000; }`)
 	other.before(`window.answer = (a) => a.endsWith("/auth/refresh") && !window.well && Promise.reject(new TypeError("down"))`)
 	other.goTo("/console/new")
@@ -177,7 +176,7 @@ func unconfirmedStockChange(t *testing.T, c *scene) {
 // first of both.
 func summerTime(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 5, EndAt: time.Date(2098, 1, 1, 0, 0, 0, 0, time.UTC)})
-	v := c.visit(c.URL, "en")
+	v := visit(t, c.URL, "en")
 	env.Must(chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"}))(t)
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
 	begin := `form[data-form="change"] [name="begin_at"]`
@@ -217,7 +216,7 @@ func (b *tab) checks(points ...string) {
 
 // publishInBrowser follows a merchant from a new shop to a sale and its clone.
 func publishInBrowser(t *testing.T, c *scene) {
-	v, buyer := c.visit(c.URL, "en"), c.visit(c.URL, "en")
+	v, buyer := visit(t, c.URL, "en"), visit(t, c.URL, "en")
 	v.enter("/console/shops", c.phone)
 	v.submit("shop")
 	v.reads(fieldError("shop", "name"), "fill this in")
@@ -438,7 +437,7 @@ var sideways embed.FS
 func picturesInBrowser(t *testing.T, c *scene) {
 	f := startFront(t, c.URL)
 	f.MaxBody = 1 << 20
-	v := c.visit(f.URL, "en")
+	v := visit(t, f.URL, "en")
 	v.enter("/console/new", c.phone)
 	shows := func(width, height int) { // or less of both, which the server chooses for noise
 		v.until(`((image) => image.naturalHeight > 0 && image.naturalWidth <= %d && image.naturalHeight <= %d &&
@@ -474,7 +473,7 @@ func picturesInBrowser(t *testing.T, c *scene) {
 	// A proxy that accepts less than the page sends is named, and the picture stays.
 	strictFront := startFront(t, c.URL)
 	strictFront.MaxBody = 10 << 10
-	strict := c.visit(strictFront.URL, "en")
+	strict := visit(t, strictFront.URL, "en")
 	strict.enter("/console/new", c.phone)
 	strict.uploadPhoto("photo.jpg", "image/jpeg", 2000, 2200, 1)
 	strict.reads(fieldError("make", "image_id"), "A proxy in front of the server does not accept a file of this size")

@@ -178,7 +178,7 @@ func filesInBrowser(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
 	open := func(language string) *visitor {
-		v := c.visit(c.URL, language)
+		v := visit(t, c.URL, language)
 		v.before(keepFiles)
 		v.enter("/console/orders?voucher_id="+sale, c.phone)
 		return v
@@ -389,7 +389,7 @@ func homeFigures(t *testing.T, c *scene) {
 		"status": "draft", "title": "Breakfast", "begin_at": "2019-01-01T00:00:00Z", "end_at": "2019-01-02T00:00:00Z", "valid_until": "2019-01-03T00:00:00Z",
 	}))["id"].(string)
 
-	v := c.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.enter("/console", c.phone)
 	running := fmt.Sprintf(`.running [data-voucher=%q]`, sale)
 	v.reads(running, "Two coffees", "¥25", "3 of 8")
@@ -492,7 +492,7 @@ func cashierLands(t *testing.T, c *scene) {
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
 	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
-	v := c.visit(c.URL, "en")
+	v := visit(t, c.URL, "en")
 	v.before(`window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
 		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
 		const body = await answer.json();
@@ -577,7 +577,7 @@ func eventsInBrowser(t *testing.T, c *scene) {
 	s := c.Stack.Fresh(t).WithAdmins().With("SECKILL_EVENTS_URL="+r.URL, "SECKILL_EVENTS_SECRET="+rig.EventsSecret)
 	p := s.Serve(t).Shop(t)
 	order := p.Buy(t, s.Tokens(t, 1)[0], p.Publish(t, rig.Offer{Stock: 5}))
-	v := c.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.enter("/console/events", c.phone)
 	rig.Eventually(t, "the answer of the receiver", func() bool {
 		v.click(`[data-do="refresh"]`)

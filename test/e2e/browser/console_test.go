@@ -340,7 +340,7 @@ func reconcileInBrowser(t *testing.T, c *scene) {
 	p := s.Serve(t).Shop(t)
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	p.Buy(t, s.Tokens(t, 1)[0], sale)
-	v := c.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.before(`window.answer = (a) => a.endsWith("/reconcile") && count("/reconcile") === 1 &&
 		new Promise((done) => (window.late = done)).then(() => problem(503, "unavailable"))`)
 	v.enter("/console/reconcile", c.phone)
@@ -378,7 +378,7 @@ func saleLive(t *testing.T, c *scene) {
 	s := c.Stack.Fresh(t).WithAdmins()
 	p := s.Serve(t).Shop(t)
 	sale, tokens := p.Publish(t, rig.Offer{Stock: 5}), s.Tokens(t, 8)
-	v := c.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	for _, token := range tokens {
 		p.Once(t, rig.Purchase(sale, token))
 	}
@@ -456,7 +456,7 @@ func rushOutsideDemo(t *testing.T, c *scene) {
 	s := rig.EmbeddedStack(t).WithAdmins().CodesTo(r)
 	key := s.Enroll(t, c.phone)
 	p := s.Serve(t)
-	v := c.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.goTo("/console/rush")
 	v.click(`[data-do="enter"]`)
 	v.until(`document.querySelector("dialog[open] input[name=phone]")`)

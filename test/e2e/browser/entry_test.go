@@ -63,7 +63,6 @@ func TestBuyWithChallenge(t *testing.T) {
 	f := startFront(t, p.URL)
 	f.Modules = true
 	v := visit(t, f.URL, "en")
-	v.before(interceptFetch)
 	entries := func(sale string) int {
 		return evaluate[int](v.tab, fmt.Sprintf(`count(%q)`, "/"+sale+"/entry"))
 	}
@@ -208,7 +207,6 @@ func roomInTwoTabs(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, map[string]any{"challenge": "on"})
 	v := p.newUser()
 	one, two := v.tab, v.newTab()
-	two.before(interceptFetch)
 	two.goTo("/")
 	one.click(buyOf(sale))
 	const inLobby = "You are in the waiting room"
@@ -352,7 +350,7 @@ func roomInConsole(t *testing.T, c *scene) {
 
 	f := startFront(t, c.URL)
 	f.Modules = true
-	buyer := c.visit(f.URL, "en")
+	buyer := visit(t, f.URL, "en")
 	buyer.goTo("/")
 	buyer.press(sale)
 	buyer.login(rig.NewPhone())

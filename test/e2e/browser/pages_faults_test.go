@@ -15,7 +15,7 @@ import (
 	"seckill/test/env"
 )
 
-// interceptFetch is a script that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
+// interceptFetch is a script of every tab that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
 // /api/v1/orders", and `delays` its timers. A test may define answer(request, options, real) to respond in place of the
 // server. problem builds an error response; load returns a module of the page.
 const interceptFetch = `{
@@ -116,7 +116,6 @@ func purchaseFails(t *testing.T, p *scene) {
 
 	// The list shows no card before all have their places, not even that of the sale whose page was shown first.
 	two := v.newTab()
-	two.before(interceptFetch)
 	two.before(`window.answer = (a, o, real) => a.includes("/vouchers?") && !window.well && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/sales/" + sale)
 	two.click(`header.lead a[href="/"]`)
@@ -160,7 +159,7 @@ func loggedOutMeanwhile(t *testing.T, p *scene) {
 // one whose cookie the server has exchanged although the page does not receive the answer.
 func renewals(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
-	v := p.visit(f.URL, "en")
+	v := visit(t, f.URL, "en")
 	v.goTo("/")
 	v.run(`window.answer = (a, o, real) => {
 		if (a.endsWith("/auth/login")) return real().then(async (r) => new Response(JSON.stringify({ ...(await r.json()), expires_in: 61 })));
@@ -188,7 +187,6 @@ func buyDuringRenewal(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 5})
 	v := p.newUser()
 	two := v.newTab()
-	two.before(interceptFetch)
 	// A slow page may give up and renew again meanwhile.
 	two.before(`window.answer = (a, o, real) => a.endsWith("/auth/refresh") && !window.renews && new Promise((done) => (window.go = done)).then(real)`)
 	two.goTo("/orders")
@@ -311,7 +309,7 @@ func codeBeforeReload(t *testing.T, p *scene) {
 // log in and wait in a room all the same.
 func storageBlocked(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, nil)
-	v := p.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.before(`{
 		const refuse = () => { throw new DOMException("no", "SecurityError"); };
 		for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: refuse });
@@ -333,7 +331,6 @@ func orderUnreadable(t *testing.T, p *scene) {
 	v.buy(sale, rig.NewPhone())
 	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
 	two := v.newTab()
-	two.before(interceptFetch)
 	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
 	two.goTo(path)
 	two.reads(".banner", "Something went wrong on our side.")
@@ -348,7 +345,7 @@ func orderUnreadable(t *testing.T, p *scene) {
 // listRepeated: a response that never ends is treated as lost and repeated. Pages that receive the same information at the same
 // moment spread their next requests.
 func listRepeated(t *testing.T, p *scene) {
-	v := p.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.before(`Math.random = () => 0`)
 	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
@@ -512,7 +509,7 @@ var moduleScenes = []struct{ name, run, then string }{
 }
 
 func modules(t *testing.T, p *scene) {
-	v := p.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.before(fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))
 	v.loginNewUser()
 	for _, scene := range moduleScenes {

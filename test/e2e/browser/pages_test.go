@@ -113,7 +113,7 @@ func TestPages(t *testing.T) {
 // twoTabs: two tabs of one user share logins, orders and logouts, and buy only once.
 func twoTabs(t *testing.T, p *scene) {
 	first, second := p.Publish(t, rig.Offer{Stock: 5}), p.Publish(t, rig.Offer{Stock: 5})
-	v := p.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	one, two := v.tab, v.newTab()
 	one.goTo("/")
 	two.goTo("/")
@@ -154,7 +154,7 @@ func twoTabs(t *testing.T, p *scene) {
 // so it is when its order was not paid in time, which says so and leads back to the sale.
 func backOnSale(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{Stock: 1})
-	first, second := p.visit(p.URL, "en"), p.visit(p.URL, "en")
+	first, second := visit(t, p.URL, "en"), visit(t, p.URL, "en")
 	second.goTo("/")
 	second.until(canBuy(sale))
 	first.goTo("/")
@@ -195,7 +195,7 @@ func backOnSale(t *testing.T, p *scene) {
 func connectionCut(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
-	v := p.visit(f.URL, "en")
+	v := visit(t, f.URL, "en")
 	v.goTo("/")
 	v.buy(sale, phone)
 	store := v.newTab()
@@ -224,7 +224,7 @@ func queued(t *testing.T, shared *scene) {
 	for _, token := range s.Tokens(t, 3) {
 		p.Queue(t, token, sale)
 	}
-	v := shared.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.goTo("/")
 	v.press(sale)
 	v.login(rig.NewPhone())
@@ -472,7 +472,7 @@ func onScreen(selector string) string {
 func untilTheStart(t *testing.T, p *scene) {
 	begin := time.Now().Add(time.Hour).Truncate(time.Second)
 	sale := p.Publish(t, rig.Offer{Title: "Soup; salad, " + strings.Repeat("早茶", 30), Stock: 5, BeginAt: begin})
-	v := p.visit(p.URL, "en")
+	v := visit(t, p.URL, "en")
 	v.before(`{ const real = Date.now; Date.now = () => real() + 3600_000; }`) // the device is an hour fast
 	v.before(`window.notified = []; window.Notification = class {
 		static permission = "default";
