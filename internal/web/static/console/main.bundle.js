@@ -333,29 +333,39 @@ hidden||!session.may("read"))){try{alerts=await getMine("/admin/alerts"),[failur
 if(!problem.code)throw problem;(problem.code==="network"||problem.status>=500)&&failures++}render2()}}async function poll2(){
 for(;;)await read(),wake=new AbortController,await sleep(failures?RETRY:POLL,wake.signal)}session.on(user2=>{user2||([alerts,
 failures]=[null,0]),render2(),wake.abort()}),document.addEventListener("visibilitychange",()=>wake.abort()),onLanguage(render2),
-poll2()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4;async function reduced(file){
-try{let bitmap=await createImageBitmap(file),scale=Math.min(1,SIDE/Math.max(bitmap.width,bitmap.height)),copy2=file.size>
-SMALL||scale<1&&file.type==="image/jpeg"?await drawn(bitmap,scale):null;return bitmap.close(),copy2??file}catch{return file}}
-async function drawn(bitmap,scale){let[width,height]=[bitmap.width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),
-canvas=h("canvas",{width,height}),brush=canvas.getContext("2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),
-brush.imageSmoothingQuality="high",brush.drawImage(bitmap,0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(
-resolve=>canvas.toBlob(resolve,"image/jpeg",quality));if(copy2?.size<=SMALL)return copy2}}function picture(input,showError){
-let file=h("input",{type:"file",class:"sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-d\
-escribedby"),onchange:onChoose}),image=h("img",{alt:t("picture.alt"),class:"image"}),progress=h("progress",{"aria-label":t(
-"picture.uploading")}),choose2=h("label",{class:"button quiet",for:input.id}),remove=h("button",{type:"button",class:"li\
-nk","data-do":"remove-picture",onclick:onRemove},t("picture.remove")),control={element:h("div",{class:"picture"},input,file,
-image,progress,h("div",{class:"row-actions"},choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of[
-"id","aria-describedby"])attr(input,name,null);show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{
-bubbles:!0})),attr(image,"src",input.value===""?null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,
-input.value),show(progress,control.uploading),text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){
-turn++,control.uploading=!1,input.value="",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.
-files;if(file.value="",!chosen)return;if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));
-let mine=++turn;showError(""),control.uploading=!0,refresh(),announce(t("picture.uploading"));try{let small=await reduced(
-chosen);if(mine!==turn)return;if(small.size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.
-ceil(small.size/2**20))}));let body2=new FormData;body2.append("image",small,"picture");let{id:id2}=await postMine("/adm\
-in/images",{body:body2,timeout:TIMEOUT3});if(mine!==turn)return;input.value=id2,announce(t("picture.uploaded"))}catch(problem){
-if(!problem.code)throw problem;mine===turn&&showError(problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(
-problem))}finally{mine===turn&&(control.uploading=!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
+poll2()}var TYPES=["image/jpeg","image/png","image/webp","image/gif"],MAX_MB=10,SIDE=1280,SMALL=9e5,TIMEOUT3=6e4,SIDEWAYS={"imag\
+e/png":"iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS2kAAAALSURBVHjaY2Bg\
+AAAAAwABKwlNhAAAAABJRU5ErkJggg==","image/webp":"UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvAQAAAAcQEf0PRET/A0VY\
+SUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA="};async function turns(type){if(!SIDEWAYS[type])return!0;let file=Uint8Array.
+from(atob(SIDEWAYS[type]),c=>c.charCodeAt(0));return(await createImageBitmap(new Blob([file],{type}))).width===1}async function reduced(file){
+try{let bitmap=await createImageBitmap(file),scale=Math.min(1,SIDE/Math.max(bitmap.width,bitmap.height)),copy2=file;if(scale<
+1||file.size>SMALL){copy2=await drawn(bitmap,scale);let exif=await turns(file.type)?null:exifOf(await file.arrayBuffer());
+copy2&&exif&&(copy2=withExif(copy2,exif))}return bitmap.close(),copy2??file}catch{return file}}function exifOf(buffer){let view=new DataView(
+buffer),png=view.getUint32(0)===2303741511;for(let at=png?8:12;at+12<=buffer.byteLength;){let kind=view.getUint32(png?at+
+4:at),length=png?view.getUint32(at):view.getUint32(at+4,!0);if(kind===1700284774||kind===1163413830){let prefix=view.getUint32(
+at+8)===1165519206?6:0;return buffer.slice(at+8+prefix,at+8+length)}at+=png?12+length:8+length+length%2}return null}function withExif(file,exif){
+let length=8+exif.byteLength;if(length>65535)return file;let head2=[255,225,length>>8,length&255,69,120,105,102,0,0];return new Blob(
+[file.slice(0,2),new Uint8Array(head2),exif,file.slice(2)])}async function drawn(bitmap,scale){let[width,height]=[bitmap.
+width,bitmap.height].map(side=>Math.max(1,Math.round(side*scale))),canvas=h("canvas",{width,height}),brush=canvas.getContext(
+"2d");brush.fillStyle="#fff",brush.fillRect(0,0,width,height),brush.imageSmoothingQuality="high",brush.drawImage(bitmap,
+0,0,width,height);for(let quality of[.92,.8,.6,.3]){let copy2=await new Promise(resolve=>canvas.toBlob(resolve,"image/jp\
+eg",quality));if(copy2?.size<=SMALL)return copy2}}function picture(input,showError){let file=h("input",{type:"file",class:"\
+sr",id:input.id,accept:TYPES.join(),"aria-describedby":input.getAttribute("aria-describedby"),onchange:onChoose}),image=h(
+"img",{alt:t("picture.alt"),class:"image"}),progress=h("progress",{"aria-label":t("picture.uploading")}),choose2=h("labe\
+l",{class:"button quiet",for:input.id}),remove=h("button",{type:"button",class:"link","data-do":"remove-picture",onclick:onRemove},
+t("picture.remove")),control={element:h("div",{class:"picture"},input,file,image,progress,h("div",{class:"row-actions"},
+choose2,remove)),focusable:file,uploading:!1,refresh},turn=0;for(let name of["id","aria-describedby"])attr(input,name,null);
+show(input,!1);function refresh(){input.dispatchEvent(new Event("input",{bubbles:!0})),attr(image,"src",input.value===""?
+null:`${BASE}/images/${input.value}`),show(image,input.value),show(remove,input.value),show(progress,control.uploading),
+text(choose2,t(input.value?"picture.replace":"picture.upload"))}function onRemove(){turn++,control.uploading=!1,input.value=
+"",showError(""),refresh(),file.focus()}async function onChoose(){let[chosen]=file.files;if(file.value="",!chosen)return;
+if(!TYPES.includes(chosen.type))return showError(t("picture.type",{name:chosen.name}));let mine=++turn;showError(""),control.
+uploading=!0,refresh(),announce(t("picture.uploading"));try{let small=await reduced(chosen);if(mine!==turn)return;if(small.
+size>MAX_MB<<20)return showError(t("picture.size",{name:chosen.name,size:number(Math.ceil(small.size/2**20))}));let body2=new FormData;
+body2.append("image",small,"picture");let{id:id2}=await postMine("/admin/images",{body:body2,timeout:TIMEOUT3});if(mine!==
+turn)return;input.value=id2,announce(t("picture.uploaded"))}catch(problem){if(!problem.code)throw problem;mine===turn&&showError(
+problem.errors.length>0?t("picture.refused",{name:chosen.name}):explain(problem))}finally{mine===turn&&(control.uploading=
+!1),refresh()}}return refresh(),control}var InvalidInput=class extends Error{},reject=(key,values)=>{throw new InvalidInput(t(key,values))},plain=input=>input.normalize(
 "NFKC").replace(/\u2212/g,"-").replace(/[\s\p{Default_Ignorable_Code_Point}\p{Cf}]/gu,"");function whole(input,{min:min2,
 max:max2}){/^[+-]?\d{1,15}$/.test(input)||reject("form.whole");let n=Number(input);return(n<min2||n>max2)&&reject("form.\
 between",{min:number(min2),max:number(max2)}),n}function words(input,{max:max2}){return[...input].length>max2&&reject("f\

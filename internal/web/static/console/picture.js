@@ -12,20 +12,61 @@ const SIDE = 1280; // pixels; the server keeps no more
 const SMALL = 900_000; // bytes; many proxies refuse a body of more than 1 MB
 const TIMEOUT = 60_000; // ms; phones upload slowly
 
-// reduced returns a smaller copy of a file that is large in bytes, or of a photo that is large in pixels, and any other file as
-// it is. Phones take photos of 50 megapixels, which would be slow to send, and which the server may not have the memory to decode.
-// Browsers turn a photo upright, by its EXIF data, if it is a JPEG; the server does so in every format.
+// Pictures of two pixels side by side, whose EXIF data say that they belong one above the other.
+const SIDEWAYS = {
+  "image/png": "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAGmVYSWZNTQAqAAAACAABARIAAwAAAAEABgAAAAAAANZnS2kAAAALSURBVHjaY2BgAAAAAwABKwlNhAAAAABJRU5ErkJggg==",
+  "image/webp": "UklGRk4AAABXRUJQVlA4WAoAAAAIAAAAAQAAAAAAVlA4TA4AAAAvAQAAAAcQEf0PRET/A0VYSUYaAAAATU0AKgAAAAgAAQESAAMAAAABAAYAAAAAAAA=",
+};
+
+// turns reports whether the browser turns pictures of a type upright when it decodes them. All of them do so for JPEG.
+async function turns(type) {
+  if (!SIDEWAYS[type]) return true;
+  const file = Uint8Array.from(atob(SIDEWAYS[type]), (c) => c.charCodeAt(0));
+  return (await createImageBitmap(new Blob([file], { type }))).width === 1;
+}
+
+// reduced returns a smaller copy of a picture that is large in bytes or pixels, and any other file as it is. Phones take
+// photos of 50 megapixels, which would be slow to send, and which the server may not have the memory to decode. If the
+// browser does not turn the picture, the copy keeps the EXIF data, and the server does.
 async function reduced(file) {
   try {
     const bitmap = await createImageBitmap(file);
     const scale = Math.min(1, SIDE / Math.max(bitmap.width, bitmap.height));
-    const large = file.size > SMALL || (scale < 1 && file.type === "image/jpeg");
-    const copy = large ? await drawn(bitmap, scale) : null;
+    let copy = file;
+    if (scale < 1 || file.size > SMALL) {
+      copy = await drawn(bitmap, scale);
+      const exif = (await turns(file.type)) ? null : exifOf(await file.arrayBuffer());
+      if (copy && exif) copy = withExif(copy, exif);
+    }
     bitmap.close();
     return copy ?? file;
   } catch {
     return file; // the browser cannot decode it; the server may, or says why not
   }
+}
+
+// exifOf returns the EXIF data of a PNG or WebP file, or null.
+function exifOf(buffer) {
+  const view = new DataView(buffer);
+  const png = view.getUint32(0) === 0x89504e47;
+  for (let at = png ? 8 : 12; at + 12 <= buffer.byteLength;) {
+    const kind = view.getUint32(png ? at + 4 : at);
+    const length = png ? view.getUint32(at) : view.getUint32(at + 4, true);
+    if (kind === 0x65584966 || kind === 0x45584946) { // eXIf in PNG, EXIF in WebP
+      const prefix = view.getUint32(at + 8) === 0x45786966 ? 6 : 0; // "Exif", which belongs to JPEG
+      return buffer.slice(at + 8 + prefix, at + 8 + length);
+    }
+    at += png ? 12 + length : 8 + length + (length % 2);
+  }
+  return null;
+}
+
+// withExif inserts EXIF data into a JPEG file, if a segment can hold it.
+function withExif(file, exif) {
+  const length = 2 + 6 + exif.byteLength;
+  if (length > 0xffff) return file;
+  const head = [0xff, 0xe1, length >> 8, length & 0xff, 0x45, 0x78, 0x69, 0x66, 0, 0];
+  return new Blob([file.slice(0, 2), new Uint8Array(head), exif, file.slice(2)]);
 }
 
 // drawn returns a picture in another size as a JPEG file of at most SMALL bytes, or nothing.
