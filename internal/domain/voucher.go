@@ -227,11 +227,10 @@ func (v *Voucher) Copy() Voucher {
 	return c
 }
 
-// SoldOut returns a copy of the voucher without stock. When its last unit moved is not known.
+// SoldOut returns a copy of the voucher without stock.
 func (v *Voucher) SoldOut() *Voucher {
 	sold := v.Copy()
 	sold.Sale.Stock = 0
-	sold.Sale.ChangedAt = time.Time{}
 	return &sold
 }
 

@@ -25,7 +25,7 @@ func (s *Store) GateGeneration(ctx context.Context, voucherID int64) (int64, err
 func (s *Store) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
 	return runAt(ctx, s, func(tx *gorm.DB, now time.Time) (bool, error) {
 		res := tx.Table("seckill_vouchers").Where("voucher_id = ? AND gate_generation = ?", voucherID, from).
-			Updates(map[string]any{"gate_generation": from + 1, "updated_at": movedAt(tx, now)})
+			Updates(map[string]any{"gate_generation": from + 1, "updated_at": now})
 		return res.RowsAffected > 0, res.Error
 	})
 }

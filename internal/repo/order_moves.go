@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"gorm.io/gorm"
-	"gorm.io/gorm/clause"
 
 	"seckill/internal/domain"
 	"seckill/internal/repo/sqldb"
@@ -142,17 +141,7 @@ func movedColumns(o *domain.Order, at time.Time) map[string]any {
 
 func returnUnits(tx *gorm.DB, voucherID int64, n int, at time.Time) error {
 	return tx.Table("seckill_vouchers").Where("voucher_id = ?", voucherID).
-		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": movedAt(tx, at)}).Error
-}
-
-// movedAt is updated_at of a sale whose units move: at, or a millisecond after the last move. A purchase is as old as its
-// press, and another server may have had one in the same millisecond, but domain.Sale.ChangedAt never repeats.
-func movedAt(tx *gorm.DB, at time.Time) clause.Expr {
-	next := "updated_at + INTERVAL 1000 MICROSECOND"
-	if tx.Name() != "mysql" {
-		next = "updated_at + 1"
-	}
-	return gorm.Expr("CASE WHEN updated_at < ? THEN ? ELSE "+next+" END", at, at)
+		Updates(map[string]any{"stock": gorm.Expr("stock + ?", n), "updated_at": at}).Error
 }
 
 // closeGrace is how long an order stays open after its time to pay if the provider does not answer about its payment.

@@ -578,7 +578,7 @@ func (b *batch) refuse(dropped []*pendingInsert, refusal error) {
 func takeUnits(tx *gorm.DB, sale saleGroup, n int, at time.Time) (bool, error) {
 	where, args := sale.having(n)
 	res := tx.Table("seckill_vouchers").Where(where, args...).
-		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": movedAt(tx, at)})
+		Updates(map[string]any{"stock": gorm.Expr("stock - ?", n), "updated_at": at})
 	return res.RowsAffected > 0, res.Error
 }
 
@@ -600,7 +600,7 @@ func takeFromEach(tx *gorm.DB, sales []saleGroup, at time.Time) (bool, error) {
 		whereArgs = append(whereArgs, args...)
 	}
 
-	args := append(append(unitArgs, movedAt(tx, at)), whereArgs...)
+	args := append(append(unitArgs, at), whereArgs...)
 	res := tx.Exec("UPDATE seckill_vouchers SET stock = stock - CASE voucher_id"+units.String()+" END, updated_at = ? WHERE "+where.String(), args...)
 	return res.RowsAffected == int64(len(sales)), res.Error
 }

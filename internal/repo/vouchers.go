@@ -178,7 +178,7 @@ func (s *Store) ChangeStock(ctx context.Context, c domain.StockChange) (domain.V
 
 		res := tx.Model(&saleRow{}).
 			Where("voucher_id = ? AND stock + ? BETWEEN 0 AND ?", c.VoucherID, c.Delta, int64(domain.MaxStock)).
-			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": movedAt(tx, c.At)})
+			Updates(map[string]any{"stock": gorm.Expr("stock + ?", c.Delta), "updated_at": c.At})
 		if res.Error != nil {
 			return 0, res.Error
 		}

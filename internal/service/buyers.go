@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,15 +19,16 @@ const (
 	buyersTimeout = 10 * time.Second
 	// firstBuyersWait bounds the wait of a purchase for the first list. After it, the purchase is decided without one.
 	firstBuyersWait = 300 * time.Millisecond
-	// A list that is not current is read again after buyersFresh, or after buyersPause times the duration of its read if that
-	// is longer: even if units return all the time, the reads of a sale with 1,000,000 orders use 2 % of one CPU.
-	buyersFresh, buyersPause = time.Second, 50
-	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have moved: another
-	// program may have stored an order.
+	// The pause between two reads of the list is at least buyersPause, and buyersReadShare times the duration of the
+	// last read. Even if units return all the time, the reads of a sale with 1,000,000 orders use 2 % of one CPU.
+	buyersPause, buyersReadShare = time.Second, 50
+	// buyersMaxAge is the age at which a list that is in use is read again, even if no unit is known to have returned:
+	// the message about it may be lost, and the unit sold again before the next read of the voucher.
 	buyersMaxAge = 10 * time.Second
-	// unseen is the age of a sale from which a unit may have returned and been sold unnoticed.
-	unseen = time.Second
-	// maxNewBuyers bounds the purchases that are added to a list. With more, the sale is not sold out any more.
+	// soldAgainDelay is the time within which every process notices that a returned unit is sold again. A list that is
+	// read later contains its buyer.
+	soldAgainDelay = time.Second
+	// maxNewBuyers bounds the purchases that are added to a list between two reads. With more, the list is dropped.
 	maxNewBuyers = 10_000
 	// maxLookups bounds the concurrent lookups of buyers' earlier orders, apart from searches by key, which share queries.
 	maxLookups = 16
@@ -56,31 +58,33 @@ var ErrTooMany = errors.New("too many")
 // refused with sold_out, without a query. For a user on the list, the order is read and the answer is
 // duplicate_order.
 //
-// The list is current while reads of the sale show the same last move of a unit as the read before the list; a sale that
-// is only marked as sold out shows none. Otherwise it is kept, and purchases of this process are added to it, but a user
-// outside it may be a buyer of another process until the next read of the list. In lane queue the gate decides about them
-// (answerSoldOut). Otherwise a repeated request is found by its key; a user without a key is found by one of
-// staleLookupsPerSecond queries, and is otherwise refused as sold out.
+// The list is current while reads of the sale show the same last move of a unit as the read before the list. Otherwise
+// it is kept, and purchases of this process are added to it, but a user outside it may be a buyer of another process
+// until the next read of the list. In lane queue the gate decides about them (answerSoldOut). Otherwise a repeated
+// request is found by its key; a user without a key is found by one of staleLookupsPerSecond queries, and is
+// otherwise refused as sold out.
 // Users whose order was cancelled or refunded stay on the list until the next read, which costs a query when they buy
 // again.
 //
-// It is safe for concurrent use.
+// The zero value is ready. It is safe for concurrent use.
 type buyerList struct {
-	stored cache.Refreshed[buyers]
-
 	mu sync.Mutex
-	// Buyers of this process, and when they bought; nil until the first read begins, which finds the orders before it.
-	own map[int64]time.Time
-}
-
-// buyers are the users of a list as they were read; never modified.
-type buyers struct {
-	// Sorted.
+	// Sorted; never modified, only replaced.
 	users []int64
-	// When a unit last moved before the read.
+	// Whether users were read.
+	loaded bool
+	// When that read began.
+	began time.Time
+	// When a unit last moved before that read.
 	covers time.Time
-	// Whether there are too many of them.
-	tooMany bool
+	// Buyers of this process after that, and when they bought.
+	since map[int64]time.Time
+	// When a returned unit was last seen.
+	returned time.Time
+	// Closed when the running read ends; nil if none runs.
+	reading chan struct{}
+	// When the next read may begin.
+	next time.Time
 }
 
 // A standing is what the list of buyers tells about a user.
@@ -94,56 +98,82 @@ const (
 )
 
 // standing returns what is known of a user without a query. It waits up to 300 ms for the first list.
-func (s *Sales) standing(ctx context.Context, voucherID, userID int64) standing {
+func (s *Sales) standing(ctx context.Context, store HolderStore, voucherID, userID int64) standing {
 	e, ok := s.cache.Get(voucherID)
 	if !ok {
 		return mayBeBuyer
 	}
 
-	l := &e.buyers
-	snap := e.voucher.Last()
-	list := l.stored.Last()
-	switch {
-	case list == nil:
-		l.keepOwn()
-		ctx, cancel := context.WithTimeout(ctx, firstBuyersWait)
-		defer cancel()
-		// Without a list after an error, too.
-		_, _ = l.stored.Get(ctx)
-	case !list.Value.current(snap) || time.Since(list.Began) >= buyersMaxAge:
-		// Starts the next read if the pause is over.
-		l.stored.Kept(ctx, 0)
+	// The sale comes first, so that the list has the buyers of all moves that this read shows. The snapshot is left
+	// alone: in lane queue it shows the shortage before the database does.
+	read := func(ctx context.Context) ([]int64, time.Time, error) {
+		v, err := s.read(ctx, voucherID)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		users, err := store.Holders(ctx, voucherID, maxBuyers)
+		return users, changedAt(v), err
 	}
 
-	return l.find(e.voucher.Last(), userID)
+	l := &e.buyers
+	known, reading := l.find(ctx, e.voucher.Last(), read, userID)
+	if reading != nil && awaitFor(ctx, reading, firstBuyersWait) {
+		known, _ = l.find(ctx, e.voucher.Last(), read, userID)
+	}
+
+	return known
 }
 
-// find searches the list. snap is the present snapshot of the sale.
-func (l *buyerList) find(snap *cache.Reading[*domain.Voucher], userID int64) standing {
+// readBuyers reads the users with active orders of a voucher, after a read of when a unit last moved.
+type readBuyers func(ctx context.Context) (users []int64, covers time.Time, err error)
+
+// find searches the list, and starts a read if one is due. snap is the present snapshot of the sale. Without a list it
+// also returns the channel that is closed at the end of the running read, if any.
+func (l *buyerList) find(
+	ctx context.Context, snap *cache.Reading[*domain.Voucher], read readBuyers, userID int64,
+) (standing, <-chan struct{}) {
 	l.mu.Lock()
-	at, bought := l.own[userID]
+	now := time.Now()
+	current := l.loaded && l.began.After(l.returned.Add(soldAgainDelay)) && l.covers.Equal(changedAt(snap.Value))
+	due := !current || now.Sub(l.began) >= buyersMaxAge
+	if l.reading == nil && due && !now.Before(l.next) {
+		l.reading = make(chan struct{})
+		go l.read(context.WithoutCancel(ctx), read, now)
+	}
+
+	// Without a read of the sale in the last second, a unit may have returned and been sold unnoticed.
+	current = current && now.Sub(snap.Began) <= soldAgainDelay
+	users := l.users
+	loaded := l.loaded
+	reading := l.reading
+	_, bought := l.since[userID]
 	l.mu.Unlock()
 
-	list := l.stored.Last()
-	switch {
-	case bought && (list == nil || !at.Before(list.Began)):
-		return isBuyer
-	case list == nil || list.Value.tooMany:
-		return mayBeBuyer
+	if !bought && loaded {
+		_, bought = slices.BinarySearch(users, userID)
 	}
 
-	if _, bought := slices.BinarySearch(list.Value.users, userID); bought {
-		return isBuyer
+	switch {
+	case bought:
+		return isBuyer, nil
+	case !loaded:
+		return mayBeBuyer, reading
+	case current:
+		return noBuyer, nil
 	}
-	if list.Value.current(snap) {
-		return noBuyer
-	}
-	return wasNoBuyer
+	return wasNoBuyer, nil
 }
 
-// current reports whether no unit has moved since the read, as far as a snapshot of the sale shows.
-func (b buyers) current(snap *cache.Reading[*domain.Voucher]) bool {
-	return b.covers.Equal(changedAt(snap.Value)) && time.Since(snap.Began) <= unseen
+func awaitFor(ctx context.Context, done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return false
 }
 
 func changedAt(v *domain.Voucher) time.Time {
@@ -153,21 +183,45 @@ func changedAt(v *domain.Voucher) time.Time {
 	return v.Sale.ChangedAt
 }
 
-// readBuyers reads the sale first, so that the list has the buyers of all moves that this read shows. The snapshot is left
-// alone: in lane queue it shows the shortage before the database does.
-func (s *Sales) readBuyers(ctx context.Context, voucherID int64) (buyers, error) {
-	v, err := s.read(ctx, voucherID)
-	if err != nil {
-		return buyers{}, err
-	}
+// read replaces the list. If the read fails, the old list stays.
+func (l *buyerList) read(ctx context.Context, read readBuyers, began time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, buyersTimeout)
+	defer cancel()
 
-	users, err := s.holders.Holders(ctx, voucherID, maxBuyers)
-	if errors.Is(err, ErrTooMany) {
-		return buyers{tooMany: true}, nil
-	}
-
+	users, covers, err := read(ctx)
 	slices.Sort(users)
-	return buyers{users: slices.Clip(slices.Compact(users)), covers: changedAt(v)}, err
+	users = slices.Clip(slices.Compact(users))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	now := time.Now()
+	pause := now.Sub(began)
+	if err == nil || errors.Is(err, ErrTooMany) {
+		pause *= buyersReadShare
+	}
+
+	l.next = now.Add(max(pause, buyersPause))
+
+	if err == nil {
+		l.users = users
+		l.loaded = true
+		l.began = began
+		l.covers = covers
+		maps.DeleteFunc(l.since, func(_ int64, at time.Time) bool { return at.Before(began) })
+	}
+
+	close(l.reading)
+	l.reading = nil
+}
+
+// unitReturned marks the list as outdated, because a returned unit may be sold to a user outside it. Without a list or
+// a running read it does nothing.
+func (l *buyerList) unitReturned() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.loaded || l.reading != nil {
+		l.returned = time.Now()
+	}
 }
 
 func (s *Sales) addBuyer(voucherID, userID int64) {
@@ -181,19 +235,18 @@ func (s *Sales) addBuyer(voucherID, userID int64) {
 	defer l.mu.Unlock()
 
 	switch {
-	case l.own == nil:
-		return
-	case len(l.own) >= maxNewBuyers:
-		l.own = map[int64]time.Time{}
-	}
-
-	l.own[userID] = time.Now()
-}
-
-func (l *buyerList) keepOwn() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.own == nil {
-		l.own = map[int64]time.Time{}
+	case !l.loaded && l.reading == nil:
+		// The first read finds the order.
+	case len(l.since) >= maxNewBuyers:
+		// The sale is not sold out any more: drop the list.
+		l.users = nil
+		l.loaded = false
+		l.since = nil
+		l.returned = time.Now()
+	default:
+		if l.since == nil {
+			l.since = map[int64]time.Time{}
+		}
+		l.since[userID] = time.Now()
 	}
 }

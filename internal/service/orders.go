@@ -101,6 +101,8 @@ type Orders struct {
 	// Running purchases with a key.
 	keyed   singleflight.Group
 	repeats *batch.Batcher[domain.KeyedPurchase, domain.Placed]
+	// Nil in lane queue, where Redis refuses repeated purchases as cheaply.
+	recent *recentBuyers
 	// A semaphore: one element per lookup of a user's earlier orders.
 	lookups chan struct{}
 }
@@ -123,7 +125,7 @@ type ReservationStore interface {
 	Unload(ctx context.Context, voucherID int64) error
 }
 
-// NewOrders returns the service, to which the lists of buyers in cfg.Sales belong.
+// NewOrders returns the service.
 func NewOrders(cfg OrdersConfig) *Orders {
 	if cfg.Observe == nil {
 		cfg.Observe = func(context.Context, error, time.Duration) {}
@@ -132,17 +134,14 @@ func NewOrders(cfg OrdersConfig) *Orders {
 		cfg.ObserveKey = func(string) {}
 	}
 
-	if cfg.Sales != nil {
-		cfg.Sales.holders = cfg.Store
-		if cfg.Queue != nil {
-			cfg.Sales.holders = cfg.Queue
-		}
-	}
-
 	o := &Orders{
 		cfg:      cfg,
 		inFlight: make(chan struct{}, cfg.MaxInFlight),
 		lookups:  make(chan struct{}, maxLookups),
+	}
+
+	if cfg.Queue == nil {
+		o.recent = newRecentBuyers()
 	}
 
 	fail := func(err error) domain.Placed { return domain.Placed{Err: domain.BatchError(err)} }
@@ -268,6 +267,13 @@ func (s *Orders) decide(ctx context.Context, p *domain.Purchase) (domain.Order, 
 		}
 	}
 
+	if s.recent.has(p.UserID, p.VoucherID) {
+		o, replayed, err := s.answerRecent(ctx, p, v)
+		if err != nil || replayed {
+			return o, replayed, err
+		}
+	}
+
 	if err := s.cfg.Unpaid.MayOrder(p, v); err != nil {
 		return s.replayOr(ctx, p, err)
 	}
@@ -305,6 +311,7 @@ func (s *Orders) place(ctx context.Context, p *domain.Purchase, v *domain.Vouche
 	switch {
 	case err == nil:
 		s.cfg.Sales.addBuyer(p.VoucherID, p.UserID)
+		s.recent.add(p.UserID, p.VoucherID)
 	case errors.Is(err, domain.ErrSoldOut):
 		s.cfg.Sales.MarkSoldOut(p.VoucherID)
 	}
@@ -358,7 +365,12 @@ var errUndecided = errors.New("the lane decides")
 // lost one. It may also have a unit that returned after the snapshot, whose former buyer the snapshot does not show.
 // Sales that limit such buyers therefore get none of its units. For the others the error is errUndecided.
 func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
-	known := s.cfg.Sales.standing(ctx, v.ID, p.UserID)
+	var store HolderStore = s.cfg.Store
+	if s.cfg.Queue != nil {
+		store = s.cfg.Queue
+	}
+
+	known := s.cfg.Sales.standing(ctx, store, v.ID, p.UserID)
 	switch {
 	case known == noBuyer:
 		return domain.Order{}, false, domain.ErrSoldOut
@@ -399,6 +411,32 @@ func (s *Orders) answerSoldOut(ctx context.Context, p *domain.Purchase, v *domai
 
 func limited(sale *domain.Sale) bool {
 	return sale.Entry.Mode != domain.EntryOpen || sale.MaxUnpaid() > 0
+}
+
+// answerRecent answers a purchase of a user with another purchase in the last seconds, by one or two indexed reads and
+// without the lane, in which presses at the same time may find the user's lock taken. It returns no order and no error if the
+// lane has to decide: the user may buy again, too many lookups are running, or one of them failed.
+func (s *Orders) answerRecent(ctx context.Context, p *domain.Purchase, v *domain.Voucher) (domain.Order, bool, error) {
+	select {
+	case s.lookups <- struct{}{}:
+		defer func() { <-s.lookups }()
+	default:
+		return domain.Order{}, false, nil
+	}
+
+	o, err := s.findByKey(ctx, p)
+	switch {
+	case err == nil || errors.Is(err, domain.ErrIdempotencyMismatch):
+		return o, err == nil, err
+	case !errors.Is(err, domain.ErrNotFound):
+		return domain.Order{}, false, nil
+	}
+
+	if err = s.checkLimit(ctx, p, v); errors.As(err, new(*domain.DuplicateOrderError)) {
+		return domain.Order{}, false, err
+	}
+
+	return domain.Order{}, false, nil
 }
 
 // replayOr answers a purchase that is refused now: with the order of an earlier request with the same key, or else with

@@ -44,10 +44,7 @@ func newOrders(t *testing.T, sale func() (domain.Voucher, error), cfg OrdersConf
 	cfg.Sales = newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) { return sale() }})
 	cfg.Unpaid, cfg.PayTimeout, cfg.MaxInFlight = noLimits{}, time.Minute, cmp.Or(cfg.MaxInFlight, 1)
 	if cfg.Store == nil {
-		cfg.Store = &store{
-			users:  func() ([]int64, error) { return nil, nil },
-			active: func() (int, int64, error) { return 0, 0, nil },
-		}
+		cfg.Store = &store{users: func() ([]int64, error) { return nil, nil }}
 	}
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return testNow }
@@ -81,6 +78,32 @@ func TestPurchaseEndsInTime(t *testing.T) {
 			return domain.Order{ID: 9}, nil
 		})})
 		env.Must(orders.Place(t.Context(), 7, 1, time.Minute))(t)
+	})
+}
+
+// A repeated purchase within seconds is refused without the lane, by the orders in the store. It reaches the lane if
+// the user may buy again, or after some seconds.
+func TestRecentBuyerIsAnsweredFromStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		placed, active := 0, 0
+		orders := newOrders(t, saleOf(100), OrdersConfig{
+			Store: &store{active: func() (int, int64, error) { return active, 9, nil }},
+			Lane: laneFunc(func(context.Context, domain.Purchase) (domain.Order, error) {
+				placed++
+				active = 1
+				return domain.Order{ID: 9}, nil
+			}),
+		})
+		place := func() error { _, err := orders.Place(t.Context(), 7, 1, 0); return err }
+		require.NoError(t, place())
+		require.Equal(t, &domain.DuplicateOrderError{OrderID: 9}, place())
+		require.Equal(t, 1, placed)
+		active = 0 // cancelled, possibly by another process
+		require.NoError(t, place())
+		require.Equal(t, 2, placed)
+		time.Sleep(2*recentFor + time.Second)
+		require.NoError(t, place())
+		require.Equal(t, 3, placed)
 	})
 }
 

@@ -3,7 +3,6 @@ package service
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"time"
 
@@ -57,8 +56,6 @@ type Sales struct {
 	cache   *cache.Cache[int64, *sale]
 	reads   *batch.Batcher[int64, saleRead]
 	catalog cache.Refreshed[*Catalog]
-	// Reads the lists of buyers; set by NewOrders.
-	holders HolderStore
 	// Lookups of users missing from an outdated buyerList.
 	staleLookups *rate.Limiter
 }
@@ -104,17 +101,11 @@ func (s *Sales) load(ctx context.Context, id int64) (*sale, error) {
 		}
 
 		e := &sale{}
-		e.voucher.Read = func(ctx context.Context) (*domain.Voucher, error) { return s.reread(ctx, id) }
+		e.voucher.Read = func(ctx context.Context) (*domain.Voucher, error) { return s.reread(ctx, e, id) }
 		e.voucher.Fresh = saleFresh
 		e.voucher.Stale = saleStale
 		e.voucher.Timeout = saleLoadTimeout
 		e.voucher.Set(v, began)
-		e.buyers.stored.Read = func(ctx context.Context) (buyers, error) { return s.readBuyers(ctx, id) }
-		e.buyers.stored.Fresh = buyersFresh
-		e.buyers.stored.Stale = math.MaxInt64
-		e.buyers.stored.Pause = buyersPause
-		e.buyers.stored.Retry = buyersFresh
-		e.buyers.stored.Timeout = buyersTimeout
 		return e, nil
 	})
 }
@@ -203,14 +194,19 @@ func (s *Sales) Stock(ctx context.Context, id int64) (int64, error) {
 	return v.Sale.Stock, nil
 }
 
-func (s *Sales) reread(ctx context.Context, id int64) (*domain.Voucher, error) {
+func (s *Sales) reread(ctx context.Context, e *sale, id int64) (*domain.Voucher, error) {
 	v, err := s.read(ctx, id)
-	if errors.Is(err, domain.ErrNotFound) {
+	switch {
+	case errors.Is(err, domain.ErrNotFound):
 		s.cache.Delete(id)
 		return nil, nil
+	case err != nil:
+		return nil, err
+	case v.Sale == nil || v.Sale.Stock > 0:
+		e.buyers.unitReturned()
 	}
 
-	return v, err
+	return v, nil
 }
 
 // MarkSoldOut sets the stock of the snapshot to zero, so that further purchases are refused without the lane. The age
@@ -243,9 +239,13 @@ func (s *Sales) Change(id int64) {
 // Forget invalidates the snapshot of a voucher in this process: the next caller waits for a new read. The snapshot is
 // kept for the case that the database cannot be read.
 func (s *Sales) Forget(id int64) {
-	if e, ok := s.cache.Get(id); ok {
-		e.voucher.Outdate()
+	e, ok := s.cache.Get(id)
+	if !ok {
+		return
 	}
+
+	e.buyers.unitReturned()
+	e.voucher.Outdate()
 }
 
 // Close stops the background goroutines of the cache.

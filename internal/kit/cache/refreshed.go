@@ -21,8 +21,6 @@ type Refreshed[T any] struct {
 	Stale time.Duration
 	// A value is neither read again nor stale before this multiple of the duration of its read.
 	Pause int
-	// The time after a failed read in which no other begins: Get returns its error again, and Kept the last reading.
-	Retry time.Duration
 	// Bounds one read.
 	Timeout time.Duration
 
@@ -33,9 +31,8 @@ type Refreshed[T any] struct {
 	reading chan struct{}
 	// Counts changes; a read that began with a lower number is outdated.
 	changes int
-	// The error of the last read, and when it ended.
-	err    error
-	failed time.Time
+	// The error of the last read.
+	err error
 	// The running read takes so long that Kept does not wait for it.
 	slow bool
 }
@@ -141,18 +138,12 @@ func (r *Refreshed[T]) Kept(ctx context.Context, most time.Duration) *Reading[T]
 	return r.current.Load()
 }
 
-// start starts a read unless one is running or Retry is not over. The channel is closed when none runs any more. The second
-// result reports that the last read failed or that the running one takes too long.
+// start starts a read unless one is running. The channel is closed when it ends. The second result reports that the last
+// read failed or that the running one takes too long.
 func (r *Refreshed[T]) start(ctx context.Context) (<-chan struct{}, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.reading == nil {
-		if r.err != nil && time.Since(r.failed) < r.Retry {
-			over := make(chan struct{})
-			close(over)
-			return over, true
-		}
-
 		r.reading = make(chan struct{})
 		go r.refresh(context.WithoutCancel(ctx), r.changes)
 	}
@@ -171,7 +162,6 @@ func (r *Refreshed[T]) refresh(ctx context.Context, changes int) {
 	defer r.mu.Unlock()
 
 	r.err = err
-	r.failed = time.Now()
 	r.slow = false
 	if err == nil {
 		r.current.Store(&Reading[T]{
