@@ -31,6 +31,12 @@ func TestDocumentIsValid(t *testing.T) {
 	assert.Equal(t, "3.0.3", decode[struct{ OpenAPI string }](a).OpenAPI)
 	// Parsers of JSON in Go keep the last of two equal keys, and Swagger UI shows nothing.
 	require.NoError(t, yaml.Unmarshal(a.body, new(any)))
+
+	// However much this process has compressed lately: the documents of three servers are more than that may be.
+	for range 3 {
+		zipped := newEnv(t).guest().with("Accept-Encoding", "gzip").raw("GET", "/api/v1/openapi.json", nil)
+		assert.Equal(t, "gzip", zipped.header.Get("Content-Encoding"))
+	}
 }
 
 var ginParam = regexp.MustCompile(`:([a-z_]+)`)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -97,6 +98,13 @@ type Store interface {
 
 //go:embed openapi.json
 var openAPI []byte
+
+// apiDocument is compressed beside the limit of compression, which lists of vouchers may use up, because that is done once.
+var apiDocument = sync.OnceValue(func() *snapshot {
+	d := newSnapshot(part{json: openAPI})
+	d.zip(time.Time{})
+	return d
+})
 
 // New returns the handler of the public port. Errors: an invalid trusted proxy, or metrics that are registered already.
 func New(cfg Config) (http.Handler, error) {
@@ -313,8 +321,7 @@ func (r *routes) files() {
 func (r *routes) accounts(v1 *gin.RouterGroup) {
 	wrap := r.errors.wrap
 
-	document := newSnapshot(part{json: openAPI})
-	v1.GET("/openapi.json", func(c *gin.Context) { document.write(c, r.Now()) })
+	v1.GET("/openapi.json", func(c *gin.Context) { apiDocument().write(c, r.Now()) })
 
 	v1.POST("/auth/code", wrap(r.sendCode))
 	v1.POST("/auth/login", wrap(r.login))

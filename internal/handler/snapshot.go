@@ -157,6 +157,12 @@ func (d *snapshot) compress(now time.Time) ([]byte, []string) {
 		return nil, nil
 	}
 
+	d.zip(now)
+	return d.compressed, d.length
+}
+
+// zip compresses the snapshot with a server_time. Other calls must not be running.
+func (d *snapshot) zip(now time.Time) {
 	buf := buffers.Get().(*[]byte) //nolint:forcetypeassert // by New
 	defer buffers.Put(buf)
 	*buf = d.appendTo((*buf)[:0], now)
@@ -172,7 +178,6 @@ func (d *snapshot) compress(now time.Time) ([]byte, []string) {
 	d.compressed = out.Bytes()
 	d.length = []string{strconv.Itoa(len(d.compressed))}
 	d.asOf = now
-	return d.compressed, d.length
 }
 
 func (d *snapshot) matches(tags []string) bool {
