@@ -18,7 +18,6 @@ import (
 
 	"seckill/internal/domain"
 	"seckill/internal/handler"
-	"seckill/internal/handler/hmdp"
 	"seckill/internal/kit/picture"
 	"seckill/internal/service"
 	"seckill/test/env"
@@ -109,6 +108,7 @@ func TestHmdpLaneErrors(t *testing.T) {
 		"overloaded": {func() error { return domain.ErrOverloaded }, http.StatusOK},
 		"down":       {func() error { return fmt.Errorf("%w: %s", domain.ErrUnavailable, leak) }, http.StatusServiceUnavailable},
 		"unknown":    {func() error { return errors.New(leak) }, http.StatusInternalServerError},
+		"panic":      {func() error { panic(leak) }, http.StatusInternalServerError}, // on another goroutine than the handler's
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,22 +139,22 @@ func (l failingLane) Place(context.Context, domain.Purchase) (domain.Order, bool
 	return domain.Order{}, false, l()
 }
 
-// timedLane records how long a purchase may take, and fails as lanes do at the deadline (TestPlaceReturnsByDeadline).
-type timedLane struct{ left *time.Duration }
-
-func (l timedLane) Place(_ context.Context, p domain.Purchase) (domain.Order, bool, error) {
-	*l.left = time.Until(p.Deadline)
-	return domain.Order{}, false, domain.ErrUnavailable
-}
-
-// TestHmdpAnswersWithinTimeout: a purchase ends before the pages, which wait for 2 s, give up.
+// TestHmdpAnswersWithinTimeout: while the lane blocks, the request ends with its timeout and the purchase continues.
 func TestHmdpAnswersWithinTimeout(t *testing.T) {
 	t.Parallel()
-	var left time.Duration
-	e := newEnv(t, func(s *setup) { s.lane = func(service.Lane) service.Lane { return timedLane{&left} } })
-	e.pageOf(phone).post("/voucher-order/seckill/"+e.sale(5).ID, nil).broken(http.StatusServiceUnavailable)
-	require.Positive(t, left)
-	require.LessOrEqual(t, left, hmdp.Timeout)
+	slow := slowLane{entered: make(chan struct{}, 2), leave: make(chan struct{})}
+	e := newEnv(t, func(s *setup) {
+		s.lane = func(inner service.Lane) service.Lane { slow.Lane = inner; return slow }
+	})
+	v, p := e.sale(5), e.pageOf(phone)
+	p.post("/voucher-order/seckill/"+v.ID, nil).broken(http.StatusServiceUnavailable)
+	close(slow.leave)
+	require.Eventually(t, func() bool {
+		locked := false
+		e.locks.held.Range(func(any, any) bool { locked = true; return false })
+		return e.stock(v.ID) == 4 && !locked
+	}, time.Minute, 10*time.Millisecond)
+	p.post("/voucher-order/seckill/"+v.ID, nil).fails("用户已经购买过一次了")
 }
 
 // TestHmdpStoreErrors covers every route that uses the store.

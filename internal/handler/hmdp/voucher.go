@@ -1,6 +1,9 @@
 package hmdp
 
 import (
+	"context"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -171,13 +174,43 @@ func (a *API) parseTime(field string, text *string) (*time.Time, error) {
 	return nil, domain.Invalid(field, "must be a time such as 2026-11-11T20:00:00")
 }
 
-// place buys one unit. The timeout of the page is the deadline of the purchase. A purchase that exceeds it continues, and
-// the next request of the buyer returns its outcome.
 func (a *API) place(c *gin.Context, voucherID int64) error {
-	order, err := a.Orders.Place(c.Request.Context(), a.Caller(c).UserID, voucherID, 0)
+	id, err := a.placeWithin(c.Request.Context(), a.Caller(c).UserID, voucherID)
 	if err != nil {
 		return err
 	}
 
-	return write(c, domain.ID(order.ID))
+	return write(c, domain.ID(id))
+}
+
+// placeWithin is Orders.Place with the deadline of ctx, which is shorter than a purchase may take: after its own deadline one
+// still waits for a server of locks that does not answer. A purchase that exceeds it continues, and the next request of the
+// buyer returns its outcome. Errors: those of Orders.Place; domain.ErrUnavailable if ctx ends first.
+func (a *API) placeWithin(ctx context.Context, userID, voucherID int64) (int64, error) {
+	type outcome struct {
+		id  int64
+		err error
+	}
+
+	done := make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if v := recover(); v != nil {
+				o.err = fmt.Errorf("panic in a purchase: %v\n%s", v, debug.Stack())
+			}
+			done <- o
+		}()
+
+		// The purchase has its own timeout.
+		order, err := a.Orders.Place(context.WithoutCancel(ctx), userID, voucherID, 0)
+		o = outcome{order.ID, err}
+	}()
+
+	select {
+	case o := <-done:
+		return o.id, o.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%w: the purchase exceeded the timeout of the page", domain.ErrUnavailable)
+	}
 }
