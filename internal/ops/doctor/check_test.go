@@ -218,6 +218,26 @@ func TestDoctorChecksSaleWindows(t *testing.T) {
 	require.Contains(t, many.checkWindows(t.Context()).Found, "and 2 more")
 }
 
+// TestUnreadableQueue: what Redis answers is a fault of the queue, of which no other check knows. Without an answer
+// redis.reachable fails.
+func TestUnreadableQueue(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		err  error
+		want Status
+	}{
+		{refusal("WRONGTYPE Operation against a key holding the wrong kind of value"), Fail},
+		{net.ErrClosed, Skipped},
+	} {
+		s := &Sales{Lane: "queue", Lag: func(context.Context) (domain.QueueLag, error) {
+			return domain.QueueLag{}, fmt.Errorf("%w: read the lag: %w", domain.ErrUnavailable, tc.err)
+		}}
+		r := s.checkQueue(t.Context())
+		require.Equal(t, tc.want, r.Status, r.Found)
+		require.Equal(t, tc.want == Fail, r.Unasked)
+	}
+}
+
 // adminList is the part of a SalesStore that checkAdmins reads.
 type adminList struct {
 	SalesStore

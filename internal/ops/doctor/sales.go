@@ -204,8 +204,10 @@ func (s *Sales) checkQueue(ctx context.Context) Result {
 
 	lag, err := s.Lag(ctx)
 	switch {
+	case refused(err):
+		return Unanswered(err, "see redis.reachable")
 	case err != nil:
-		return FromError(Skipped, "see redis.reachable", "the queue cannot be read: ", err)
+		return redisUnreachable
 	case lag.DeadLetters > 0:
 		return Bad(Warn, "seckill dead-letters list, then replay or discard each", "%d dead letters: queued orders that could not be stored", lag.DeadLetters)
 	case lag.Unsettled > 0 && s.Lane != "queue":
