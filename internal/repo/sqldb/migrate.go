@@ -21,17 +21,44 @@ type Migration struct {
 	Applied time.Time
 }
 
-// MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other.
+// MigrateUp applies the missing migrations and returns them. Concurrent processes wait for each other. MySQL commits
+// each DDL statement by itself, so an interrupted run may have executed a part of the next migration, or all of it
+// except goose's version record. Those statements are skipped.
 func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 	var done []Migration
-	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
-		results, err := p.Up(ctx)
-		for _, r := range results {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error {
+		add := func(r *goose.MigrationResult) {
 			done = append(done, Migration{
 				Version: r.Source.Version,
 				Name:    r.Source.Path,
 				Applied: time.Now(),
 			})
+		}
+
+		version, err := p.GetDBVersion(ctx)
+		if err != nil {
+			return err
+		}
+
+		// An empty database has no interrupted run, and foreign tables in it must cause an error.
+		if version > 0 {
+			skipApplied.Store(true)
+			r, err := p.UpByOne(ctx)
+			skipApplied.Store(false)
+
+			if errors.Is(err, goose.ErrNoNextVersion) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+
+			add(r)
+		}
+
+		results, err := p.Up(ctx)
+		for _, r := range results {
+			add(r)
 		}
 
 		return err
@@ -43,7 +70,8 @@ func (db *DB) MigrateUp(ctx context.Context) ([]Migration, error) {
 // MigrateDown reverts the newest migration and returns it, or nil if none is applied.
 func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 	var undone *Migration
-	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error {
+		skipApplied.Store(true)
 		r, err := p.Down(ctx)
 		if errors.Is(err, goose.ErrNoNextVersion) {
 			return nil
@@ -62,7 +90,7 @@ func (db *DB) MigrateDown(ctx context.Context) (*Migration, error) {
 // Migrations lists all migrations, applied or not.
 func (db *DB) Migrations(ctx context.Context) ([]Migration, error) {
 	var all []Migration
-	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider) error {
+	err := db.migrate(ctx, func(ctx context.Context, p *goose.Provider, _ *atomic.Bool) error {
 		states, err := p.Status(ctx)
 		for _, st := range states {
 			all = append(all, Migration{
@@ -89,13 +117,10 @@ func (a Access) WithSchemaLock(ctx context.Context, fn func() error) (err error)
 	return fn()
 }
 
-// migrate runs fn with a goose provider on its own connections. It takes its own lock instead of goose.WithSessionLocker:
-// goose creates its version table before it takes that lock, so concurrent processes could find the table half made.
-//
-// MySQL commits each DDL statement by itself, so an interrupted run may have executed a part of the next migration, or all of
-// it except goose's version record. The connections skip DDL that is in effect already. An empty database has no interrupted
-// run, and foreign tables in it must cause an error.
-func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose.Provider) error) error {
+// migrate runs fn with a goose provider on its own connections. While skipApplied is true, they skip DDL that is in
+// effect already. migrate takes its own lock instead of goose.WithSessionLocker: goose creates its version table before
+// it takes that lock, so concurrent processes could find the table half made.
+func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose.Provider, skipApplied *atomic.Bool) error) error {
 	dialect := goose.DialectMySQL
 	if db.dialect.name == "sqlite" {
 		dialect = goose.DialectSQLite3
@@ -119,12 +144,7 @@ func (db *DB) migrate(ctx context.Context, fn func(ctx context.Context, p *goose
 			return fmt.Errorf("migrations: %w", err)
 		}
 
-		version, err := p.GetDBVersion(ctx)
-		if err == nil {
-			skipApplied.Store(version > 0)
-			err = fn(ctx, p)
-		}
-		if err != nil {
+		if err := fn(ctx, p, &skipApplied); err != nil {
 			return fmt.Errorf("migrations: %w", Access{db}.Translate(err))
 		}
 
