@@ -81,16 +81,18 @@ func isGray(img *image.RGBA) bool {
 // conversion returns a function that replaces the channels of a pixel by its red, green and blue in sRGB, or nil if they
 // are already.
 func conversion(file []byte, cmyk, gray bool) func(pixel []byte) {
-	profile := profileOf(file)
 	channels := 3
-	switch {
-	case cmyk:
+	if cmyk {
 		channels = 4
-	case profile != nil && profile.Header.DataColorSpace == icc.ColorSpaceGray && gray:
-		channels = 1
 	}
 
-	if profile != nil && !profile.IsSRGB() {
+	profile := profileOf(file)
+	switch {
+	case profile != nil && profile.Header.DataColorSpace == icc.ColorSpaceGray && gray && !cmyk:
+		if to := transformer(profile, 1); to != nil {
+			return grayConversion(to)
+		}
+	case profile != nil && !profile.IsSRGB():
 		if to := transformer(profile, channels); to != nil {
 			return func(pixel []byte) {
 				var from, out [4]float64
@@ -114,6 +116,16 @@ func conversion(file []byte, cmyk, gray bool) func(pixel []byte) {
 	}
 
 	return nil
+}
+
+// grayConversion returns a conversion by the profile of a picture without colours, whose red, green and blue are equal.
+func grayConversion(to *icc.Pipeline) func(pixel []byte) {
+	var table [256][3]byte
+	for v := range table {
+		r, g, b := to.Transform(float64(v)/0xff, 0, 0)
+		table[v] = [3]byte{sample(r), sample(g), sample(b)}
+	}
+	return func(pixel []byte) { copy(pixel, table[pixel[1]][:]) }
 }
 
 func sample(v float64) byte { return byte(max(0, min(v, 1))*0xff + 0.5) }
