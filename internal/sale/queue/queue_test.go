@@ -379,7 +379,7 @@ func TestEntryIsDeadLetteredAfterMaxDeliveries(t *testing.T) {
 	})
 }
 
-// Miniredis does not report how long a consumer has been idle.
+// Miniredis does not report how long a consumer has been idle. One claim takes all entries that are due.
 func TestClaimDeletesIdleConsumers(t *testing.T) {
 	rdb := env.StartRedis(t).Client(t)
 	r := newRig(t, rdb, 10)
@@ -388,7 +388,8 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	messages := r.deliver("gone")
 	require.NoError(t, rdb.XAck(ctx, r.stream(), admission.Group, messages[0].ID).Err())
 	r.reserve(2, 1)
-	r.deliver("stuck") // idle too, but with a pending entry
+	r.reserve(3, 1)
+	r.deliver("stuck") // idle too, but with pending entries
 	names := func() []string {
 		consumers := env.Must(rdb.XInfoConsumers(ctx, r.stream(), admission.Group).Result())(t)
 		var all []string
@@ -403,12 +404,18 @@ func TestClaimDeletesIdleConsumers(t *testing.T) {
 	require.ElementsMatch(t, []string{"gone", "stuck"}, names(), "not idle for an hour")
 
 	a.w.cfg.ConsumerIdle = time.Millisecond
-	r.until("only the consumer with a pending entry is left", func() bool {
+	r.until("only the consumer with pending entries is left", func() bool {
 		env.Must(a.claim(ctx))(t)
 		return len(names()) == 1
 	})
 	require.Equal(t, []string{"stuck"}, names())
-	require.Len(t, r.pending(), 1)
+	require.Len(t, r.pending(), 2)
+
+	a.w.cfg.MinIdle = 0
+	require.Len(t, env.Must(a.claim(ctx))(t), 2)
+	for _, p := range r.pending() {
+		require.Equal(t, []any{"a", int64(2)}, []any{p.Consumer, p.RetryCount}, "each claim is a delivery")
+	}
 }
 
 // An entry that cannot be read is a dead letter at once. One with a voucher of another shard, as a changed number of
