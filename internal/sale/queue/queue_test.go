@@ -281,6 +281,7 @@ func TestEntryIsRetriedAsWhole(t *testing.T) {
 		back.Store(true)
 		r.settled()
 		r.requireLevel(admission.Level{Stock: 91, Held: 9})
+		require.Empty(t, r.pending())
 	})
 }
 
