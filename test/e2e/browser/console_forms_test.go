@@ -84,6 +84,23 @@ func editsKept(t *testing.T, c *scene) {
 	v.until(`!sessionStorage.getItem("seckill.open").includes("late")`)
 	require.Equal(t, "/console/audit", v.at())
 
+	// An answer for a page that was left takes no part in the edits of the next one.
+	order, _ := c.paidOrder(t, rig.NewPhone(), sale)
+	c.Must(t, rig.Post("/admin/orders/"+order+"/redeem", c.Token, nil).Keyed("redeem "+order))
+	v.goTo("/console/orders/" + order)
+	v.until(`document.querySelector("[data-undo]")`)
+	v.run(`window.left = document.querySelector('[data-do="refresh"]');
+		window.answer = (a, o, real) => a.endsWith("/admin/orders/%s") && !window.release && new Promise((go) => (window.release = go)).then(real)`, order)
+	v.click(`[data-do="refresh"]`)
+	v.click(`[data-do="language"]`)
+	v.click("[data-undo] summary")
+	v.run(`release()`)
+	v.until(`!left.matches("[data-busy]")`)
+	v.fill("undo-redeem", "reason", "the wrong guest")
+	v.click(`[data-do="language"]`)
+	v.reads("[data-undo] summary", "Undo")
+	require.Equal(t, "the wrong guest", v.fieldValue("undo-redeem", "reason"))
+
 	// A page that is opened while the server does not answer says so. A new sale begins soon, whatever the clock of the device.
 	other.before(`{ const real = Date.now; Date.now = () => real() - 48 * 3600_000; }`)
 	other.before(`window.answer = (a) => a.endsWith("/auth/refresh") && !window.well && Promise.reject(new TypeError("down"))`)

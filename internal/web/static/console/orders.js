@@ -120,7 +120,7 @@ export function one(root, id) {
 
   async function load() {
     const [o] = await Promise.all([getMine(`/admin/orders/${id}${user ? `?user_id=${user}` : ""}`), log.load()]);
-    render(o);
+    if (about.isConnected) render(o); // its forms would take over the edits of those on the next page
   }
 
   const change = changing(status, load);
