@@ -402,15 +402,21 @@ func homeFigures(t *testing.T, c *scene) {
 	require.True(t, evaluate[bool](v.tab, `document.querySelector(".todo").getBoundingClientRect().bottom < document.querySelector(".running").getBoundingClientRect().top`))
 	v.legible(t, "home")
 
-	// What is new leaves the focus where it is.
+	// What is new leaves the focus where it is, and a failed read is not the last one. The network that is back ends a pause.
 	v.tabTo(running + " a")
 	p.Change(t, draft, map[string]any{"title": "Brunch"})
+	v.run(`window.answer = (a) => a.includes("tab=drafts") && problem(503, "unavailable"); dispatchEvent(new Event("online"))`)
+	v.reads(errorBox, "temporarily unavailable")
+	v.run(`window.answer = null; dispatchEvent(new Event("online"))`)
 	v.reads(".todo", "Brunch")
+	v.until(`!document.querySelector(%q)`, errorBox)
 	require.True(t, evaluate[bool](v.tab, hasFocus(running+" a")))
 
-	// The same figures are the first of the sale's page.
+	// The same figures are the first of the sale's page, where nobody reads the others.
 	v.click(running + " a")
 	v.reads("h1", "Two coffees")
+	v.run(`window.read = count("tab=drafts"); dispatchEvent(new Event("online")); await new Promise((done) => setTimeout(done))`)
+	require.True(t, evaluate[bool](v.tab, `count("tab=drafts") === read`))
 	v.reads(".live .panel", "¥25", "3 of 8")
 	v.asks("unpublish", "1 unpaid order and 2 paid orders stay valid")
 	v.click(`#nav a[href="/console"]`)
