@@ -10,8 +10,6 @@ GOVULNDB ?= https://vuln.go.dev
 GOTESTSUM_VERSION := v1.13.0
 GORELEASER_VERSION := v2.16.0
 
-BENCHTIME ?= 3s
-
 # All clones on a machine share the build cache; without it each needs minutes and gigabytes of its own.
 # nomsgpack leaves out what gin has for MessagePack, which takes 40 s to compile and 3 MB of the program.
 export GOFLAGS := -trimpath -tags=nomsgpack $(GOFLAGS)
@@ -21,7 +19,7 @@ test test-% lint rest unraced chart race: export GOFLAGS += -pgo=off
 # As in the server, the heap grows fourfold between collections, of the tests and of the linker: a tenth of the time.
 test test-% rest unraced chart race: export GOGC ?= 300
 
-.PHONY: help run test test-all test-short test-mysql rest unraced race chart check lint vuln bench microbench load up down containers clients compose deps fmt snapshot release
+.PHONY: help run test test-all test-short test-mysql rest unraced race chart check lint vuln bench load up down containers clients compose deps fmt snapshot release
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -168,7 +166,3 @@ vuln: ## check the dependencies for known vulnerabilities, with the database of 
 
 bench: deps ## compare every lane with a bare HTTP server; writes loadtest/RESULTS.md, takes a quarter of an hour
 	go run ./loadtest/bench $(BENCH)
-
-microbench: deps ## Go benchmarks: closing unpaid orders, checking a pass
-	SECKILL_TEST_REQUIRE=1 go test -run '^$$' -bench . -benchtime $(BENCHTIME) \
-		$$(grep -rl --include='*_test.go' '^func Benchmark' internal | xargs dirname | sort -u | sed 's,^,./,')
