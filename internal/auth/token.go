@@ -248,7 +248,6 @@ func (t *Tokens) verificationKeys(token *jwt.Token) (any, error) {
 	return set, nil
 }
 
-// signed returns a text with its signature.
 func signed(key []byte, text string) string {
 	return text + "." + base64.RawURLEncoding.EncodeToString(mac(key, text))
 }

@@ -77,7 +77,6 @@ const undoWindow = 5 * time.Second
 // more slots than commands that an executor has in flight.
 var undoSlots = make(chan struct{}, 1024)
 
-// undoInBackground runs an undo and returns true, if a slot is free.
 func undoInBackground(undo func()) bool {
 	select {
 	case undoSlots <- struct{}{}:

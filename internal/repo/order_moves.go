@@ -17,7 +17,6 @@ func (s *Store) MoveOrder(ctx context.Context, m domain.OrderMove) (domain.Order
 	return s.moveOnce(ctx, m, func(*gorm.DB, *orderRow) error { return nil })
 }
 
-// moveOnce applies a move, and calls then in the same transaction.
 func (s *Store) moveOnce(ctx context.Context, m domain.OrderMove, then func(tx *gorm.DB, moved *orderRow) error) (domain.Order, error) {
 	var row orderRow
 	err := s.writeOnce(ctx, m.Claim, s.readOrderAgain(ctx, &row), func(tx *gorm.DB) (int64, error) {
@@ -193,7 +192,6 @@ func (s *Store) CloseExpired(ctx context.Context, limit int) ([]domain.Order, er
 	return closed, err
 }
 
-// expired selects the orders that can be closed.
 func (s *Store) expired(tx *gorm.DB, at time.Time) *gorm.DB {
 	expired := tx.Where("status = ? AND expires_at <= ?", domain.OrderPendingPayment, at)
 	if s.queried != "" {

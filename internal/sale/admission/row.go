@@ -87,7 +87,6 @@ func formatRows(as []domain.Admission) []string {
 	return rows
 }
 
-// parseRow parses the row of an admission.
 func parseRow(row string) (domain.Admission, error) {
 	var a domain.Admission
 	var limit, ms, seconds, round int64

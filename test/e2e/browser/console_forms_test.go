@@ -479,7 +479,7 @@ func picturesInBrowser(t *testing.T, c *scene) {
 
 	// A large file that lies on its side stands upright, whether the browser turns its format or the server does.
 	for _, kind := range []string{"jpeg", "png", "webp"} {
-		file := append(env.Must(sideways.ReadFile("testdata/sideways." + kind))(t), make([]byte, 950_000)...)
+		file := append(env.Must(sideways.ReadFile("testdata/sideways."+kind))(t), make([]byte, 950_000)...)
 		v.upload("sideways", "image/"+kind, fmt.Sprintf(`Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))`, base64.StdEncoding.EncodeToString(file)))
 		t.Log(kind)
 		shows(640, 1280)
