@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -253,16 +252,22 @@ func (s scene) requireWake(t *testing.T, woken <-chan struct{}) {
 	}
 }
 
+// The keys of a lock share a hash tag as well, whatever its name contains.
 func TestPrefixOfEveryKey(t *testing.T) {
 	each(t, waitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		c := newLocks(t, s.addr, WithPrefix("another"))
-		k.ready(t, c, "a")
-		h := env.Must(k.block(c, "a").TryLock(soon(t)))(t)
+		k.ready(t, c, "}")
+		h := env.Must(k.block(c, "}").TryLock(soon(t)))(t)
+		ctx, leave := context.WithCancel(soon(t))
+		wait := background(ctx, k.lock(c, "}"))
+		eventually(t, "queued", func() bool { return len(s.rdb.Keys(soon(t), "*:waiters*").Val()) > 0 })
 		keys := s.rdb.Keys(soon(t), "*").Val()
-		require.NotEmpty(t, keys)
 		for _, key := range keys {
-			require.True(t, strings.HasPrefix(key, "another:"), key)
+			require.Regexp(t, `^another:[a-z-]+:\{%7D\}`, key)
 		}
+
+		leave()
+		require.Error(t, (<-wait).err)
 		release(t, h)
 	})
 }
