@@ -159,7 +159,7 @@ func TestEntryWithChallenge(t *testing.T) {
 	demanded(enter(solution), "the solution was used before")
 }
 
-// The entry of a sale is stored and returned. TestEntryChangeKeepsWhatItDoesNotName of package domain has the changes.
+// The entry of a sale is stored and returned. TestEntryChange of package domain has the changes.
 func TestEntryOfVoucher(t *testing.T) {
 	e := start(t)
 	type view struct{ Entry map[string]any }
