@@ -438,21 +438,23 @@ func (n *Node) SafeUntil() time.Time {
 	return n.session.safeUntil()
 }
 
-// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown. It asks the leader
-// first: a follower answers reads from its own copy, which may be behind.
+// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown. It is a transaction
+// without a change, which the leader decides in the order of all writes. A read could be behind, even after Sync: a leader
+// that its clients read from applies a write after the followers, and answers Sync before.
 func (n *Node) Check(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, n.c.cfg.RequestTimeout)
 	defer cancel()
 
-	exists := false
-	err := n.c.read(ctx, func() (err error) {
-		if err = n.c.sync(); err != nil {
-			return err
+	err := n.c.read(ctx, func() error {
+		sent := time.Now()
+		_, err := n.c.conn.Multi(&zk.CheckVersionRequest{Path: n.path, Version: -1})
+		if answered(err) {
+			n.c.confirm(sent)
 		}
-		exists, _, err = n.c.conn.Exists(n.path)
 		return err
 	})
-	if err == nil && (!exists || n.session.life.Err() != nil) {
+
+	if errors.Is(err, zk.ErrNoNode) || err == nil && n.session.life.Err() != nil {
 		return ErrGone
 	}
 	return err
