@@ -57,8 +57,8 @@ const (
 )
 
 // compressible bounds the CPU time that compression takes in this process, by bytes of JSON a second: about a fiftieth of a
-// processor. Visitors choose the vouchers of a list, so each of them can ask for answers that nobody has asked for. Beyond
-// the limit these are sent as they are. Answers that are in demand are compressed less often, and not crowded out: each of
+// processor. A list has as many variants as visitors choose, each of which costs a compression. Beyond the limit an answer
+// that is not compressed yet is sent as it is. Answers that are in demand are compressed less often, and not crowded out: each of
 // their requests tries again, so they get most of what the limit allows.
 var compressible = rate.NewLimiter(1<<20, 1<<20)
 

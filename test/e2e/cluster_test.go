@@ -248,7 +248,7 @@ type failingSale struct {
 	servers []*rig.Server
 	buyers  *rush.Buyers
 	wait    func() *rush.Report
-	// Of a buyer who is none of them, for another sale.
+	// It buys one unit of another sale, for a user outside the rush.
 	purchase rig.Request
 }
 

@@ -139,7 +139,7 @@ func TestStockOfUnwatchedSale(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.EqualValues(t, 90, *h.last.Load().level.Stock, "once more after the last purchase")
 		require.Empty(t, h.last.Load().counts)
-		require.Zero(t, store.counts.Load(), "nobody looks at the sale")
+		require.Zero(t, store.counts.Load(), "the sale is not shown")
 	})
 }
 

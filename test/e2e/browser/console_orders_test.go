@@ -412,7 +412,7 @@ func homeFigures(t *testing.T, c *scene) {
 	v.until(`!document.querySelector(%q)`, errorBox)
 	require.True(t, evaluate[bool](v.tab, hasFocus(running+" a")))
 
-	// The same figures are the first of the sale's page, where nobody reads the others.
+	// The page of the sale begins with the same figures. The list of drafts is not read there.
 	v.click(running + " a")
 	v.reads("h1", "Two coffees")
 	v.run(`window.read = count("tab=drafts"); dispatchEvent(new Event("online")); await new Promise((done) => setTimeout(done))`)
