@@ -11,6 +11,9 @@ import (
 	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -394,6 +397,65 @@ func TestPreviousSchema(t *testing.T) {
 	require.Equal(t, previousOrder, again.Order(), "the key of an order of the previous version: %s", again.Text)
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE user_id = 2"))
 	require.EqualValues(t, 1, s.Count(t, "SELECT COUNT(*) FROM voucher_orders WHERE status = 2 AND id = "+previousOrder))
+}
+
+// The tag of the last release. There is none yet, so this is a commit with an older schema.
+const previousVersion = "2691b2b772e8"
+
+// previousBinary builds the version before from the history of this checkout.
+func previousBinary(t *testing.T) string {
+	t.Helper()
+	if err := exec.Command("git", "-C", root, "cat-file", "-e", previousVersion+"^{commit}").Run(); err != nil {
+		t.Skip("a checkout without history: no commit " + previousVersion)
+	}
+	source, binary := t.TempDir(), filepath.Join(t.TempDir(), "previous")
+	build := exec.Command("bash", "-euo", "pipefail", "-c",
+		`git -C "$1" archive "$2" | tar -x -C "$3"; cd "$3"; go build -o "$4" ./cmd/seckill`, "build", root, previousVersion, source, binary)
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, string(out))
+	return binary
+}
+
+// TestPreviousVersionInMidRush starts a server of this version beside one of the version before, in mid-rush. It changes the
+// schema, and both sell. The older one can be started again on the new schema, with its logins and keys.
+func TestPreviousVersionInMidRush(t *testing.T) {
+	env.FullParallel(t)
+	binary := previousBinary(t)
+	for _, lane := range rig.LockAndQueue {
+		t.Run(lane, func(t *testing.T) {
+			t.Parallel()
+			s := rig.RealStack(t).OnEmptyDatabase(t).In(lane)
+			older := s.With()
+			older.Binary = binary
+			before := older.Spawn(t, "")
+			code, out := older.RunProcess(t, "seed", "--users", "1001", "--tokens", "-")
+			require.Zero(t, code, out)
+			var tokens []string
+			for _, m := range regexp.MustCompile(`(?m)^\d+,(\S+)$`).FindAllStringSubmatch(out, -1) {
+				tokens = append(tokens, m[1])
+			}
+			sale, keyed := before.Sale(t, 800), rig.Purchase(before.Sale(t, 1), tokens[1000]).Keyed("before")
+			order := before.Do(t, keyed).Order()
+			refresh := before.LogIn(t, rig.NewPhone())["refresh_token"]
+
+			c := rig.BuyersOf(sale, 800, tokens[:1000], before)
+			require.Contains(t, s.Exits(t, 0, "migrate", "status"), "pending", "the version before has an older schema")
+			rest := rig.LongRush(t, s, c, 5*time.Second)
+			after := s.Spawn(t, "")
+			require.Positive(t, s.StockOf(t, sale), "in mid-rush")
+			c.Clients = append(c.Clients, after.Client)
+			rig.RequireAllServed(t, s, c, rest())
+
+			require.Zero(t, before.Stop(t))
+			for _, p := range []*rig.Server{after, older.Spawn(t, "")} {
+				require.Equal(t, order, p.Do(t, keyed).Order())
+				refresh = p.Must(t, rig.Post("/auth/refresh", "", map[string]any{"refresh_token": refresh}))["refresh_token"]
+				p.Buy(t, tokens[1000], p.Sale(t, 1))
+			}
+			rig.RequireSettled(t, s)
+			s.Verify(t)
+		})
+	}
 }
 
 // TestUpgradeOfEmbeddedServer starts a server on a data directory whose schema is that of version 25, in the middle of a

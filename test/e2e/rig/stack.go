@@ -37,6 +37,8 @@ type Stack struct {
 	// Of the database server.
 	Kind env.Kind
 	Env  []string
+	// The program that processes run; empty: this version.
+	Binary string
 	// Nil unless ownDatabase or the test started it.
 	Database *env.Database
 	// Nil unless the test started it.
@@ -310,7 +312,7 @@ func (s *Stack) With(variables ...string) *Stack {
 func (s *Stack) command(t *testing.T, args ...string) *exec.Cmd {
 	self := env.Must(os.Executable())(t)
 
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(cmp.Or(s.Binary, self), args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append([]string{
 		EnvRunMain + "=1",
