@@ -2,7 +2,7 @@
 package browser
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,10 +76,8 @@ func stopBrowser() {
 
 // visitor is a user with a separate browser profile: visitors share no cookies and no storage.
 type visitor struct {
-	t        *testing.T
 	browser  context.Context // parent of all tabs
 	profile  cdp.BrowserContextID
-	url      string
 	language string
 	*tab
 }
@@ -98,11 +96,11 @@ type tab struct {
 	problems []string
 }
 
-// visit returns a new visitor of a server, with one empty tab.
-func visit(t *testing.T, url, language string) *visitor {
+// visit returns a new visitor of a server, with one empty tab. The scripts run before those of each page.
+func visit(t *testing.T, url, language string, before ...string) *visitor {
 	t.Helper()
 	browser := startBrowser(t)
-	v := &visitor{t: t, browser: browser, url: url, language: language}
+	v := &visitor{browser: browser, language: language, tab: &tab{t: t, url: url}}
 	created := env.Must(chromedp.CallBrowser(browser, target.CreateBrowserContext, target.CreateBrowserContextParams{}))(t)
 	v.profile = created.BrowserContextID
 	t.Cleanup(func() {
@@ -110,6 +108,9 @@ func visit(t *testing.T, url, language string) *visitor {
 		env.Must(chromedp.CallBrowser(browser, target.DisposeBrowserContext, dispose))(t)
 	})
 	v.tab = v.newTab()
+	for _, script := range before {
+		v.before(script)
+	}
 	return v
 }
 
@@ -121,10 +122,10 @@ type scene struct {
 	phone string // of an admin without a session
 }
 
-// open returns a visitor of a page.
-func (s *scene) open(path string) *visitor {
+// open returns a visitor of a page. The scripts run before those of each page.
+func (s *scene) open(path string, before ...string) *visitor {
 	s.t.Helper()
-	v := visit(s.t, s.URL, "en")
+	v := visit(s.t, s.URL, "en", before...)
 	v.goTo(path)
 	return v
 }
@@ -148,10 +149,7 @@ func (s *scene) newUser() *visitor {
 // enter returns an admin at a page of the console. The scripts run before those of each page.
 func (s *scene) enter(path string, before ...string) *visitor {
 	s.t.Helper()
-	v := visit(s.t, s.URL, "en")
-	for _, script := range before {
-		v.before(script)
-	}
+	v := visit(s.t, s.URL, "en", before...)
 	v.enter(path, s.phone)
 	return v
 }
@@ -386,13 +384,6 @@ const (
 	dialog  = "dialog[open]"
 )
 
-// pay presses "Pay now" and confirms the amount.
-func (b *tab) pay() {
-	b.t.Helper()
-	b.click(payIt)
-	b.click(dialog + " button.primary")
-}
-
 // orderIs waits until the only order on the page has a status.
 func (b *tab) orderIs(status string) {
 	b.t.Helper()
@@ -523,15 +514,15 @@ func (f *front) Cut() {
 
 func (f *front) Restore() { f.down.Store(false) }
 
-// hold makes the body of an event stream wait until the server ends it, as virus scanners and some networks do.
-func hold(res *http.Response) { res.Body = &heldBody{ReadCloser: res.Body} }
-
-// holdRest lets only the beginning pass, like a proxy with a buffer that it sends when it is full.
-func holdRest(res *http.Response) {
-	res.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(io.LimitReader(res.Body, int64(len(":\n\n"))), &heldBody{ReadCloser: res.Body}), res.Body}
+// hold returns what lets only the first bytes of an event stream pass: none, as virus scanners and some networks do, or as many as
+// fill the buffer of a proxy.
+func hold(first int64) func(*http.Response) {
+	return func(res *http.Response) {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(io.LimitReader(res.Body, first), heldBody{res.Body}), res.Body}
+	}
 }
 
 // refuse answers like a proxy that allows no event streams.
@@ -543,21 +534,12 @@ func refuse(res *http.Response) {
 	res.Body = io.NopCloser(strings.NewReader(page))
 }
 
-// heldBody returns nothing until the end of its body.
-type heldBody struct {
-	io.ReadCloser
-	all *bytes.Reader
-}
+// heldBody returns nothing before the end of its body.
+type heldBody struct{ io.Reader }
 
-func (b *heldBody) Read(p []byte) (int, error) {
-	if b.all == nil {
-		text, err := io.ReadAll(b.ReadCloser)
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, err
-		}
-		b.all = bytes.NewReader(text)
-	}
-	return b.all.Read(p)
+func (b heldBody) Read([]byte) (int, error) {
+	_, err := io.Copy(io.Discard, b.Reader)
+	return 0, cmp.Or(err, io.EOF)
 }
 
 // TestHeldStreams: behind a proxy that holds event streams back, or refuses them, the pages poll.
@@ -566,7 +548,7 @@ func TestHeldStreams(t *testing.T) {
 	env.FullParallel(t)
 	p := rig.EmbeddedStack(t).WithAdmins().Serve(t).Shop(t)
 	held := startFront(t, p.URL)
-	held.Stream = hold
+	held.Stream = hold(0)
 
 	t.Run("turn in a waiting room", func(t *testing.T) {
 		t.Parallel()
@@ -581,7 +563,9 @@ func TestHeldStreams(t *testing.T) {
 	})
 
 	// An order is paid while its page is open.
-	for name, change := range map[string]func(*http.Response){"held": hold, "refused": refuse, "only the beginning": holdRest} {
+	for name, change := range map[string]func(*http.Response){
+		"held": hold(0), "refused": refuse, "only the beginning": hold(int64(len(":\n\n"))),
+	} {
 		t.Run("paid elsewhere, streams "+name, func(t *testing.T) {
 			t.Parallel()
 			f := startFront(t, p.URL)

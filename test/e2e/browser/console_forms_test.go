@@ -129,9 +129,7 @@ func staleSnapshotIgnored(t *testing.T, c *scene) {
 	}`, `window.answer = (a) => a.includes("/stats?") && problem(503, "unavailable")`)
 	v.until(`window.old`)
 	v.run(`window.late = true`)
-	v.click(`[data-do="unpublish"]`)
-	v.reads(dialog, "It can no longer be bought") // the orders cannot be counted now
-	v.confirm()
+	v.does("unpublish", "It can no longer be bought") // the orders cannot be counted now
 	v.reads("main .head .chip", "Off sale")
 	updates := evaluate[int](v.tab, `window.updates`)
 	v.until(`window.updates > %d`, updates+2)
@@ -147,10 +145,8 @@ func unconfirmedStockChange(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Stock: 10})
 	v := c.enter("/console/sales/" + sale + "/edit")
 	keys := func() []string { return evaluate[[]string](v.tab, `keys`) }
-	v.fill("stock", "delta", "5")
-	v.fill("stock", "reason", "lost answers")
 	v.run(`respondWith("/stock", "half")`)
-	v.submit("stock")
+	v.send("stock", "delta", "5", "reason", "lost answers")
 	v.reads("form[data-form=stock] .error-box", "The request may have taken effect.")
 	first := keys()
 
@@ -178,10 +174,8 @@ func unconfirmedStockChange(t *testing.T, c *scene) {
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
 	// A confirmed different change is applied in addition.
-	v.fill("stock", "delta", "1")
-	v.fill("stock", "reason", "one")
 	v.run(`respondWith("/stock", "half")`)
-	v.submit("stock")
+	v.send("stock", "delta", "1", "reason", "one")
 	v.reads("form[data-form=stock] .error-box", "network")
 	v.send("stock", "delta", "2")
 	v.confirm()
@@ -196,16 +190,13 @@ func summerTime(t *testing.T, c *scene) {
 	v := visit(t, c.URL, "en")
 	env.Must(chromedp.Call(v.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Europe/Berlin"}))(t)
 	v.enter("/console/sales/"+sale+"/edit", c.phone)
-	begin := `form[data-form="change"] [name="begin_at"]`
-	v.choose(begin, "2027-07-01T12:00")
+	v.fill("change", "begin_at", "2027-07-01T12:00")
 	v.reads(`form[data-form="change"] [data-field="begin_at"]`, "UTC+02:00")
-	v.choose(begin, "2027-12-01T12:00")
+	v.fill("change", "begin_at", "2027-12-01T12:00")
 	v.reads(`form[data-form="change"] [data-field="begin_at"]`, "UTC+01:00")
-	v.choose(begin, "2027-03-28T02:30")
-	v.submit("change")
+	v.send("change", "begin_at", "2027-03-28T02:30")
 	v.reads(fieldError("change", "begin_at"), "Clocks skip this time")
-	v.choose(begin, "2027-10-31T02:30")
-	v.submit("change")
+	v.send("change", "begin_at", "2027-10-31T02:30")
 	rig.Eventually(t, "the change", func() bool {
 		return c.Must(t, rig.Get("/vouchers/"+sale, ""))["begin_at"] == "2027-10-31T00:30:00Z"
 	})
@@ -320,9 +311,7 @@ func publishInBrowser(t *testing.T, c *scene) {
 	stale := v.newTab()
 	stale.goTo("/console/sales/" + sale)
 	stale.fill("change", "pay_value", "11")
-	v.click(`[data-do="publish"]`)
-	v.reads(dialog, "6 units at ¥12.50 instead of ¥20")
-	v.confirm()
+	v.does("publish", "6 units at ¥12.50 instead of ¥20")
 	v.until(`document.querySelector("[data-live]")?.dataset.state === "live"`)
 	v.until(`!document.querySelector("[data-check]")?.checkVisibility()`)
 	buyer.goTo("/sales/" + sale)
@@ -397,8 +386,7 @@ func unusualVouchers(t *testing.T, c *scene) {
 	v.click(`[data-check="shop"] [data-do="fix"]`)
 	v.until(`document.activeElement.name === "shop_id"`)
 	v.reads(`form[data-form="change"] [name="shop_id"] option:checked`, "Unknown shop 99")
-	v.choose(`form[data-form="change"] [name="shop_id"]`, "1")
-	v.submit("change")
+	v.send("change", "shop_id", "1")
 	v.reads(fieldError("change", "pay_value"), "more than the face value")
 	v.send("change", "pay_value", "2")
 	v.confirm() // it is on sale

@@ -43,9 +43,7 @@ func redeemedAtCounter(t *testing.T, c *scene) {
 	v.loginByKeyboard(c.phone)
 	v.until(hasFocus(codeField))
 	v.key(strings.ToLower(code) + kb.Enter)
-	for _, want := range []string{"Two coffees", domain.MaskPhone(phone), o, "Paid"} {
-		v.reads("[data-redemption]", want)
-	}
+	v.reads("[data-redemption]", "Two coffees", domain.MaskPhone(phone), o, "Paid")
 	require.NotContains(t, v.text("[data-redemption]"), "Mondays")
 	c.WaitFor(t, token, o, "paid") // nothing has happened yet
 	v.until(hasFocus(`[data-do="use-code"]`))
@@ -129,8 +127,7 @@ func findOrders(t *testing.T, c *scene) {
 	v.send("search", "phone", phone)
 	both()
 	v.reads("table", masked)
-	v.choose(`form[data-form="search"] [name="status"]`, "refunded")
-	none()
+	none("status", "refunded")
 
 	require.NotContains(t, evaluate[string](v.tab, `location.href`), phone, "URLs end up in proxy logs")
 	v.click(`#nav a[href="/console/orders"]`)
@@ -141,8 +138,7 @@ func findOrders(t *testing.T, c *scene) {
 	v.do(chromedp.Reload()) // keeps the search
 	v.reads("main", "No orders match.")
 	require.Equal(t, phone, v.fieldValue("search", "phone"))
-	v.choose(`form[data-form="search"] [name="status"]`, "")
-	v.submit("search")
+	v.send("search", "status", "")
 	both()
 
 	v.click(fmt.Sprintf(`a[data-order=%q]`, unwanted))
@@ -178,8 +174,7 @@ func filesInBrowser(t *testing.T, c *scene) {
 	sale := c.Publish(t, rig.Offer{Title: "Exported", Stock: 5})
 	o, _ := c.paidOrder(t, rig.NewPhone(), sale)
 	open := func(language string) *visitor {
-		v := visit(t, c.URL, language)
-		v.before(keepFiles)
+		v := visit(t, c.URL, language, keepFiles)
 		v.enter("/console/orders?voucher_id="+sale, c.phone)
 		return v
 	}
@@ -225,10 +220,8 @@ func refundedAtOnce(t *testing.T, c *scene) {
 	require.False(t, evaluate[bool](v.tab, `document.querySelector('[data-do="refund-all"]').checkVisibility()`), "the units would be sold again")
 	c.Change(t, sale, map[string]any{"status": "off"})
 	v.until(`document.querySelector('[data-do="refund-all"]').checkVisibility()`)
-	v.click(`[data-do="refund-all"]`)
-	v.reads(dialog, "Refund 3 paid orders of “Cancelled event”")
-	v.reads(dialog, fmt.Sprintf("%.0f in total?", 3*c.Must(t, rig.Get("/orders/"+orders[0], tokens[0]))["amount"].(float64)/100))
-	v.dismiss()
+	total := 3 * c.Must(t, rig.Get("/orders/"+orders[0], tokens[0]))["amount"].(float64) / 100
+	v.asks("refund-all", "Refund 3 paid orders of “Cancelled event”", fmt.Sprintf("%.0f in total?", total))
 	for i, o := range orders {
 		c.WaitFor(t, tokens[i], o, "paid")
 	}
@@ -269,14 +262,9 @@ func TestConsoleAlerts(t *testing.T) {
 	buyer.goTo("/sales/" + sale)
 	buyer.press(sale)
 	buyer.login(rig.NewPhone())
-	var letter map[string]any
-	rig.Eventually(t, "a dead letter", func() bool {
-		all := p.Items(t, rig.Get("/admin/dead-letters", p.Token))
-		if len(all) > 0 {
-			letter = all[0]
-		}
-		return len(all) > 0
-	})
+	letters := func() []map[string]any { return p.Items(t, rig.Get("/admin/dead-letters", p.Token)) }
+	rig.Eventually(t, "a dead letter", func() bool { return len(letters()) > 0 })
+	letter := letters()[0]
 	buyer.goTo("/orders")
 	buyer.orderIs("failed")
 
@@ -333,7 +321,7 @@ func TestConsoleAlerts(t *testing.T) {
 	v.click(`[data-letter] [data-do="discard"]`)
 	v.confirm()
 	v.reads("main", "No dead letters.")
-	require.Empty(t, p.Items(t, rig.Get("/admin/dead-letters", p.Token)))
+	require.Empty(t, letters())
 	v.system("/console/audit")
 	v.reads("table", "Dead letter replayed")
 
@@ -431,17 +419,14 @@ func draftsInBrowser(t *testing.T, c *scene) {
 	v := c.enter("/console/sales")
 	v.click(`a[href="/console/new"]`)
 	// A draft needs no time. What the form and its preview understand is what is sent.
-	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
-	v.send("make", "title", title, "currency", "kwd", "pay_value", "1,000", "entry.rate", "１０００", "begin_at", "", "end_at", "")
+	v.send("make", "entry.mode", "room", "title", title, "currency", "kwd", "pay_value", "1,000", "entry.rate", "１０００", "begin_at", "", "end_at", "")
 	v.reads(fieldError("make", "pay_value"), "without separators")
-	v.choose(`form[data-form="make"] [name="pay_value"]`, "1000")
+	v.fill("make", "pay_value", "1000")
 	v.reads("[data-preview]", "1,000")
 	v.submit("make")
 	v.reads("main .head .chip", "Draft")
 	v.reads("[data-preview]", title)
-	for _, point := range []string{"shop", "price", "stock"} {
-		v.checks(point, "broken")
-	}
+	v.checks("shop", "broken", "price", "broken", "stock", "broken")
 	draft := v.at()[len("/console/sales/"):]
 	made := c.Must(t, rig.Get("/vouchers/"+draft, c.Token))
 	require.EqualValues(t, 1_000_000, made["pay_value"])
@@ -450,14 +435,12 @@ func draftsInBrowser(t *testing.T, c *scene) {
 	// The preview follows the form.
 	v.fill("change", "pay_value", "6")
 	v.fill("change", "actual_value", "12")
-	v.choose(`form[data-form="change"] [name="shop_id"]`, "1")
+	v.fill("change", "shop_id", "1")
 	v.reads("[data-preview]", "KWD\u00a06", "KWD\u00a012", "−50%")
 	v.click(`[data-do="language"]`)
 	v.reads("[data-preview] .off", "5 折")
 	v.click(`[data-do="language"]`)
-	v.fill("change", "valid_from", "2098-05-01T10:00")
-	v.fill("change", "valid_until", "2098-05-01T09:00")
-	v.submit("change")
+	v.send("change", "valid_from", "2098-05-01T10:00", "valid_until", "2098-05-01T09:00")
 	v.reads(fieldError("change", "valid_until"), "after the start")
 	v.send("change", "valid_until", "2098-06-01T09:00")
 	v.reads("form[data-form=change]", "Saved.")
@@ -498,14 +481,12 @@ func cashierLands(t *testing.T, c *scene) {
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
 	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
-	v := visit(t, c.URL, "en")
-	v.before(`window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
+	v := visit(t, c.URL, "en", `window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
 		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
 		const body = await answer.json();
 		Object.assign(body.order, window.validity);
 		return new Response(JSON.stringify(body));
-	})`)
-	v.before(fmt.Sprintf(`{
+	})`, fmt.Sprintf(`{
 		window.BarcodeDetector = class {
 			static getSupportedFormats = async () => ["qr_code"];
 			detect = async () => [{ rawValue: %q }];
@@ -599,8 +580,7 @@ func eventsInBrowser(t *testing.T, c *scene) {
 		_, arrived := r.Orders.Load(order)
 		return arrived
 	})
-	v.choose(`form[data-form=filter] [name=status]`, "delivered")
-	v.submit("filter")
+	v.send("filter", "status", "delivered")
 	rig.Eventually(t, "the event is delivered", func() bool {
 		v.click(`[data-do="refresh"]`)
 		return strings.Contains(v.text("main"), order)

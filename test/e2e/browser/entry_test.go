@@ -329,7 +329,7 @@ func (b *tab) pressAgain(selector string) {
 func roomInConsole(t *testing.T, c *scene) {
 	v := c.enter("/console/new")
 	v.until(`document.querySelector('[data-field="entry.rate"]')?.checkVisibility() === false`) // open sales have no room
-	v.choose(`form[data-form="make"] [name="entry.mode"]`, "room")
+	v.fill("make", "entry.mode", "room")
 	v.click(advanced)
 	begin := time.Now().Add(5 * time.Minute).Truncate(time.Minute)
 	v.send("make", "title", t.Name(), "shop_id", "1", "pay_value", "1", "actual_value", "2", "stock", "3", "begin_at", local(begin),
@@ -412,8 +412,7 @@ func roomInConsole(t *testing.T, c *scene) {
 	v.send("change", "entry.pass_ttl", "60")
 	v.reads(`form[data-form="change"]`, "Saved")
 	require.Equal(t, []any{60.0, 40.0, "on"}, []any{entry()["pass_ttl"], entry()["rate"], entry()["challenge"]})
-	v.choose(`form[data-form="change"] [name="entry.challenge"]`, "off")
-	v.send("change", "entry.pass_ttl", "")
+	v.send("change", "entry.challenge", "off", "entry.pass_ttl", "")
 	rig.Eventually(t, "the change", func() bool { return entry()["pass_ttl"] == 120.0 && entry()["challenge"] == nil })
 
 	v.send("change", "unpaid_limit", "")
@@ -421,8 +420,7 @@ func roomInConsole(t *testing.T, c *scene) {
 		_, found := c.Must(t, rig.Get("/vouchers/"+sale, c.Token))["unpaid_limit"]
 		return !found
 	})
-	v.choose(`form[data-form="change"] [name="entry.mode"]`, "open")
-	v.send("change", "unpaid_limit", "0", "pay_timeout", "1:30")
+	v.send("change", "entry.mode", "open", "unpaid_limit", "0", "pay_timeout", "1:30")
 	rig.Eventually(t, "the sale is open", func() bool { return entry()["mode"] == "open" })
 	stored := c.Must(t, rig.Get("/vouchers/"+sale, ""))
 	require.Equal(t, []any{90.0, 0.0}, []any{stored["pay_timeout"], stored["unpaid_limit"]})

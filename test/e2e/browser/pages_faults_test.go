@@ -309,14 +309,12 @@ func codeBeforeReload(t *testing.T, p *scene) {
 // log in and wait in a room all the same.
 func storageBlocked(t *testing.T, p *scene) {
 	sale := p.Room(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(5 * time.Minute)}, nil)
-	v := visit(t, p.URL, "en")
-	v.before(`{
+	v := p.open("/", `{
 		const refuse = () => { throw new DOMException("no", "SecurityError"); };
 		for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: refuse });
 		LockManager.prototype.request = async () => refuse();
 		window.BroadcastChannel = class { constructor() { refuse(); } };
 	}`)
-	v.goTo("/")
 	v.press(sale)
 	v.login(rig.NewPhone())
 	v.reads(card(sale), "You are in the waiting room")
@@ -345,13 +343,10 @@ func orderUnreadable(t *testing.T, p *scene) {
 // listRepeated: a response that never ends is treated as lost and repeated. Pages that receive the same information at the same
 // moment spread their next requests.
 func listRepeated(t *testing.T, p *scene) {
-	v := visit(t, p.URL, "en")
-	v.before(`Math.random = () => 0`)
-	v.before(`window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
-		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
 	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(20 * time.Second)})
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v.goTo("/")
+	v := p.open("/", `Math.random = () => 0`, `window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
+		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
 	v.until(canBuy(sale))
 	v.until(`delays.includes(2100)`) // not every second, although the other sale starts soon
 }
@@ -509,8 +504,7 @@ var moduleScenes = []struct{ name, run, then string }{
 }
 
 func modules(t *testing.T, p *scene) {
-	v := visit(t, p.URL, "en")
-	v.before(fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))
+	v := visit(t, p.URL, "en", fmt.Sprintf(`window.phone = %q`, rig.NewPhone()))
 	v.loginNewUser()
 	for _, scene := range moduleScenes {
 		t.Log(scene.name)
