@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,10 +40,6 @@ func languages(t *testing.T, p *scene) {
 	zh.reads("#account", "Log out") // and the header is rendered in it
 	zh.click(`[data-do="language"]`)
 	zh.reads("h1", "我的订单")
-
-	other := visit(t, p.URL, "de-DE,de")
-	other.goTo("/")
-	other.reads("h1", "Flash sales")
 }
 
 // keyboardOnly completes a purchase without a mouse.
@@ -167,7 +162,6 @@ func accessible(t *testing.T, p *scene) {
 	v.click(buyOf(sale))
 	v.until(`document.querySelector("dialog[open]")`)
 	v.accessible(t, "login")
-	require.Equal(t, "0s", evaluate[string](v.tab, `getComputedStyle(document.querySelector("dialog button")).transitionDuration`))
 	v.login(rig.NewPhone())
 	v.bought(sale)
 	v.accessible(t, "bought")
@@ -192,7 +186,7 @@ func accessible(t *testing.T, p *scene) {
 	v.legible(t, "problems")
 	evaluate[any](v.tab, `document.querySelector("main").append(document.createElement("img")); null`)
 	require.NotEmpty(t, evaluate[[]string](v.tab, violations), "an image without a text is found")
-	v.expectProblems("404")
+	v.expectProblem("404")
 }
 
 // legible requires that axe-core finds no violation in light and dark mode: names of controls, contrast, roles, headings,
@@ -214,8 +208,8 @@ func (b *tab) prefers(scheme string) {
 	}}))(b.t)
 }
 
-// demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the links between
-// shop, console and documentation.
+// demoAccounts logs in to the accounts that the dialog of a demo offers, with one click each, and follows the link to the
+// documentation.
 func demoAccounts(t *testing.T, p *scene) {
 	v := visit(t, p.URL, "zh-CN")
 	v.goTo("/")
@@ -235,12 +229,6 @@ func demoAccounts(t *testing.T, p *scene) {
 	v.reads("h1", "首页")
 	v.click(`#more a[href="/docs?lang=zh"]`)
 	v.reads("h1", "接口文档")
-	v.click(`nav a[href="/problems?lang=zh"]`)
-	v.reads("h1", "错误码")
-	v.click(`nav a[href="/console"]`)
-	v.reads("h1", "首页")
-	v.click(`#more a[href="/"]`)
-	v.reads("h1", "限时秒杀")
 }
 
 // pagesOf returns the paths of all pages of the console, including those of the given sale and order, each with the selector of an
@@ -301,9 +289,6 @@ func consoleLanguages(t *testing.T, c *scene) {
 	v.reads(fieldError("make", "currency"), "须为 ISO 4217 中的货币")
 	v.reads(errorBox, "invalid_request")
 	require.Empty(t, evaluate[[]string](v.tab, latin), "the server's words are English")
-	v.goTo("/console/rush")
-	v.click(`[data-do="language"]`)
-	v.reads("h1", "Load simulation")
 }
 
 // consoleAccessible requires that the pages are accessible, and checks the focus.
@@ -344,35 +329,15 @@ func consoleAccessible(t *testing.T, c *scene) {
 	v.legible(t, "errors")
 	require.Equal(t, "true", evaluate[string](v.tab, `document.querySelector("[name=title]").ariaInvalid`))
 	v.goTo("/console/orders/" + order)
-	v.tabTo(`[data-do="cancel"]`) // with the keyboard
-	v.key("\r")
-	v.until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`)
-	v.key("\x1b")
-	v.until(`document.activeElement?.dataset.do === "cancel" && !document.activeElement.ariaDisabled`)
-	v.key("\r")
-	v.tabTo(dialog + " button.primary")
-	v.key("\r")
+	v.does("cancel")
 	v.until(`document.querySelector("[data-status=cancelled]")`)
 	v.until(`document.activeElement?.tagName === "H1"`) // the button is gone, and its panel has no heading of its own
-
-	// The focus of a button that hides after the last page goes on to the first row of that.
-	v.run(`window.answer = async (a, o, real) => {
-		if (!a.includes("/admin/vouchers?")) return real();
-		if (!a.includes("cursor=")) window.page = await (await real()).json();
-		const more = a.includes("cursor=") ? { items: [{ ...page.items[0], id: "70" }], next_cursor: null } : { next_cursor: "2" };
-		return new Response(JSON.stringify({ ...page, ...more }));
-	}`)
-	v.click(`#nav a[href="/console/sales"]`)
-	v.tabTo(`[data-do="more"]`)
-	v.key("\r")
-	v.until(`document.activeElement?.getAttribute("href") === "/console/sales/70"`)
 }
 
-// unlabelled is an expression that lists visible fields without a visible label, headings that skip a level, duplicate
-// ids and references to missing ids.
+// unlabelled is an expression that lists what axe-core does not: visible fields without a visible label, duplicate ids and
+// references to missing ids.
 const unlabelled = `[
 	...[...document.querySelectorAll("input, select, textarea")].filter((f) => !f.closest("[hidden], details:not([open])") && !f.labels[0]?.checkVisibility()).map((f) => "no label: " + f.name),
-	...[...document.querySelectorAll("h1, h2, h3")].filter((h, i, all) => h.tagName[1] - (all[i - 1]?.tagName[1] ?? 0) > 1).map((h) => "level: " + h.innerText),
 	...[...document.querySelectorAll("[id]")].filter((el) => document.querySelectorAll("#" + CSS.escape(el.id)).length > 1).map((el) => "twice: " + el.id),
 	...[...document.querySelectorAll("[aria-describedby], [aria-labelledby]")].flatMap((el) => ["aria-describedby", "aria-labelledby"].flatMap((a) => (el.getAttribute(a) ?? "").split(" ").filter((id) => id && !document.getElementById(id)))).map((id) => "nothing with id " + id),
 ]`
@@ -427,24 +392,13 @@ func TestDocs(t *testing.T) {
 		operation("orders", "placeOrder")+" .live-responses-table tbody .response-col_status")
 
 	// The page follows the language and the theme of the browser, and ignores the URL of another document in its address.
-	// "Authorize" accepts a token that was obtained elsewhere.
 	v.legible(t, "API")
 	require.Equal(t, 1, evaluate[int](v.tab, `document.querySelectorAll("main:not([role])").length`))
 	require.Equal(t, []string{"API"}, evaluate[[]string](v.tab, `[...document.querySelectorAll("h1")].filter((e) => e.checkVisibility()).map((e) => e.innerText)`))
-	lefts := evaluate[[]float64](v.tab, `[...document.querySelectorAll(".brand, h1, .info p, .opblock-tag, .opblock")].filter((e) => e.checkVisibility())
-		.map((e) => e.getBoundingClientRect().left + parseFloat(getComputedStyle(e).paddingLeft))`)
-	require.Equal(t, slices.Min(lefts), slices.Max(lefts), "one left edge")
 	v.prefers("dark")
 	v.goTo("/docs?lang=zh&url=https://example.com/other.json")
 	v.reads("h1", "接口文档")
 	v.until(`document.documentElement.classList.contains("dark-mode") && document.documentElement.lang === "zh-CN"`)
 	v.prefers("light")
 	v.until(`!document.documentElement.classList.contains("dark-mode")`)
-	v.click(".auth-wrapper .authorize")
-	v.click("#auth-bearer-value")
-	v.insert(p.Token)
-	v.click(`form:has(#auth-bearer-value) button[type="submit"]`)
-	v.click(".close-modal")
-	v.try("auth", "me", "", "", http.StatusOK)
-	v.reads(operation("auth", "me")+" .live-responses-table", `"role": "admin"`)
 }

