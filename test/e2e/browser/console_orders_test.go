@@ -441,7 +441,8 @@ func draftsInBrowser(t *testing.T, c *scene) {
 	v := c.enter("/console/sales")
 	v.click(`a[href="/console/new"]`)
 	// A draft needs no time. What the form and its preview understand is what is sent.
-	v.send("make", "entry.mode", "room", "title", title, "currency", "kwd", "pay_value", "1,000", "entry.rate", "１０００", "begin_at", "", "end_at", "")
+	v.send("make", "entry.mode", "room", "entry.rate", "１０００", "title", title, "currency", "kwd", "pay_value", "1,000",
+		"begin_at", "", "end_at", "")
 	v.reads(fieldError("make", "pay_value"), "without separators")
 	v.fill("make", "pay_value", "1000")
 	v.reads("[data-preview]", "1,000")
@@ -503,12 +504,13 @@ func cashierLands(t *testing.T, c *scene) {
 	o, token := c.paidOrder(t, rig.NewPhone(), sale)
 	paid := c.Must(t, rig.Get("/orders/"+o, token))
 	code, shop := paid["redeem_code"].(string), paid["shop_name"].(string)
-	v := visit(t, c.URL, "en", `window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
+	const refuses = `window.answer = (a, o, real) => a.endsWith("/admin/redeem/preview") && real().then(async (answer) => {
 		if (window.elsewhere) return new Response(JSON.stringify({ code: "forbidden", status: 403, shop_name: "Tea: house" }), { status: 403 });
 		const body = await answer.json();
 		Object.assign(body.order, window.validity);
 		return new Response(JSON.stringify(body));
-	})`, fmt.Sprintf(`{
+	})`
+	v := visit(t, c.URL, "en", refuses, fmt.Sprintf(`{
 		window.BarcodeDetector = class {
 			static getSupportedFormats = async () => ["qr_code"];
 			detect = async () => [{ rawValue: %q }];

@@ -35,7 +35,10 @@ func (b *tab) fill(form, field, value string) {
 	b.t.Helper()
 	selector := fmt.Sprintf(`form[data-form=%q] [name=%q]`, form, field)
 	b.until(`document.querySelector(%q)?.checkVisibility()`, selector)
-	b.run(`const f = document.querySelector(%q); f.focus(); f.value = %q; f.dispatchEvent(new Event("change", { bubbles: true }))`, selector, value)
+	b.run(`const f = document.querySelector(%q);
+		f.focus();
+		f.value = %q;
+		f.dispatchEvent(new Event("change", { bubbles: true }))`, selector, value)
 }
 
 // send fills in fields of a form, given by names and values in turn, and submits it.

@@ -305,7 +305,8 @@ func storageBlocked(t *testing.T, p *scene) {
 func listRepeated(t *testing.T, p *scene) {
 	p.Publish(t, rig.Offer{Stock: 5, BeginAt: time.Now().Add(20 * time.Second)})
 	sale := p.Publish(t, rig.Offer{Stock: 5})
-	v := p.open("/", `Math.random = () => 0`, `window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
+	v := p.open("/", `Math.random = () => 0;
+		window.answer = (a, o) => a.includes("/vouchers?") && count("/vouchers?") === 1 &&
 		Promise.resolve(new Response(new ReadableStream({ start: (c) => o.signal.addEventListener("abort", () => c.error(new Error("too late"))) })))`)
 	v.until(canBuy(sale))
 	v.until(`delays.includes(2100)`) // not every second, although the other sale starts soon

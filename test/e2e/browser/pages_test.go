@@ -272,7 +272,8 @@ func salePage(t *testing.T, p *scene) {
 	v.reads("h1", "Breakfast in the harbour")
 	v.until(`document.title === "Breakfast in the harbour · Seckill"`)
 	v.reads(card(sale), "0% claimed", "15 left")
-	v.reads(".details", "Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next", "Valid until", "Mar 1, 2099")
+	v.reads(".details", "Not on Sundays.", "Limit per customer", "Time to pay", "1 min 30 s", "What happens next",
+		"Valid until", "Mar 1, 2099")
 	address := shop["address"].(string) + ", " + shop["area"].(string)
 	onMap := fmt.Sprintf(`document.querySelector("a.map[target=_blank][rel=noreferrer]")?.href === "https://www.openstreetmap.org/search?query=" + encodeURIComponent(%q)`, address)
 	v.until(onMap)
