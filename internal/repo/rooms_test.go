@@ -71,9 +71,16 @@ func TestJoinRoom(t *testing.T) {
 	})
 }
 
-// The lobby is exactly those who joined before the start, even if others join at the same time.
+// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago. The
+// lobby is exactly those who joined before the start, even if others join at the same time.
 func TestStartRoom(t *testing.T) {
 	onEachWithSale(t, func(t *testing.T, s *Store) {
+		join(t, s, 30, -1)
+		damage(t, s, "UPDATE seckill_vouchers SET begin_at = ?", time.Now().UTC().Add(time.Hour))
+		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{7}))
+		require.Zero(t, room(t, s, 0).StartedAt)
+
+		damage(t, s, "UPDATE seckill_vouchers SET begin_at = ?", time.Now().UTC().Add(-time.Hour))
 		allAtOnce(t, 30, func(user int) error {
 			_, err := s.JoinRoom(t.Context(), 1, []domain.PlaceRequest{{UserID: int64(user), Lost: -1}})
 			if user%10 == 5 {
@@ -82,7 +89,7 @@ func TestStartRoom(t *testing.T) {
 			return err
 		})
 		r := room(t, s, 0)
-		require.Equal(t, uint32(30), r.Joined)
+		require.Equal(t, uint32(31), r.Joined)
 		require.Positive(t, r.Size)
 		require.Contains(t, []byte{5, 15, 25}, r.Seed[0])
 		require.WithinDuration(t, databaseTime(t, s), r.StartedAt, time.Minute)
@@ -137,15 +144,9 @@ func TestRoomEvents(t *testing.T) {
 		numbers := env.Must(s.JoinRoom(ctx, 1, []domain.PlaceRequest{{UserID: 10, Lost: 0}, {UserID: 11, Lost: -1}, {UserID: 12, Lost: 0}}))(t)
 		require.Equal(t, []uint32{3, 4, 2}, numbers, "a lost place, one that was left, and another place than the lost one")
 		require.Equal(t, uint32(3), join(t, s, 10, 0))
-	})
-}
 
-func TestDamagedEvent(t *testing.T) {
-	onEachWithSale(t, func(t *testing.T, s *Store) {
-		join(t, s, 10, -1)
-		require.NoError(t, s.Admit(t.Context(), domain.RoomEvent{VoucherID: 1, Seq: 1, Kind: domain.RoomAdmitted, At: now, Numbers: []uint32{300}}))
-		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET data = ?", []byte{0x80}).Error)
-		_, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {}})
+		damage(t, s, "UPDATE room_log SET data = ?", []byte{0x80})
+		_, _, err := s.Rooms(ctx, map[int64]domain.RoomCursor{1: {}})
 		require.ErrorContains(t, err, "cannot be read")
 	})
 }
@@ -248,39 +249,6 @@ func TestUnusedPassGoesBehind(t *testing.T) {
 	})
 }
 
-// Purchases are counted by admission, from the cursor on.
-func TestRoomsCountPurchases(t *testing.T) {
-	onEachWithSale(t, func(t *testing.T, s *Store) {
-		join(t, s, 1, -1)
-		for seq := range uint32(3) {
-			e := domain.RoomEvent{VoucherID: 1, Seq: seq + 1, Kind: domain.RoomAdmitted, At: now, ExpiresAt: now.Add(time.Hour)}
-			require.NoError(t, s.Admit(t.Context(), e))
-		}
-		require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE room_log SET bought = 10 * seq WHERE seq <> 2").Error)
-		for from, want := range map[uint32]map[uint32]int{1: {1: 10, 3: 30}, 2: {3: 30}, 4: {}} {
-			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{1: {Applied: 3, Round: from}})
-			require.NoError(t, err)
-			require.Equal(t, want, rooms[0].Bought)
-		}
-	})
-}
-
-// A room does not start before its sale, even if a server believes so: the sale may have been postponed a moment ago.
-func TestPostponedRoomDoesNotStart(t *testing.T) {
-	onEachWithSale(t, func(t *testing.T, s *Store) {
-		join(t, s, 1, -1)
-		begin := func(at time.Time) {
-			require.NoError(t, s.db.Writer(t.Context()).Exec("UPDATE seckill_vouchers SET begin_at = ?", at.UTC()).Error)
-		}
-		begin(time.Now().Add(time.Hour))
-		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{7}))
-		require.Zero(t, room(t, s, 0).StartedAt)
-		begin(time.Now().Add(-time.Hour))
-		require.NoError(t, s.StartRoom(t.Context(), 1, [32]byte{8}))
-		require.Equal(t, byte(8), room(t, s, 0).Seed[0])
-	})
-}
-
 func leave(t *testing.T, s *Store, places ...domain.RoomPlace) {
 	t.Helper()
 	require.NoError(t, s.LeaveRoom(t.Context(), 1, places))
@@ -299,7 +267,7 @@ func takePlace(t *testing.T, s *Store, user int64, at time.Time) {
 }
 
 // A purchase counts against its pass in the transaction of the order: each order once, however often it is delivered,
-// and no purchase that was refused.
+// and no purchase that was refused. Rooms has the counts by admission, from the cursor on.
 func TestOrdersCountAgainstPasses(t *testing.T) {
 	onEachSale(t, 4, 2, func(t *testing.T, s *Store, v domain.Voucher) {
 		other := newSale(t, s, 9, 1)
@@ -309,8 +277,8 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			e := domain.RoomEvent{VoucherID: v.ID, Seq: seq + 1, Kind: domain.RoomAdmitted, At: at, ExpiresAt: at.Add(time.Hour)}
 			require.NoError(t, s.Admit(t.Context(), e))
 		}
-		bought := func() map[uint32]int {
-			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{v.ID: {}})
+		bought := func(from uint32) map[uint32]int {
+			rooms, _, err := s.Rooms(t.Context(), map[int64]domain.RoomCursor{v.ID: {Round: from}})
 			require.NoError(t, err)
 			return rooms[0].Bought
 		}
@@ -324,11 +292,13 @@ func TestOrdersCountAgainstPasses(t *testing.T) {
 			passOrder(2, 7, 15, v.ID, 2), // sold out
 		}
 		s.PlaceOrders(t.Context(), batch[:2])
-		require.Equal(t, map[uint32]int{1: 1, 3: 1}, bought())
+		require.Equal(t, map[uint32]int{1: 1, 3: 1}, bought(0))
 		for range 2 {
 			s.PlaceOrders(t.Context(), batch)
-			require.Equal(t, map[uint32]int{1: 1, 3: 2}, bought())
+			require.Equal(t, map[uint32]int{1: 1, 3: 2}, bought(1))
 		}
+		require.Equal(t, map[uint32]int{3: 2}, bought(2))
+		require.Empty(t, bought(4))
 		requireTotals(t, s, v.ID, 0, 4)
 		records := env.Must(s.SaleRecords(t.Context(), []domain.SaleUser{{UserID: 11, VoucherID: v.ID}, {UserID: 14, VoucherID: v.ID}}))(t)
 		require.Equal(t, uint32(3), records[domain.SaleUser{UserID: 11, VoucherID: v.ID}].LastRound)
@@ -386,43 +356,24 @@ func TestPassOfEndedOrderBuysNothing(t *testing.T) {
 	})
 }
 
-// passRace is a purchase during which another server buys with the same pass. The user holds the slots 1 and 2, and the
-// purchase takes slot 3. Slot 1 becomes free meanwhile, and the other order takes it: no index refuses one of the two, and
-// slot 2 keeps their locks apart.
-type passRace struct {
-	t               *testing.T
-	s               *Store
-	voucher         int64
-	earlier         []domain.NewOrder
-	purchase, other domain.NewOrder
-}
-
-func newPassRace(t *testing.T, s *Store) *passRace {
+// passRace returns a purchase during which another server buys with the same pass. The user holds the slots 1 and 2, and
+// the purchase takes slot 3. When the earlier order ends meanwhile, the other one takes slot 1: no index refuses one of the
+// two, and slot 2 keeps their locks apart.
+func passRace(t *testing.T, s *Store) (earlier, purchase, other domain.NewOrder) {
+	t.Helper()
 	v := newSale(t, s, 20, 3)
-	at := v.ID * 10
-	r := &passRace{
-		t: t, s: s, voucher: v.ID,
-		earlier:  []domain.NewOrder{passOrder(1, at+1, at, v.ID, 3), passOrder(2, at+2, at, v.ID, 3)},
-		purchase: passOrder(3, at+3, at, v.ID, 3),
-		other:    passOrder(3, at+4, at, v.ID, 3),
-	}
-	placeAll(t, s, r.earlier...)
-	return r
+	user := v.ID * 10
+	earlier = passOrder(1, user+1, user, v.ID, 3)
+	placeAll(t, s, earlier, passOrder(2, user+2, user, v.ID, 3))
+	return earlier, passOrder(3, user+3, user, v.ID, 3), passOrder(3, user+4, user, v.ID, 3)
 }
 
-func (r *passRace) place(o domain.NewOrder) domain.Placed {
-	return r.s.PlaceOrders(r.t.Context(), []domain.NewOrder{o})[0]
+func (s *Store) place(t *testing.T, o domain.NewOrder) domain.Placed {
+	return s.PlaceOrders(t.Context(), []domain.NewOrder{o})[0]
 }
 
-func (r *passRace) end(o domain.NewOrder) {
-	env.Must(cancel(r.t.Context(), r.s, o.UserID, o.ID, now))(r.t)
-}
-
-func (r *passRace) usePass() {
-	r.end(r.earlier[0])
-	placed := r.place(r.other)
-	require.NoError(r.t, placed.Err)
-	require.Equal(r.t, 1, placed.Order.Slot)
+func (s *Store) end(t *testing.T, o domain.NewOrder) {
+	env.Must(cancel(t.Context(), s, o.UserID, o.ID, now))(t)
 }
 
 // A pass is used while a purchase with it is under way. The purchase buys nothing, wherever in its transaction that
@@ -433,26 +384,27 @@ func TestPassIsUsedDuringPurchase(t *testing.T) {
 		for _, ended := range []bool{false, true} {
 			// After the read of the user's orders, and before the lock of the stock.
 			for _, statement := range []string{"INSERT INTO voucher_orders", "UPDATE `seckill_vouchers`"} {
-				r := newPassRace(t, s)
+				earlier, purchase, other := passRace(t, s)
 				faults.Before(func(query string) error {
 					if strings.HasPrefix(query, statement) {
 						faults.Before(nil)
-						r.usePass()
+						s.end(t, earlier)
+						require.Equal(t, 1, s.place(t, other).Order.Slot)
 						if ended {
-							r.end(r.other)
+							s.end(t, other)
 						}
 					}
 					return nil
 				})
 
-				placed := r.place(r.purchase)
+				placed := s.place(t, purchase)
 				if ended {
 					require.ErrorIs(t, placed.Err, domain.ErrPassExpired, statement)
-					requireTotals(t, s, r.voucher, 19, 1)
+					requireTotals(t, s, purchase.VoucherID, 19, 1)
 					continue
 				}
-				require.EqualError(t, placed.Err, duplicateOf(r.other.ID), statement)
-				requireTotals(t, s, r.voucher, 18, 2)
+				require.EqualError(t, placed.Err, duplicateOf(other.ID), statement)
+				requireTotals(t, s, purchase.VoucherID, 18, 2)
 			}
 		}
 	})
@@ -462,23 +414,23 @@ func TestPassIsUsedDuringPurchase(t *testing.T) {
 // one that waits buys nothing.
 func TestPassIsUsedWhilePurchaseWaits(t *testing.T) {
 	onEachServer(t, func(t *testing.T, s *Store) {
-		r := newPassRace(t, s)
+		earlier, purchase, other := passRace(t, s)
 		waiting := make(chan domain.Placed, 1)
 		step := 0
-		r.purchase.Fence = &losingContext{Context: t.Context(), lose: func() {
+		purchase.Fence = &losingContext{Context: t.Context(), lose: func() {
 			switch step++; step {
 			case 1:
 				// Before the insert.
-				r.end(r.earlier[0])
+				s.end(t, earlier)
 			case 2:
 				// At the end of the transaction.
-				go func() { waiting <- r.place(r.other) }()
+				go func() { waiting <- s.place(t, other) }()
 				env.RequireBlocked(t, s.db, "seckill_vouchers")
 			}
 		}}
-		require.NoError(t, r.place(r.purchase).Err)
-		require.EqualError(t, (<-waiting).Err, duplicateOf(r.purchase.ID))
-		requireTotals(t, s, r.voucher, 18, 2)
+		require.NoError(t, s.place(t, purchase).Err)
+		require.EqualError(t, (<-waiting).Err, duplicateOf(purchase.ID))
+		requireTotals(t, s, purchase.VoucherID, 18, 2)
 	})
 }
 
