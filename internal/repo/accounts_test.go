@@ -119,27 +119,28 @@ func TestRotateSessionOfAnotherDevice(t *testing.T) {
 			})
 			return err
 		}
-		env.Must(s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour)))(t)
-		for _, device := range []string{"", "mine"} {
-			for _, other := range []string{"", "mine", "theirs"} {
-				if device == other {
-					continue
-				}
-				row := sessionRow{Session: auth.Session{ID: device + "/" + other, UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, DeviceHash: &device}
-				require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
-				require.NoError(t, rotate(row.ID, 1, device))
-				require.ErrorIs(t, rotate(row.ID, 1, other), domain.ErrUnauthenticated)
-				require.ErrorIs(t, rotate(row.ID, 2, device), domain.ErrUnauthenticated, "the session was revoked")
+		open := func(id string, device *string, rotatedAt *time.Time) {
+			row := sessionRow{Session: newSession(id), DeviceHash: device, RotatedAt: rotatedAt}
+			row.UserID = 1
+			if rotatedAt != nil {
+				row.Generation = 2
 			}
+			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
 		}
-		old := sessionRow{Session: auth.Session{ID: "old", UserID: 1, Generation: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}}
-		require.NoError(t, s.db.Writer(t.Context()).Create(&old).Error)
+		env.Must(s.SeedUsers(t.Context(), 1, now, now.Add(time.Hour)))(t)
+		for _, pair := range [][2]string{{"", "mine"}, {"", "theirs"}, {"mine", ""}, {"mine", "theirs"}} {
+			device, other := pair[0], pair[1]
+			id := device + "/" + other
+			open(id, &device, nil)
+			require.NoError(t, rotate(id, 1, device))
+			require.ErrorIs(t, rotate(id, 1, other), domain.ErrUnauthenticated)
+			require.ErrorIs(t, rotate(id, 2, device), domain.ErrUnauthenticated, "the session was revoked")
+		}
+		open("old", nil, nil)
 		require.NoError(t, rotate("old", 1, "mine"))
 		require.NoError(t, rotate("old", 1, "mine"), "repeated by the same device")
 		require.ErrorIs(t, rotate("old", 2, "theirs"), domain.ErrUnauthenticated)
-		moment := now
-		rotated := sessionRow{Session: auth.Session{ID: "rotated", UserID: 1, Generation: 2, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, RotatedAt: &moment}
-		require.NoError(t, s.db.Writer(t.Context()).Create(&rotated).Error)
+		open("rotated", nil, &now)
 		require.ErrorIs(t, rotate("rotated", 1, "theirs"), domain.ErrUnauthenticated)
 	})
 }
@@ -161,10 +162,8 @@ func TestRotateSessionRespectsMaxAge(t *testing.T) {
 // A login beyond auth.MaxSessions ends the oldest session of the user, and no session of another user.
 func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
-		guesses := map[string]auth.Guess{"1": sendCode(t, s, "1"), "2": sendCode(t, s, "2")}
 		open := func(phone string, n int) {
-			sess := auth.Session{ID: fmt.Sprintf("%s-%d", phone, n), Generation: 1, CreatedAt: now.Add(time.Duration(n) * time.Second), ExpiresAt: now.Add(time.Hour)}
-			env.Must(s.OpenSession(t.Context(), guesses[phone], domain.User{Phone: phone, Role: domain.RoleBuyer, CreatedAt: now}, sess, anyCode, noFactor))(t)
+			login(t, s, phone, fmt.Sprintf("%s-%d", phone, n), now.Add(time.Duration(n)*time.Second))
 		}
 		open("2", 0)
 		for n := range auth.MaxSessions {
@@ -180,6 +179,7 @@ func TestOpenSessionEndsOldestBeyondMaximum(t *testing.T) {
 	})
 }
 
+// The sessions of a user end one by one, or all at once. Revocations are purged when no token of the session is valid.
 func TestRevokeSessions(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		seeded := env.Must(s.SeedUsers(t.Context(), 2, now, now.Add(time.Hour)))(t)
@@ -192,25 +192,16 @@ func TestRevokeSessions(t *testing.T) {
 		require.NoError(t, rotate(s, again[1].SessionID, 1, now, 0), "another user")
 		ids = env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
 		require.Empty(t, ids)
-	})
-}
 
-func TestRevocations(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		login(t, s, "1", "a", now)
-		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)))
-		require.NoError(t, s.RevokeSession(t.Context(), "a", now, now.Add(time.Hour)), "revoking twice is no error")
-		require.NoError(t, s.RevokeSession(t.Context(), "b", now, now.Add(2*time.Hour)))
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)), "revoking twice is no error")
+		require.NoError(t, s.RevokeSession(t.Context(), "unknown", now, now.Add(2*time.Hour)))
 		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
-		require.Len(t, list, 3)
-		require.Equal(t, list[2:], env.Must(s.RevocationsAfter(t.Context(), list[1].Seq, now))(t))
-		purged := env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
-		require.Equal(t, 3, purged) // two revocations and the session
-		purged = env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t)
-		require.Zero(t, purged)
-		list = env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
-		require.Len(t, list, 1)
-		require.ErrorIs(t, rotate(s, "a", 1, now, 0), domain.ErrUnauthenticated, "the ended session was purged")
+		require.Len(t, list, 4)
+		require.Equal(t, list[3:], env.Must(s.RevocationsAfter(t.Context(), list[2].Seq, now))(t))
+		for _, want := range []int{3 + 4, 0} { // revocations and sessions
+			require.Equal(t, want, env.Must(s.PurgeSessions(t.Context(), now.Add(90*time.Minute)))(t))
+		}
+		require.Equal(t, []string{"unknown"}, revoked(t, s))
 	})
 }
 
@@ -494,22 +485,15 @@ func sealed(userID int64) []byte { return []byte("for user " + strconv.FormatInt
 func TestEnrollAndRemove(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
-		buyer := domain.User{Phone: "1", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
-		open := func(session string) {
-			g := sendCode(t, s, "1")
-			env.Must(s.OpenSession(ctx, g, buyer, newSession(session), anyCode, noFactor))(t)
-		}
-		open("before")
-		admin := buyer
-		admin.Role = domain.RoleAdmin
+		login(t, s, "1", "before", now)
+		admin := domain.User{Phone: "1", NickName: "n", Role: domain.RoleAdmin, CreatedAt: now}
 		u := env.Must(s.Enroll(ctx, admin, sealed, now, now.Add(time.Hour)))(t)
 		require.Equal(t, []string{"before"}, revoked(t, s))
 		_, err := s.Enroll(ctx, admin, sealed, now.Add(time.Minute), now.Add(time.Hour))
 		require.NoError(t, err, "a lost app is replaced")
-		open("during")
+		login(t, s, "1", "during", now)
 
-		configured := domain.User{Phone: "2", NickName: "n", Role: domain.RoleBuyer, CreatedAt: now}
-		configured = env.Must(s.OpenSession(ctx, sendCode(t, s, "2"), configured, newSession("other"), anyCode, noFactor))(t)
+		configured := login(t, s, "2", "other", now)
 		viewer := env.Must(s.Enroll(ctx, domain.User{Phone: "3", NickName: "n", Role: domain.RoleViewer, CreatedAt: now}, nil, now, now.Add(time.Hour)))(t)
 		list := env.Must(s.Admins(ctx, []string{"2", "4"}))(t)
 		require.Equal(t, []domain.Admin{{User: u, EnrolledAt: now.Add(time.Minute), Factor: sealed(u.ID)}, {User: configured}, {User: viewer}}, list)
@@ -525,7 +509,7 @@ func TestEnrollAndRemove(t *testing.T) {
 		stored = env.Must(s.ShopsOf(ctx, u.ID))(t)
 		require.Equal(t, cashier.ShopIDs, stored, "for the tokens of the former redeemer")
 		require.ElementsMatch(t, []string{"before", "during"}, revoked(t, s))
-		open("after") // noFactor is called without a factor, too
+		login(t, s, "1", "after", now) // noFactor is called without a factor, too
 		list = env.Must(s.Admins(ctx, nil))(t)
 		require.Equal(t, []domain.Admin{{User: viewer}}, list)
 		env.Fails(s.RemoveAdmin(ctx, "9", now, now.Add(time.Hour)))(t, domain.ErrNotFound)

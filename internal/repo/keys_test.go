@@ -53,7 +53,8 @@ func TestKeyLifetime(t *testing.T) {
 	})
 }
 
-// After a transient answer the same request may run again, and gets the resource that was noted.
+// After a transient answer the same request may run again, and gets the resource that was noted. An answer without a claim is
+// not kept, and a large one is kept whole.
 func TestTransientAnswerReleasesKey(t *testing.T) {
 	onEach(t, func(t *testing.T, s *Store) {
 		first, second, third := newClaim(1, "k", "buy"), newClaim(1, "k", "buy"), newClaim(1, "k", "buy")
@@ -64,6 +65,13 @@ func TestTransientAnswerReleasesKey(t *testing.T) {
 		require.NoError(t, s.KeepAnswer(t.Context(), second, domain.Answer{Transient: true}))
 		require.ErrorIs(t, s.ClaimKey(t.Context(), newClaim(1, "k", "sell")).Err, domain.ErrIdempotencyMismatch, "released for the same request only")
 		require.Equal(t, domain.KeyState{Runs: 3, ResourceID: 5}, s.ClaimKey(t.Context(), third))
+
+		large := domain.Answer{Status: 200, Body: make([]byte, 2<<20)}
+		require.NoError(t, s.KeepAnswer(t.Context(), third, large))
+		require.Equal(t, &large, s.ClaimKey(t.Context(), newClaim(1, "k", "buy")).Answer)
+		never := newClaim(1, "never claimed", "buy")
+		require.NoError(t, s.KeepAnswer(t.Context(), never, domain.Answer{Transient: true}), "there is nothing to release")
+		require.ErrorIs(t, s.KeepAnswer(t.Context(), never, created), domain.ErrOrderInProgress)
 	})
 }
 
@@ -156,21 +164,6 @@ func TestConcurrentClaimsLeaseEachKeyOnce(t *testing.T) {
 		var rows int64
 		require.NoError(t, s.db.Reader(t.Context()).Model(&keyRow{}).Count(&rows).Error)
 		require.Len(t, held, int(rows), "every key is leased")
-	})
-}
-
-// A large answer is kept whole, and one without a claim is not.
-func TestKeepAnswer(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		kept := newClaim(1, "mine", "a")
-		require.NoError(t, s.ClaimKey(t.Context(), kept).Err)
-		large := domain.Answer{Status: 200, Body: make([]byte, 2<<20)}
-		require.NoError(t, s.KeepAnswer(t.Context(), kept, large))
-		require.Equal(t, &large, s.ClaimKey(t.Context(), newClaim(1, "mine", "a")).Answer)
-
-		never := newClaim(1, "never claimed", "a")
-		require.NoError(t, s.KeepAnswer(t.Context(), never, domain.Answer{Transient: true}), "there is nothing to release")
-		require.ErrorIs(t, s.KeepAnswer(t.Context(), never, created), domain.ErrOrderInProgress)
 	})
 }
 
