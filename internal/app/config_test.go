@@ -122,17 +122,11 @@ func refusal(t *testing.T, cfg Config) (log string, _ error) {
 func TestUnsafeSettingsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	env.Must(refusal(t, safeConfig()))(t)
-	yes, no := true, false
-	for name, edit := range map[string]func(*Config){ // package doctor has the cases of each setting
-		"demo":           func(c *Config) { c.Demo = &yes },
-		"sandbox":        func(c *Config) { c.MySQLDSN, c.Demo, c.Unsafe = "", &no, nil },
-		"jwt_secret":     func(c *Config) { c.JWTSecret += "," + strings.Repeat("a", 32) },
-		"payment_secret": func(c *Config) { c.PaymentSecret = safeSecret },
-		"rate_limit":     func(c *Config) { c.MySQLDSN, c.Demo, c.RateLimit = "", &no, "off" },
-		"proxies":        func(c *Config) { c.Proxies = []string{"10.0.0.1", "::/0"} },
-		"ops_addr":       func(c *Config) { c.OpsAddr = "203.0.113.5:9090" },
-		"admins":         func(c *Config) { c.AdminPhones = []string{DemoAdmin} },
-		"codes":          func(c *Config) { c.EventsSecret = safeSecret },
+	no := false
+	for name, edit := range map[string]func(*Config){ // TestDoctorChecksConfiguration has the cases of each setting
+		"sandbox":    func(c *Config) { c.MySQLDSN, c.Demo, c.Unsafe = "", &no, nil },
+		"jwt_secret": func(c *Config) { c.JWTSecret += "," + strings.Repeat("a", 32) },
+		"proxies":    func(c *Config) { c.Proxies = []string{"10.0.0.1", "::/0"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,45 +189,36 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		edit func(*settings)
 		want string
 	}{
-		"good":                              {func(*settings) {}, "jwt_secret ok, payment_secret ok, database_password ok, demo ok, admins ok, rate_limit ok, proxies ok, ops_addr ok, lane ok, codes ok"},
-		"example secret":                    {func(f *settings) { f.secrets = keyring(testSecret) }, "jwt_secret fail"},
-		"no secret":                         {func(f *settings) { f.secrets, f.secretErr = nil, errors.New("required") }, "jwt_secret fail"},
-		"no secret yet":                     {func(f *settings) { f.secrets, f.secretErr = nil, fs.ErrNotExist }, "jwt_secret ok"},
-		"weak old secret":                   {func(f *settings) { f.secrets = keyring(safeSecret, testSecret) }, "jwt_secret fail"},
-		"two secrets":                       {func(f *settings) { f.secrets = keyring(safeSecret, otherSecret) }, "jwt_secret ok"},
-		"payment secret = old token secret": {func(f *settings) { f.secrets, f.PaymentSecret = keyring(otherSecret, safeSecret), safeSecret }, "payment_secret fail"},
-		"weak payment secret":               {func(f *settings) { f.PaymentSecret = "shop" }, "payment_secret fail"},
-		"own payment secret":                {func(f *settings) { f.PaymentSecret = otherSecret }, "payment_secret ok"},
-		"no password":                       {func(f *settings) { f.MySQLDSN = "seckill@tcp(db:3306)/seckill" }, "database_password warn"},
-		"example password":                  {func(f *settings) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, "database_password warn"},
-		"short password":                    {func(f *settings) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, "database_password warn"},
-		"user as password":                  {func(f *settings) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, "database_password warn"},
-		"socket":                            {func(f *settings) { f.MySQLDSN = "root@unix(/run/mysqld.sock)/seckill" }, "database_password ok"},
-		"no DSN":                            {func(f *settings) { f.MySQLDSN = "tcp" }, "database_password skipped"},
-		"demo":                              {func(f *settings) { f.Demo = &yes }, "demo fail"},
-		"demo, embedded":                    {func(f *settings) { f.Demo, f.MySQLDSN = &yes, "" }, "demo warn"},
-		"demo of this machine":              {func(f *settings) { f.Demo, f.MySQLDSN, f.Addr = &yes, "", "127.0.0.1:80" }, "demo ok"},
-		"no admin":                          {func(f *settings) { f.AdminPhones = nil }, "admins warn"},
-		"demo admin":                        {func(f *settings) { f.AdminPhones = []string{"13800000000"} }, "admins fail"},
-		"demo admin in demo mode":           {func(f *settings) { f.AdminPhones, f.Demo = []string{"13800000000"}, &yes }, "admins ok"},
-		"no rate limit":                     {func(f *settings) { f.RateLimit = "off" }, "rate_limit fail"},
-		"no rate limit, embedded":           {func(f *settings) { f.RateLimit, f.MySQLDSN = "off", "" }, "rate_limit fail"},
-		"no rate limit, embedded demo":      {func(f *settings) { f.RateLimit, f.MySQLDSN, f.Demo = "off", "", &yes }, "rate_limit warn"},
-		"all addresses trusted":             {func(f *settings) { f.Proxies = []string{"10.0.0.1", "10.0.0.0/8", "0.0.0.0/0"} }, "proxies fail"},
-		"wide network":                      {func(f *settings) { f.Proxies = []string{"10.0.0.0/8"} }, "proxies warn"},
-		"wide IPv6 network":                 {func(f *settings) { f.Proxies = []string{"fd00::/8"} }, "proxies warn"},
-		"wider than a private network":      {func(f *settings) { f.Proxies = []string{"8.0.0.0/7"} }, "proxies fail"},
-		"all IPv4 as IPv6":                  {func(f *settings) { f.Proxies = []string{"::ffff:0.0.0.0/96"} }, "proxies fail"},
-		"all public IPv6":                   {func(f *settings) { f.Proxies = []string{"2000::/3"} }, "proxies fail"},
-		"all private networks": {func(f *settings) {
-			f.Proxies = []string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"}
-		}, "proxies warn"},
+		"good":                                 {func(*settings) {}, "jwt_secret ok, payment_secret ok, database_password ok, demo ok, admins ok, rate_limit ok, proxies ok, ops_addr ok, lane ok, codes ok"},
+		"example secret":                       {func(f *settings) { f.secrets = keyring(testSecret) }, "jwt_secret fail"},
+		"no secret":                            {func(f *settings) { f.secrets, f.secretErr = nil, errors.New("required") }, "jwt_secret fail"},
+		"no secret yet":                        {func(f *settings) { f.secrets, f.secretErr = nil, fs.ErrNotExist }, "jwt_secret ok"},
+		"two secrets":                          {func(f *settings) { f.secrets = keyring(safeSecret, otherSecret) }, "jwt_secret ok"},
+		"payment secret = old token secret":    {func(f *settings) { f.secrets, f.PaymentSecret = keyring(otherSecret, safeSecret), safeSecret }, "payment_secret fail"},
+		"weak payment secret":                  {func(f *settings) { f.PaymentSecret = "shop" }, "payment_secret fail"},
+		"own payment secret":                   {func(f *settings) { f.PaymentSecret = otherSecret }, "payment_secret ok"},
+		"example password":                     {func(f *settings) { f.MySQLDSN = "u:my-Password@tcp(db:3306)/seckill" }, "database_password warn"},
+		"short password":                       {func(f *settings) { f.MySQLDSN = "u:zq3k9xw@tcp(db:3306)/seckill" }, "database_password warn"},
+		"user as password":                     {func(f *settings) { f.MySQLDSN = "shopkeeper:shopkeeper@tcp(db:3306)/seckill" }, "database_password warn"},
+		"socket":                               {func(f *settings) { f.MySQLDSN = "root@unix(/run/mysqld.sock)/seckill" }, "database_password ok"},
+		"no DSN":                               {func(f *settings) { f.MySQLDSN = "tcp" }, "database_password skipped"},
+		"demo":                                 {func(f *settings) { f.Demo = &yes }, "demo fail"},
+		"demo, embedded":                       {func(f *settings) { f.Demo, f.MySQLDSN = &yes, "" }, "demo warn"},
+		"demo of this machine":                 {func(f *settings) { f.Demo, f.MySQLDSN, f.Addr = &yes, "", "127.0.0.1:80" }, "demo ok"},
+		"no admin":                             {func(f *settings) { f.AdminPhones = nil }, "admins warn"},
+		"demo admin":                           {func(f *settings) { f.AdminPhones = []string{"13800000000"} }, "admins fail"},
+		"demo admin in demo mode":              {func(f *settings) { f.AdminPhones, f.Demo = []string{"13800000000"}, &yes }, "admins ok"},
+		"no rate limit":                        {func(f *settings) { f.RateLimit, f.MySQLDSN = "off", "" }, "rate_limit fail"},
+		"no rate limit, embedded demo":         {func(f *settings) { f.RateLimit, f.MySQLDSN, f.Demo = "off", "", &yes }, "rate_limit warn"},
+		"wide network":                         {func(f *settings) { f.Proxies = []string{"10.0.0.0/8"} }, "proxies warn"},
+		"wide IPv6 network":                    {func(f *settings) { f.Proxies = []string{"fc00::/7"} }, "proxies warn"},
+		"wider than a private network":         {func(f *settings) { f.Proxies = []string{"10.0.0.1", "10.0.0.0/8", "8.0.0.0/7"} }, "proxies fail"},
+		"all IPv4 as IPv6":                     {func(f *settings) { f.Proxies = []string{"::ffff:0.0.0.0/96"} }, "proxies fail"},
+		"all public IPv6":                      {func(f *settings) { f.Proxies = []string{"2000::/3"} }, "proxies fail"},
 		"narrow networks":                      {func(f *settings) { f.Proxies = []string{"172.18.0.0/16", "127.0.0.0/8", "::1"} }, "proxies ok"},
 		"container":                            {func(f *settings) { f.container = true }, "proxies warn"},
 		"container, loopback":                  {func(f *settings) { f.container, f.Addr = true, "127.0.0.1:80" }, "proxies ok"},
 		"ops on all addresses":                 {func(f *settings) { f.OpsAddr = ":9090" }, "ops_addr fail"},
-		"ops on all IPv6 addresses":            {func(f *settings) { f.OpsAddr = "[::]:9090" }, "ops_addr fail"},
-		"ops on public address":                {func(f *settings) { f.OpsAddr = "203.0.113.5:9090" }, "ops_addr fail"},
 		"ops, embedded demo":                   {func(f *settings) { f.OpsAddr, f.MySQLDSN, f.Demo = ":9090", "", &yes }, "ops_addr warn"},
 		"ops in a container":                   {func(f *settings) { f.OpsAddr, f.container = "0.0.0.0:9090", true }, "ops_addr warn"},
 		"ops on public address in a container": {func(f *settings) { f.OpsAddr, f.container = "203.0.113.5:9090", true }, "ops_addr fail"},
@@ -245,10 +230,6 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"ops on a public name":                      {func(f *settings) { f.OpsAddr = "public:9090" }, "ops_addr fail"},
 		"ops on a name of all addresses":            {func(f *settings) { f.OpsAddr, f.container = "all:9090", false }, "ops_addr fail"},
 		"ops on an unknown name":                    {func(f *settings) { f.OpsAddr = "unknown:9090" }, "ops_addr fail"},
-		"ops on private address":                    {func(f *settings) { f.OpsAddr = "10.1.2.3:9090" }, "ops_addr ok"},
-		"faults":                                    {func(f *settings) { f.Sandbox.Fail = true }, "sandbox fail"},
-		"sandbox":                                   {func(*settings) {}, "sandbox fail"},
-		"sandbox, embedded":                         {func(f *settings) { f.MySQLDSN = "" }, "sandbox fail"},
 		"sandbox, embedded demo":                    {func(f *settings) { f.MySQLDSN, f.Demo = "", &yes }, "sandbox ok"},
 		"faults, embedded demo":                     {func(f *settings) { f.Sandbox.Fail, f.MySQLDSN, f.Demo = true, "", &yes }, "sandbox warn"},
 		"no sender of codes":                        {func(f *settings) { f.CodeURL = "" }, "codes fail"},
@@ -329,10 +310,7 @@ func TestRandomSecretsAreStrong(t *testing.T) {
 	}
 	for name, generate := range map[string]func() string{
 		"hex 16":    func() string { return hex.EncodeToString(bytes(16)) },
-		"hex 17":    func() string { return hex.EncodeToString(bytes(17)) },
-		"hex 32":    func() string { return hex.EncodeToString(bytes(32)) },
 		"base64 24": func() string { return base64.StdEncoding.EncodeToString(bytes(24)) },
-		"base64 32": func() string { return base64.URLEncoding.EncodeToString(bytes(32)) },
 		"base32 20": func() string { return base32.StdEncoding.EncodeToString(bytes(20)) },
 		"UUID": func() string {
 			b := bytes(16)

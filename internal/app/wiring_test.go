@@ -432,17 +432,6 @@ func TestStartGivesUp(t *testing.T) {
 	})
 }
 
-// firstEntry is the output of a log, of which it receives a token.
-type firstEntry chan struct{}
-
-func (f firstEntry) Write(p []byte) (int, error) {
-	select {
-	case f <- struct{}{}:
-	default:
-	}
-	return len(p), nil
-}
-
 // A database that goes away after it answered the first time is waited for. Other errors end the start at once.
 func TestPrepareDatabaseWaits(t *testing.T) {
 	db := env.OneKind(t).Start(t)
@@ -451,13 +440,13 @@ func TestPrepareDatabaseWaits(t *testing.T) {
 	store := env.Must(OpenStore(cfg))(t)
 	t.Cleanup(func() { require.NoError(t, store.Close()) })
 
-	waits := make(firstEntry, 1)
-	e := &Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(waits, nil))}
+	entries, log := io.Pipe()
+	e := &Env{Ctx: t.Context(), Config: cfg, Log: slog.New(slog.NewTextHandler(log, nil))}
 	require.NoError(t, store.Ping(t.Context()))
 	db.Kill()
-	done := make(chan error, 1)
-	go func() { done <- prepareDatabase(e, store) }()
-	<-waits
+	done := env.Go(func() error { return prepareDatabase(e, store) })
+	env.Must(entries.Read(make([]byte, 1)))(t)
+	require.NoError(t, entries.Close()) // later ones are lost
 	require.Empty(t, done)
 	require.NoError(t, db.Restart())
 	require.NoError(t, <-done)
@@ -504,26 +493,22 @@ func TestDrainServesAndClosesConnections(t *testing.T) {
 }
 
 // pipes is a listener in memory, whose connections follow the clock of synctest.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
+type pipes chan net.Conn
 
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case conn := <-p.conns:
-		return conn, nil
-	case <-p.closed:
+func (p pipes) Accept() (net.Conn, error) {
+	conn, open := <-p
+	if !open {
 		return nil, net.ErrClosed
 	}
+	return conn, nil
 }
 
-func (p *pipes) Close() error   { close(p.closed); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-func (p *pipes) dial() net.Conn {
+func (p pipes) dial() net.Conn {
 	conn, server := net.Pipe()
-	p.conns <- server
+	p <- server
 	return conn
 }
 
@@ -531,7 +516,7 @@ func (p *pipes) dial() net.Conn {
 func TestSlowClientsAreDisconnected(t *testing.T) {
 	const post, get = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {
-		listener := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+		listener := make(pipes)
 		failed := make(chan error, 1)
 		server := publicServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err == nil && r.Method == http.MethodPost {
