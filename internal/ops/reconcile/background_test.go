@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/internal/domain"
-	"seckill/internal/kit/loop"
 	"seckill/test/env"
 )
 
@@ -206,22 +204,16 @@ func TestRoundFailsUntilNextSuccessfulRead(t *testing.T) {
 	l.round()
 }
 
-// TestRunContinuesAfterErrors, and returns when its context ends.
-func TestRunContinuesAfterErrors(t *testing.T) {
-	w := newFakeSale(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	rounds := 0
-	r := w.reconciler(func(c *Config) {
-		c.Every = time.Millisecond
-		c.Observe = func(round Round) {
-			require.Equal(t, testNow, round.At)
-			w.storeErr = errors.New("down") // from the next round on
-			if rounds++; rounds == 3 {
-				require.False(t, round.OK)
-				cancel()
-			}
-		}
+// A round that failed is observed, and one that the end of the program interrupts is not. Package loop runs the others.
+func TestRoundsAreObserved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFakeSale(t)
+		var ok []bool
+		task := w.reconciler(func(c *Config) { c.Observe = func(round Round) { ok = append(ok, round.OK) } }).Task()
+		require.NoError(t, task.Run(t.Context()))
+		w.storeErr = errors.New("down")
+		require.ErrorIs(t, task.Run(t.Context()), w.storeErr)
+		_ = task.Run(env.Cancelled(t.Context()))
+		require.Equal(t, []bool{true, false}, ok)
 	})
-	loop.Run(ctx, slog.New(slog.DiscardHandler), r.Task())
-	require.Equal(t, 3, rounds)
 }
