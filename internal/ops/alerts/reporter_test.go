@@ -16,41 +16,36 @@ import (
 
 func TestMain(m *testing.M) { env.Main(m) }
 
-// receiver keeps what was posted to it, and refuses as many posts as refuse says.
-type receiver struct {
-	refuse int
-	posts  []message
+// world is what the reporters of several servers see. Their receiver refuses as many posts as refuse says.
+type world struct {
+	alerts  Alerts
+	watched []int64
+	now     time.Time
+	refuse  int
+	posts   []message
 }
 
 var errRefused = errors.New("answered with status 500")
 
-func (r *receiver) post(_ context.Context, body []byte) error {
+func (w *world) post(_ context.Context, body []byte) error {
 	var m message
 	if err := json.Unmarshal(body, &m); err != nil {
 		return err
 	}
-	r.posts = append(r.posts, m)
-	if r.refuse--; r.refuse >= 0 {
+	w.posts = append(w.posts, m)
+	if w.refuse--; w.refuse >= 0 {
 		return errRefused
 	}
 	return nil
 }
 
-func (r *receiver) types() []string {
+func (w *world) types() []string {
 	var all []string
-	for _, m := range r.posts {
+	for _, m := range w.posts {
 		all = append(all, m.Type+" "+m.Data.key())
 	}
-	r.posts = nil
+	w.posts = nil
 	return all
-}
-
-// world is what the reporters of several servers see.
-type world struct {
-	alerts  Alerts
-	watched []int64
-	now     time.Time
-	receiver
 }
 
 func newWorld() *world {

@@ -177,7 +177,7 @@ func TestFigures(t *testing.T) {
 
 func TestHistory(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *redis.Client){
-		"each second once": eachSecondOnce, "the last hour": lastHour, "instances": instances,
+		"each second once": eachSecondOnce, "the last hour": lastHour,
 	} {
 		t.Run(name, func(t *testing.T) { env.EachRedis(t, test) })
 	}
@@ -263,7 +263,8 @@ func eachSecondOnce(t *testing.T, rdb *redis.Client) {
 	require.Empty(t, some.seconds)
 }
 
-// lastHour: what all processes reported in the last hour is returned by the first read, and older periods are not.
+// lastHour: what all processes reported in the last hour is returned by the first read, and older periods are not. A process
+// without counts reports as well, and one without reports is not counted.
 func lastHour(t *testing.T, rdb *redis.Client) {
 	now := time.Now().Truncate(period).Add(period / 2)
 	processes := [2]*RedisHistory{{Redis: rdb, Instance: "a"}, {Redis: rdb, Instance: "b"}}
@@ -289,21 +290,11 @@ func lastHour(t *testing.T, rdb *redis.Client) {
 	}
 	require.Equal(t, []Period{period(time.Hour-10*time.Second, 1, 7), period(time.Minute, 2, 5), period(0, 1, 4)}, hour)
 	require.Positive(t, rdb.PTTL(t.Context(), periodKey(9, now)).Val())
-}
 
-// instances: a process without counts reports as well, and one without reports is not counted.
-func instances(t *testing.T, rdb *redis.Client) {
-	a, b := &RedisHistory{Redis: rdb, Instance: "a"}, &RedisHistory{Redis: rdb, Instance: "b"}
-	now := time.Now()
-	count := func(now time.Time) int {
-		r := env.Must(a.read(t.Context(), 8, time.Time{}, now))(t)
-		return r.instances
-	}
-	require.NoError(t, a.add(t.Context(), nil, now))
-	require.NoError(t, b.add(t.Context(), nil, now.Add(5*time.Second)))
-	require.Equal(t, 2, count(now.Add(5*time.Second)))
-	require.NoError(t, b.add(t.Context(), nil, now.Add(instanceTimeout+time.Second)))
-	require.Equal(t, 1, count(now.Add(instanceTimeout+time.Second)))
+	require.Equal(t, 2, env.Must(processes[0].read(t.Context(), 9, time.Time{}, now))(t).instances)
+	later := now.Add(instanceTimeout + time.Second)
+	require.NoError(t, processes[1].add(t.Context(), nil, later))
+	require.Equal(t, 1, env.Must(processes[0].read(t.Context(), 9, time.Time{}, later))(t).instances)
 }
 
 // TestCountedVouchersAreBounded: invented IDs are not counted, and idle vouchers make room for others.
