@@ -236,9 +236,6 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 		"events": {func(f *settings) {
 			f.EventsURL, f.EventsSecret = "https://erp.example", "4be386f0b92d1e85c37a49d216fe07b58c3a2b4c1d09f3a6"
 		}, "events ok"},
-		"events, weak secret": {func(f *settings) {
-			f.CodeURL, f.EventsURL, f.EventsSecret = "", "https://erp.example", strings.Repeat("e", 32)
-		}, "events fail, codes fail"},
 		"alerts, weak secret": {func(f *settings) {
 			f.CodeURL, f.AlertURL, f.EventsSecret = "", "https://ops.example", strings.Repeat("e", 32)
 		}, "events fail, codes fail"},
@@ -261,10 +258,7 @@ func TestDoctorChecksConfiguration(t *testing.T) {
 				addresses: []netip.Addr{netip.MustParseAddr("10.1.2.3")},
 			}
 			f.lookup = func(_ context.Context, _, host string) ([]netip.Addr, error) {
-				ip, known := map[string]string{"ours": "::ffff:10.1.2.3", "public": "203.0.113.5", "all": "0.0.0.0"}[host]
-				if !known && host == "unknown" {
-					return nil, errors.New("no such host")
-				}
+				ip := map[string]string{"ours": "::ffff:10.1.2.3", "public": "203.0.113.5", "all": "0.0.0.0"}[host]
 				addr, err := netip.ParseAddr(cmp.Or(ip, host))
 				return []netip.Addr{addr}, err
 			}

@@ -68,17 +68,15 @@ func TestEndedSessionIsRefusedFromTheStart(t *testing.T) {
 // TestInvalidationBusReconnects checks that every server receives an id, before and after an outage of Redis.
 func TestInvalidationBusReconnects(t *testing.T) {
 	m := env.StartMiniredis(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
 	received := make(chan int64, 1000)
 	var buses []*invalidationBus
 	for range 2 {
 		rdb := openEmbedded(RedisInfo{Addr: m.Addr()})
+		t.Cleanup(func() { _ = rdb.Close() })
 		b := newInvalidationBus(rdb, slog.New(slog.DiscardHandler), VouchersChannel)
 		buses = append(buses, b)
-		wg.Go(func() { b.send(ctx) })
-		wg.Go(func() { b.receive(ctx, func(id int64) { received <- id }) })
-		t.Cleanup(func() { _ = rdb.Close() })
+		env.InBackground(t, b.send)
+		env.InBackground(t, func(ctx context.Context) { b.receive(ctx, func(id int64) { received <- id }) })
 	}
 	// The id is published repeatedly, because a message is lost until both servers are subscribed.
 	requireReceived := func(id int64) {
@@ -101,12 +99,8 @@ func TestInvalidationBusReconnects(t *testing.T) {
 	require.NoError(t, m.Restart())
 	requireReceived(9)
 
-	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
-	defer rdb.Close()
-	require.NoError(t, rdb.Publish(ctx, VouchersChannel, "no id,,-").Err())
+	require.NoError(t, buses[0].rdb.Publish(t.Context(), VouchersChannel, "no id,,-").Err())
 	requireReceived(10)
-	cancel()
-	wg.Wait()
 }
 
 // TestSolutionIsUsedUpOnce checks that two servers do not accept the same solution, and that it is forgotten later.
@@ -134,9 +128,7 @@ func TestShutdownDoesNotWaitForStuckRush(t *testing.T) {
 	r := newRushRunner(nil, nil, nil)
 	r.setURL("http://127.0.0.1:1")
 	running := env.Must(r.begin(t.Context(), domain.RushPlan{Buyers: 1, Stock: 1}))(t) // never finished
-	deadline, expire := context.WithCancel(t.Context())
-	expire()
-	r.close(deadline)
+	r.close(env.Cancelled(t.Context()))
 	require.ErrorIs(t, context.Cause(running), errShutdown)
 	env.Fails(r.Start(t.Context(), nil, 1, domain.RushPlan{Buyers: 1, Stock: 1}))(t, domain.ErrUnavailable)
 }
@@ -281,9 +273,9 @@ func (s *shelf) ChangeVoucher(
 	return s.vouchers[id-1], err
 }
 
-// newShelf returns a demo with many newer vouchers.
-func newShelf(t *testing.T) *shelf {
-	t.Helper()
+// TestOneSaleIsAlwaysRunning looks at the demo, with many newer vouchers, every 20 minutes for a week, and once more after a
+// month without a server. Sales that were renamed or unpublished stay as they are.
+func TestOneSaleIsAlwaysRunning(t *testing.T) {
 	_, _, vouchers, err := demoContent(demoStart)
 	require.NoError(t, err)
 	for range 2*domain.MaxPageSize + 1 {
@@ -292,12 +284,7 @@ func newShelf(t *testing.T) *shelf {
 	for i := range vouchers {
 		vouchers[i].ID = int64(i + 1)
 	}
-	return &shelf{vouchers}
-}
-
-// TestOneSaleIsAlwaysRunning looks at the demo every 20 minutes for a week, and once more after a month without a server.
-func TestOneSaleIsAlwaysRunning(t *testing.T) {
-	s, now, moved := newShelf(t), demoStart, 0
+	s, now, moved := &shelf{vouchers}, demoStart, 0
 	r := demoRenewal{store: s, changed: func(int64) { moved++ }, now: func() time.Time { return now }}
 
 	look := func() {
@@ -320,12 +307,7 @@ func TestOneSaleIsAlwaysRunning(t *testing.T) {
 
 	now = now.AddDate(0, 1, 0)
 	look()
-}
 
-func TestRenamedAndUnpublishedSalesStay(t *testing.T) {
-	s, now := newShelf(t), demoStart
-	r := demoRenewal{store: s, changed: func(int64) {}, now: func() time.Time { return now }}
-	require.NoError(t, r.run(t.Context()))
 	s.vouchers[1].Title, s.vouchers[2].Status = "Breakfast", domain.VoucherOff
 	before := []time.Time{s.vouchers[1].Sale.EndAt, s.vouchers[2].Sale.EndAt}
 	now = now.AddDate(0, 0, 1)
@@ -477,8 +459,8 @@ func TestDrainServesAndClosesConnections(t *testing.T) {
 	require.False(t, closes)
 	require.NoError(t, d.check(t.Context()))
 
-	failed, drained := make(chan error), make(chan error, 1)
-	go func() { drained <- d.run(time.Hour, failed) }()
+	failed := make(chan error)
+	drained := env.Go(func() error { return d.run(time.Hour, failed) })
 	require.Eventually(t, func() bool { return errors.Is(d.check(t.Context()), errDraining) }, time.Minute, time.Millisecond)
 	reused, closes := get()
 	require.True(t, reused, "the idle connection is served")
