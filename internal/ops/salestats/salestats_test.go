@@ -39,17 +39,21 @@ func (s *monitorStore) CountSale(context.Context, int64) (SaleCount, error) {
 	return SaleCount{Totals: domain.SaleTotals{InitialStock: 5, Stock: 5}, ByStatus: map[domain.OrderStatus]int64{}}, s.failure()
 }
 
-type noHistory struct{}
+// reported is a history of which only what was reported last about sale 9 can be read.
+type reported struct{ last atomic.Pointer[report] }
 
-func (noHistory) add(context.Context, map[int64]*report, time.Time) error {
-	return domain.ErrUnavailable
+func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time) error {
+	if r := reports[9]; r != nil {
+		h.last.Store(r)
+	}
+	return nil
 }
 
-func (noHistory) read(context.Context, int64, time.Time, time.Time) (reading, error) {
+func (*reported) read(context.Context, int64, time.Time, time.Time) (reading, error) {
 	return reading{}, domain.ErrUnavailable
 }
 
-func (noHistory) hour(context.Context, int64, time.Time) ([]Period, error) {
+func (*reported) hour(context.Context, int64, time.Time) ([]Period, error) {
 	return nil, domain.ErrUnavailable
 }
 
@@ -64,12 +68,10 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		store := &monitorStore{}
 		cfg := MonitorConfig{
-			Store: store, Counters: NewCounters(true), History: noHistory{}, Subscribers: NewSubscribers(), Lane: "lock",
+			Store: store, Counters: NewCounters(true), History: &reported{}, Subscribers: NewSubscribers(), Lane: "lock",
 			Log: slog.New(slog.DiscardHandler),
 		}
-		if change != nil {
-			change(&cfg)
-		}
+		change(&cfg)
 		m := NewMonitor(cfg)
 		env.InBackground(t, m.Run)
 		test(t, m, store)
@@ -78,7 +80,7 @@ func onMonitor(t *testing.T, change func(*MonitorConfig), test func(t *testing.T
 
 // A stock that cannot be read is shown for a short time only. Then both readings are tried by every request.
 func TestStockIsShownWhileDatabaseIsDown(t *testing.T) {
-	onMonitor(t, nil, func(t *testing.T, m *Monitor, store *monitorStore) {
+	onMonitor(t, func(*MonitorConfig) {}, func(t *testing.T, m *Monitor, store *monitorStore) {
 		for range 2 {
 			back := time.Now()
 			s := env.Must(m.Stats(t.Context(), 7, time.Time{}))(t)
@@ -108,19 +110,6 @@ func TestStockIsShownWhileRedisHangs(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 	})
-}
-
-// reported is a history that keeps what was reported last about sale 9.
-type reported struct {
-	noHistory
-	last atomic.Pointer[report]
-}
-
-func (h *reported) add(_ context.Context, reports map[int64]*report, _ time.Time) error {
-	if r := reports[9]; r != nil {
-		h.last.Store(r)
-	}
-	return nil
 }
 
 // TestStockOfUnwatchedSale: the history has the stock of a sale without viewers, as its buyers see it.
