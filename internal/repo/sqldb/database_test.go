@@ -147,43 +147,32 @@ func TestTLS(t *testing.T) {
 	require.NotEmpty(t, cipher)
 }
 
-// A read of a whole sale may take longer than the I/O timeout, and ends with its context.
-func TestLongSnapshotEndsOnlyWithContext(t *testing.T) {
+// Schema changes of large tables, and reads of whole sales, may take longer than the I/O timeout of other statements. The reads
+// end with their context.
+func TestLongStatementsEndOnlyWithContext(t *testing.T) {
 	env.Full(t)
 	t.Parallel()
 	a := open(t, env.OneKind(t).DSN(t))
-	slow := func(tx *gorm.DB) error {
-		return tx.Exec("DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()).Error
-	}
+	long := (sqldb.MySQLIOTimeout + time.Second/2).Seconds()
+	pool := env.Must(a.OpenMigrations())(t)
+	defer func() { require.NoError(t, pool.Close()) }()
+	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", long))(t)
+
+	slow := func(tx *gorm.DB) error { return tx.Exec("DO SLEEP(?)", long).Error }
 	require.NoError(t, a.LongSnapshot(t.Context(), slow))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	require.Error(t, a.LongSnapshot(ctx, slow))
 }
 
-// A transaction that another node has rolled back runs again. A node without a majority is unavailable, although it
-// answers.
+// A transaction runs again that Galera has rolled back, because another node has changed the same row. Galera says so in
+// the next statement, which after a switch of servers is one of RunTx; COMMIT would succeed with nothing. A node without a
+// majority is unavailable, although it answers.
 func TestGalera(t *testing.T) {
 	t.Parallel()
 	g := env.StartGalera(t)
 	dsn := g.DSN(t)
-	db := open(t, dsn)
-	requireAbortedTransactionRepeated(t, db, open(t, strings.Replace(dsn, g.Nodes[0].Addr, g.Nodes[1].Addr, 1)))
-
-	for _, n := range g.Nodes[1:] {
-		n.Kill()
-	}
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // first it hangs
-		err := db.Ping(t.Context())
-		assert.ErrorIs(c, err, domain.ErrUnavailable)
-		assert.ErrorContains(c, err, "1047")
-	}, time.Minute, 20*time.Millisecond)
-}
-
-// requireAbortedTransactionRepeated: another node has changed the same row, so Galera has rolled the transaction back. It
-// says so in the next statement, which after a switch of servers is one of RunTx. COMMIT would succeed with nothing.
-func requireAbortedTransactionRepeated(t *testing.T, db, other sqldb.Access) {
-	t.Helper()
+	db, other := open(t, dsn), open(t, strings.Replace(dsn, g.Nodes[0].Addr, g.Nodes[1].Addr, 1))
 	exec := func(tx *gorm.DB, query string) { require.NoError(t, tx.Exec(query).Error) }
 	reads := func(at sqldb.Access, n int) {
 		require.Eventually(t, func() bool {
@@ -210,6 +199,15 @@ func requireAbortedTransactionRepeated(t *testing.T, db, other sqldb.Access) {
 
 	require.Equal(t, 2, runs)
 	reads(db, 11)
+
+	for _, n := range g.Nodes[1:] {
+		n.Kill()
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // first it hangs
+		err := db.Ping(t.Context())
+		assert.ErrorIs(c, err, domain.ErrUnavailable)
+		assert.ErrorContains(c, err, "1047")
+	}, time.Minute, 20*time.Millisecond)
 }
 
 func TestMain(m *testing.M) { env.Main(m) }
@@ -302,8 +300,7 @@ func TestInterruptedMigrationIsContinued(t *testing.T) {
 			}
 			for done := range len(up) + 1 {
 				for undone := ""; undone != file; {
-					m := env.Must(s.MigrateDown(t.Context()))(t)
-					undone = "mysql/" + m.Name
+					undone = "mysql/" + env.Must(s.MigrateDown(t.Context()))(t).Name
 				}
 				for _, stmt := range up[:done] {
 					require.NoError(t, s.Writer(t.Context()).Exec(stmt).Error)
@@ -343,15 +340,6 @@ func TestIndexesOfOrdersAreBuiltOnline(t *testing.T) {
 	require.Positive(t, changes)
 }
 
-// Schema changes of large tables take longer than the I/O timeout of other statements.
-func TestMigrationsHaveNoIOTimeout(t *testing.T) {
-	env.Full(t)
-	t.Parallel()
-	pool := env.Must(open(t, env.OneKind(t).DSN(t)).OpenMigrations())(t)
-	defer func() { require.NoError(t, pool.Close()) }()
-	env.Must(pool.ExecContext(t.Context(), "DO SLEEP(?)", (sqldb.MySQLIOTimeout + time.Second/2).Seconds()))(t)
-}
-
 func upStatements(t *testing.T, file string) (all []string) {
 	text := env.Must(fs.ReadFile(migrations.FS, file))(t)
 	up, _, _ := strings.Cut(string(text), "-- +goose Down")
@@ -371,10 +359,8 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "test.db")
 
 		var wg sync.WaitGroup
-		start := make(chan struct{})
 		for range 8 {
 			wg.Go(func() {
-				<-start
 				s, err := sqldb.OpenSQLite(file)
 				if assert.NoError(t, err) {
 					assert.NoError(t, s.Close())
@@ -382,7 +368,6 @@ func TestConcurrentOpenSQLite(t *testing.T) {
 			})
 		}
 
-		close(start)
 		wg.Wait()
 	}
 }

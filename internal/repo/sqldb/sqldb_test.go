@@ -21,14 +21,12 @@ func TestTranslate(t *testing.T) {
 	a := Access{&DB{dialect: dialect{translate: mysqlFault}}}
 	wrapped := func(err error) error { return fmt.Errorf("somewhere: %w", err) }
 	for name, tc := range map[string]struct{ err, want error }{
-		"deadlock":          {wrapped(&mysqldriver.MySQLError{Number: erLockDeadlock}), domain.ErrUnavailable},
 		"too many":          {&mysqldriver.MySQLError{Number: 1040}, domain.ErrUnavailable},
 		"shutting down":     {&mysqldriver.MySQLError{Number: 1053}, domain.ErrUnavailable},
 		"read-only":         {&mysqldriver.MySQLError{Number: 1290}, domain.ErrUnavailable},
 		"read-only mode":    {&mysqldriver.MySQLError{Number: 1836}, domain.ErrUnavailable},
 		"broken connection": {wrapped(mysqldriver.ErrInvalidConn), domain.ErrUnavailable},
 		"deadline":          {context.DeadlineExceeded, domain.ErrUnavailable},
-		"lock wait":         {&mysqldriver.MySQLError{Number: erLockWaitTimeout}, domain.ErrUnavailable},
 		"refused":           {wrapped(&connectError{&mysqldriver.MySQLError{Number: 1045}}), domain.ErrUnavailable},
 		"no row":            {gorm.ErrRecordNotFound, domain.ErrNotFound},
 		"ours":              {domain.ErrSoldOut, domain.ErrSoldOut},
