@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -193,7 +192,7 @@ func TestRevokeSessions(t *testing.T) {
 		ids = env.Must(s.RevokeSessions(t.Context(), seeded[0].UserID, now, now.Add(time.Hour)))(t)
 		require.Empty(t, ids)
 
-		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)), "revoking twice is no error")
+		require.NoError(t, s.RevokeSession(t.Context(), seeded[0].SessionID, now, now.Add(time.Hour)), "twice is no error")
 		require.NoError(t, s.RevokeSession(t.Context(), "unknown", now, now.Add(2*time.Hour)))
 		list := env.Must(s.RevocationsAfter(t.Context(), 0, now))(t)
 		require.Len(t, list, 4)
@@ -393,9 +392,8 @@ var personal = regexp.MustCompile(`^(phone|nick_name|icon|provider_ref)$|(user|a
 // Every column that may identify a person is in docs/operations.md, with its purpose and its lifetime.
 func TestPersonalColumnsAreDocumented(t *testing.T) {
 	text := env.Must(os.ReadFile("../../docs/operations.md"))(t)
-	db := env.Must(sqldb.OpenSQLite(filepath.Join(t.TempDir(), "test.db")))(t)
+	db := env.Must(sqldb.OpenSQLite(env.SQLiteFile(t)))(t)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	env.Must(db.MigrateUp(t.Context()))(t)
 	var columns []struct{ Table, Name string }
 	require.NoError(t, sqldb.Access{DB: db}.Reader(t.Context()).Raw("SELECT m.name AS 'table', c.name AS name FROM sqlite_master m "+
 		"JOIN pragma_table_info(m.name) c WHERE m.type = 'table'").Scan(&columns).Error)

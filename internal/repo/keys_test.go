@@ -500,20 +500,3 @@ func handlerReads(t *testing.T, tx *gorm.DB, scope string) (n int) {
 	}
 	return n
 }
-
-// A keyed order is not taken for its own repetition when others of its batch are refused.
-func TestKeyedOrderSurvivesConflictsOfItsBatch(t *testing.T) {
-	onEach(t, func(t *testing.T, s *Store) {
-		one, other := newSale(t, s, 10, 1), newSale(t, s, 10, 1)
-		for id, o := range map[int64]domain.Order{1: newOrder(1, 10, other.ID), 2: newOrder(2, 20, one.ID)} {
-			_, err := placeOrder(t.Context(), s, o, 1)
-			require.NoError(t, err, id)
-		}
-		require.Equal(t, []string{"order 100", duplicateOf(1), duplicateOf(2)}, keyedOutcomes(s.PlaceOrders(t.Context(), []domain.NewOrder{
-			keyedOrder(100, 10, one.ID, 1, "k", "a"),
-			{Order: newOrder(101, 10, other.ID), Limit: 1},
-			{Order: newOrder(102, 20, one.ID), Limit: 1},
-		})))
-		env.Must(s.Order(t.Context(), 10, 100))(t)
-	})
-}

@@ -1,7 +1,6 @@
 package repo
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -251,8 +250,7 @@ func TestOffers(t *testing.T) {
 		require.Same(t, offer, env.Must(placeOrder(ctx, s, o, 1))(t).Offer)
 		v.Title, v.Rules = "another", ""
 		later := domain.NewOffer(&v, "")
-		ended, end := context.WithCancel(ctx)
-		end()
+		ended := env.Cancelled(ctx)
 		require.ErrorIs(t, s.KeepOffer(ended, later, time.Now()), domain.ErrUnavailable, "no time is left")
 		require.NoError(t, s.KeepOffer(ended, later, time.Now().Add(time.Minute)), "a client that has gone stops nothing")
 		o = newOrder(2, 11, v.ID)
@@ -292,11 +290,7 @@ func TestListShops(t *testing.T) {
 			newShop("north", 1, 120, 60.06), newShop("east", 1, 120.1, 60), newShop("here", 1, 120, 60), newShop("other", 2, 120, 60),
 			newShop("too", 1, 120, 60), newShop("west", 1, 119.87, 60),
 		}
-		for i := range shops {
-			row := shops[i]
-			require.NoError(t, s.db.Writer(t.Context()).Create(&row).Error)
-			shops[i].ID = row.ID
-		}
+		require.NoError(t, s.db.Writer(t.Context()).Create(&shops).Error)
 		list := func(f domain.ShopFilter) (names []string) {
 			found := env.Must(s.ListShops(t.Context(), f))(t)
 			for i, one := range found {
