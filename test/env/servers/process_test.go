@@ -19,26 +19,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestRestartWaitsForItsPort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("not with -short")
-	}
-	t.Parallel()
-	for _, name := range []string{"redis", "mariadb"} {
-		t.Run(name, func(t *testing.T) {
-			s := starters[name](t)
-			s.Kill()
-			l, err := net.Listen("tcp", s.addr())
-			require.NoError(t, err)
-			require.ErrorIs(t, s.start(t.Context()), errPortTaken)
-			restarted := make(chan error)
-			go func() { restarted <- s.Restart() }()
-			require.NoError(t, l.Close())
-			require.NoError(t, <-restarted)
-		})
-	}
-}
-
 // Without the lock, another server could take the port of a killed server, and clients that expect a dead server would
 // reach a living one. A port that another program uses is not reserved.
 func TestPortStaysReservedUntilStop(t *testing.T) {
@@ -69,57 +49,6 @@ func TestPortStaysReservedUntilStop(t *testing.T) {
 		p, err := tryPort(t.Context(), s.port.number)
 		return err == nil && p.release() == nil
 	}, "a failed attempt must not keep the lock")
-}
-
-func TestFailedStartShowsTheLog(t *testing.T) {
-	startRedis(t) // skips if there is no redis-server
-	_, err := RunRedis(t.Context(), "--maxmemory-policy", "no-such-policy")
-	require.ErrorContains(t, err, "no-such-policy")
-	require.NotErrorIs(t, err, errPortTaken)
-}
-
-func TestMakeOnceFillsTheDirectoryOnce(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "template")
-	made := 0
-	fill := func(dir string) error {
-		made++
-		return os.WriteFile(filepath.Join(dir, "f"), nil, 0o600)
-	}
-	_, err := makeOnce(t.Context(), path, func(dir string) error {
-		require.NoError(t, fill(dir))
-		return exec.ErrNotFound
-	})
-	require.ErrorIs(t, err, exec.ErrNotFound)
-	require.NoDirExists(t, path, "an incomplete template")
-
-	results := make(chan error)
-	for range 8 {
-		go func() {
-			_, err := makeOnce(context.Background(), path, fill)
-			results <- err
-		}()
-	}
-	for range 8 {
-		require.NoError(t, <-results)
-	}
-	assert.Equal(t, 2, made, "one failed attempt, then one of eight callers")
-	require.FileExists(t, filepath.Join(path, "f"))
-}
-
-func TestTemplateIsReused(t *testing.T) {
-	startMariaDB(t)
-	bin, err := FindBinary("mariadbd")
-	require.NoError(t, err)
-	dir, err := mariaDBTemplate(t.Context(), bin)
-	require.NoError(t, err)
-	before, err := os.Stat(dir)
-	require.NoError(t, err)
-	startMariaDB(t)
-	after, err := os.Stat(dir)
-	require.NoError(t, err)
-	assert.Equal(t, before.ModTime(), after.ModTime())
-	assert.NotEqual(t, templateName("mysql", "10", nil), templateName("mysql", "11", nil))
 }
 
 func TestSweepRemovesOnlyDirectoriesOfKilledProcesses(t *testing.T) {
