@@ -323,6 +323,7 @@ func TestViolationsNameOrders(t *testing.T) {
 					}
 				}
 				require.Equal(t, domain.Named{Count: int64(len(tc.orders)), Orders: tc.orders}, env.Only(t, found).Orders)
+				require.False(t, env.Only(t, env.Must(s.SaleTotals(t.Context()))(t)).Holds(tc.invariant), "the totals have it, too")
 				orphans := env.Must(s.OrphanVouchers(t.Context()))(t)
 				require.Equal(t, name == "no sale", len(orphans) == 1 && orphans[0] == v.ID)
 			})
