@@ -377,7 +377,8 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	})
 }
 
-// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one.
+// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one, and then Redis. A server that starts before
+// them, as docker compose may do, waits. TestPrepareDatabaseWaits of package app shows that the start goes on.
 func TestLockNodesNeedMajority(t *testing.T) {
 	env.FullParallel(t)
 	s := rig.RealStack(t)
@@ -399,6 +400,9 @@ func TestLockNodesNeedMajority(t *testing.T) {
 	p.RequireUnavailable(t, tokens[2], sale)
 	require.Contains(t, rig.Fetch(t, p.URL+"/readyz").Text, "lock nodes")
 	s.RequireNoStart(t, "a majority of the lock nodes")
+	require.Zero(t, p.Stop(t))
+	s.KillRedis()
+	s.RequireNoStart(t, "Redis")
 }
 
 // TestZooKeeperHasUserLocks sells beside an election in the ensemble of the user locks, and then loses its majority.
