@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
@@ -206,50 +204,36 @@ func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 var five = rig.Offer{Stock: 20, LimitPerUser: 5}
 
 // TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The
-// next server returns the answer, even after the loss of Redis. The changes are one of an order, and one that names what it has
-// made. TestUnstorableAnswerIsNotSent of package handler has one of each kind.
+// next server returns the answer, even after the loss of Redis. TestUnstorableAnswerIsNotSent of package handler has a change of
+// each kind.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	rig.Core("queue/embedded").Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
-		sale, token, admin := p.Publish(t, five), s.Tokens(t, 1)[0], p.Admin(t)
+		sale, token := p.Publish(t, five), s.Tokens(t, 1)[0]
 		held := p.Do(t, rig.Purchase(sale, token).Keyed("held")).Order()
 		rig.RequireOrdered(t, p, token, held)
-		title := fmt.Sprint("once ", rand.Int64())
-		changes := []rig.Request{rig.Post("/orders/"+held+"/cancel", token, nil).Keyed("cancel")}
-		if s.Lane == "lock" { // the lane affects only orders
-			changes = append(changes, rig.Offer{Title: title, Stock: 3}.Request(admin).Keyed("create"))
-		}
+		rig.RequireSettled(t, s)
+		require.Zero(t, p.Stop(t))
 
-		for _, change := range changes {
-			rig.RequireSettled(t, s)
-			require.Zero(t, p.Stop(t))
-			doomed := s.With(rig.EnvKillKeys+"=1").Spawn(t, "")
-			rig.Eventually(t, "the server is killed", func() bool { // at the first answer that is stored, which one of 503 is not
-				_, err := rig.Send(t.Context(), doomed.URL, change)
-				return err != nil
-			})
-			<-doomed.Done
-			p = s.Serve(t)
-			if change.Key == "create" {
-				s.Exec(t, "UPDATE idempotency_keys SET locked_until = "+s.Literal(time.Now().Add(time.Hour))) // the start may take longer than a lease
-				require.Equal(t, "order_in_progress", p.Once(t, change).Field("code"), "the lease of the killed server is still valid")
-			}
-			require.NoError(t, s.Flush())
-			s.Exec(t, "UPDATE idempotency_keys SET locked_until = created_at") // it has ended
-			r := p.Do(t, change)
-			require.False(t, r.Replayed(), change.Key)
-			require.True(t, r.Success(), r.Text)
-			if change.Key == "cancel" {
-				require.Equal(t, "cancelled", r.Field("status"))
-				requireOrders(t, s, p, token, sale)
-			} else {
-				require.Equal(t, 1, strings.Count(fmt.Sprint(p.Must(t, rig.Get("/vouchers?limit=100", ""))), title))
-				require.Equal(t, "/api/v1/vouchers/"+r.Field("id"), r.Header.Get("Location"))
-			}
-			again := p.Do(t, change)
-			require.True(t, again.Replayed())
-			require.Equal(t, r.Text, again.Text)
-		}
+		change := rig.Post("/orders/"+held+"/cancel", token, nil).Keyed("cancel")
+		doomed := s.With(rig.EnvKillKeys+"=1").Spawn(t, "")
+		rig.Eventually(t, "the server is killed", func() bool { // at the first answer that is stored, which one of 503 is not
+			_, err := rig.Send(t.Context(), doomed.URL, change)
+			return err != nil
+		})
+		<-doomed.Done
+
+		p = s.Serve(t)
+		require.NoError(t, s.Flush())
+		s.Exec(t, "UPDATE idempotency_keys SET locked_until = created_at") // the lease of the killed server has ended
+		r := p.Do(t, change)
+		require.False(t, r.Replayed())
+		require.True(t, r.Success(), r.Text)
+		require.Equal(t, "cancelled", r.Field("status"))
+		requireOrders(t, s, p, token, sale)
+		again := p.Do(t, change)
+		require.True(t, again.Replayed())
+		require.Equal(t, r.Text, again.Text)
 		s.Verify(t)
 	})
 }
