@@ -98,45 +98,43 @@ func TestWithoutLocks(t *testing.T) {
 
 // TestRedisFlushedInMidSale flushes Redis repeatedly during a rush, which loses the locks and the id counter, and the gate.
 func TestRedisFlushedInMidSale(t *testing.T) {
-	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded").Each(t, flushInMidSale)
-}
+	rig.Core("lock/mariadb", "queue/mariadb").Full("lock/embedded").Each(t, func(t *testing.T, s *rig.Stack) {
+		p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
+		p.MayRefuse() // while Redis has lost what the server stored there
+		tokens := s.Tokens(t, 500)
+		c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
+		c.Parallel = 32
+		c.For = time.Second // at once, a fast machine could serve all of them before the first flush
+		single := p.Sale(t, 10)
 
-func flushInMidSale(t *testing.T, s *rig.Stack) {
-	p := s.With(rig.EnvRedeliver + "=1s").Serve(t)
-	p.MayRefuse() // while Redis has lost what the server stored there
-	tokens := s.Tokens(t, 500)
-	c := rig.BuyersOf(p.Sale(t, 100), 100, tokens, p)
-	c.Parallel = 32
-	c.For = time.Second // at once, a fast machine could serve all of them before the first flush
-	single := p.Sale(t, 10)
-
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	flushes := 0
-	wg.Go(func() {
-		for flushes < 10 && rig.Sleep(ctx, 50*time.Millisecond) == nil {
-			if err := s.Flush(); err == nil { // on a busy machine a flush may time out
-				flushes++
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		flushes := 0
+		wg.Go(func() {
+			for flushes < 10 && rig.Sleep(ctx, 50*time.Millisecond) == nil {
+				if err := s.Flush(); err == nil { // on a busy machine a flush may time out
+					flushes++
+				}
 			}
+		})
+		r := c.Run(t.Context())
+		if s.Lane == "queue" {
+			concurrently(100, func(int) { _, _ = p.Place(context.Background(), tokens[0], single, "", "") })
+			cancel()
+			wg.Wait()
+			rig.RetryUnserved(t, s, c, r)
+			rig.RequireAllServed(t, s, c, r)
+		} else {
+			requireOneOrder(t, single, tokens[0], p)
+			cancel()
+			wg.Wait()
+			rig.RequireExactSale(t, s, c, r)
 		}
-	})
-	r := c.Run(t.Context())
-	if s.Lane == "queue" {
-		concurrently(100, func(int) { _, _ = p.Place(context.Background(), tokens[0], single, "", "") })
-		cancel()
-		wg.Wait()
-		rig.RetryUnserved(t, s, c, r)
-		rig.RequireAllServed(t, s, c, r)
-	} else {
-		requireOneOrder(t, single, tokens[0], p)
-		cancel()
-		wg.Wait()
-		rig.RequireExactSale(t, s, c, r)
-	}
-	require.Positive(t, flushes)
+		require.Positive(t, flushes)
 
-	// A gate that lost its data may admit a buyer again. The database then refuses the second order.
-	require.LessOrEqual(t, len(p.OrdersOf(t, tokens[0], single, "failed")), 1)
+		// A gate that lost its data may admit a buyer again. The database then refuses the second order.
+		require.LessOrEqual(t, len(p.OrdersOf(t, tokens[0], single, "failed")), 1)
+	})
 }
 
 // TestCounterLostInTheSameSecond stops the clock, so every id issued after the loss of the counter collides with an
