@@ -187,14 +187,3 @@ func TestVerdict(t *testing.T) {
 		assert.Equal(t, c.met, c.bar.verdict(), "%v", c.bar)
 	}
 }
-
-func TestStats(t *testing.T) {
-	assert.InDelta(t, 2.0, median([]float64{3, 1, 2}), 0)
-	assert.InDelta(t, 2.5, median([]float64{4, 1, 2, 3}), 0)
-	assert.True(t, math.IsNaN(median(nil)))
-	assert.Equal(t, "–", spread(nil))
-	assert.Equal(t, "1.50", spread([]float64{1.5}))
-	assert.Equal(t, "1,234,567", short(1234567.2))
-	assert.Equal(t, "123", short(123.4))
-	assert.Equal(t, "12.3", short(12.34))
-}

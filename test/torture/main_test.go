@@ -153,10 +153,6 @@ func TestCommandLine(t *testing.T) {
 	code, out = torture(t, "--lane", "fast")
 	require.Equal(t, exitUnchecked, code)
 	require.Contains(t, out, "--lane must be one of")
-
-	code, out = torture(t, "--help")
-	require.Zero(t, code)
-	require.Contains(t, out, "--seed")
 }
 
 // TestSchedule: a seed fixes the faults and the fates. Every kind of fault occurs once in each round, within its bounds.

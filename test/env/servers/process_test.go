@@ -91,18 +91,15 @@ func TestRecentMySQL(t *testing.T) {
 
 func TestMain(m *testing.M) {
 	remove := TempInMemory()
-	code := m.Run()
-	if remove != nil {
-		if err := remove(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = max(code, 1)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if remove != nil {
+			if err := remove(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
+			}
 		}
-	}
-	if err := goleak.Find(); err != nil && code == 0 {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+		os.Exit(code)
+	}))
 }
 
 // startRedis starts a private Redis and stops it at cleanup. The test is skipped if the program is missing and not
