@@ -358,17 +358,14 @@ func TestStateLivesInNamedVolumes(t *testing.T) {
 	}
 	owner := map[string]string{}
 	for name, path := range state {
-		found := false
-		for _, v := range project.Services[name].Volumes {
-			if v.Target == path {
-				found = true
-				assert.Empty(t, owner[v.Source], "%s has the volume of another service", name)
-				owner[v.Source] = name
-				assert.Equal(t, types.VolumeTypeVolume, v.Type, name)
-				assert.Contains(t, project.Volumes, v.Source, name)
-			}
-		}
-		assert.True(t, found, "%s has no volume for %s", name, path)
+		volumes := project.Services[name].Volumes
+		i := slices.IndexFunc(volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == path })
+		require.GreaterOrEqual(t, i, 0, "%s has no volume for %s", name, path)
+		source := volumes[i].Source
+		assert.Empty(t, owner[source], "%s has the volume of another service", name)
+		owner[source] = name
+		assert.Equal(t, types.VolumeTypeVolume, volumes[i].Type, name)
+		assert.Contains(t, project.Volumes, source, name)
 	}
 }
 

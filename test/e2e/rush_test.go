@@ -145,21 +145,19 @@ func TestCounterLostInTheSameSecond(t *testing.T) {
 		p := s.Serve(t)
 		const buyers = 60
 		tokens := s.Tokens(t, buyers)
-		c := rig.BuyersOf(p.Sale(t, buyers), buyers, tokens, p)
+		sale := p.Sale(t, buyers)
 		r := &rush.Report{Codes: map[string]int{}}
 		for part := range 3 {
-			third := *c
-			third.Tokens, third.Clients = tokens[part*buyers/3:(part+1)*buyers/3], []*rush.Client{p.Client}
+			third := rig.BuyersOf(sale, buyers, tokens[part*buyers/3:(part+1)*buyers/3], p)
 			r.Answers = append(r.Answers, third.Run(t.Context()).Answers...)
 			if part == 1 {
 				require.Zero(t, p.Stop(t))
 				p = s.Serve(t)
-				c.Clients = []*rush.Client{p.Client}
 			}
 			require.NoError(t, s.Flush())
 		}
 		require.Len(t, rig.OrdersIn(r), buyers)
-		rig.RequireInvariants(t, s, c, r)
+		rig.RequireInvariants(t, s, rig.BuyersOf(sale, buyers, tokens, p), r)
 	})
 }
 

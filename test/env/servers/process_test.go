@@ -23,7 +23,7 @@ import (
 // reach a living one. A port that another program uses is not reserved.
 func TestPortStaysReservedUntilStop(t *testing.T) {
 	t.Parallel()
-	s := startRedis(t).Process
+	s := starters["redis"](t)
 	s.Kill()
 	_, err := tryPort(t.Context(), s.port.number)
 	require.ErrorIs(t, err, errReserved)
@@ -102,19 +102,15 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// startRedis starts a private Redis and stops it at cleanup. The test is skipped if the program is missing and not
+var starters = map[string]func(t *testing.T) *Process{
+	"redis":   func(t *testing.T) *Process { return started(t, RunRedis).Process },
+	"mariadb": func(t *testing.T) *Process { return started(t, RunMariaDB).Process },
+	"mysql":   func(t *testing.T) *Process { return started(t, RunMySQL).Process },
+}
+
+// started starts a private server and stops it at cleanup. The test is skipped if the program is missing and not
 // required.
-func startRedis(t *testing.T) *Redis {
-	t.Helper()
-	return started(t, func(ctx context.Context) (*Redis, error) { return RunRedis(ctx) })
-}
-
-func startMariaDB(t *testing.T) *Database {
-	t.Helper()
-	return started(t, func(ctx context.Context) (*Database, error) { return RunMariaDB(ctx) })
-}
-
-func started[S interface{ Stop() error }](t *testing.T, run func(context.Context) (S, error)) S {
+func started[S interface{ Stop() error }](t *testing.T, run func(context.Context, ...string) (S, error)) S {
 	t.Helper()
 	s, err := run(t.Context())
 	if errors.Is(err, exec.ErrNotFound) && os.Getenv("SECKILL_TEST_REQUIRE") != "1" {
@@ -123,14 +119,6 @@ func started[S interface{ Stop() error }](t *testing.T, run func(context.Context
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Stop()) })
 	return s
-}
-
-var starters = map[string]func(t *testing.T) *Process{
-	"redis":   func(t *testing.T) *Process { return startRedis(t).Process },
-	"mariadb": func(t *testing.T) *Process { return startMariaDB(t).Process },
-	"mysql": func(t *testing.T) *Process {
-		return started(t, func(ctx context.Context) (*Database, error) { return RunMySQL(ctx) }).Process
-	},
 }
 
 // The test runs itself in another process, which starts a server and is killed.
