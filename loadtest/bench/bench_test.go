@@ -55,23 +55,24 @@ func TestMain(m *testing.M) { env.Main(m) }
 
 func getRequest(path string) []byte { return httpRequest(http.MethodGet, path, "", "") }
 
-// serverOf returns a server as a load addresses it.
-func serverOf(srv *httptest.Server) []*process {
+// serve starts a server of the test, and returns it as a load addresses it.
+func serve(t *testing.T, answer http.HandlerFunc) []*process {
+	srv := httptest.NewServer(answer)
+	t.Cleanup(srv.Close)
 	return []*process{{Program: &servers.Program{Addr: srv.Listener.Addr().String()}}}
 }
 
 func TestLoadSendsEachRequestOnce(t *testing.T) {
 	t.Parallel()
 	var served atomic.Int64
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	these := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		if r.URL.Path == "/none" {
 			w.WriteHeader(http.StatusConflict)
 			_, _ = io.WriteString(w, `{"code":"sold_out"}`)
 		}
-	}))
-	t.Cleanup(srv.Close)
-	l := load{servers: serverOf(srv), conns: 3, limit: time.Minute}
+	})
+	l := load{servers: these, conns: 3, limit: time.Minute}
 	for range 10 {
 		l.requests = append(l.requests, getRequest("/"), getRequest("/none"))
 	}
@@ -89,9 +90,8 @@ func TestLoadSendsEachRequestOnce(t *testing.T) {
 
 func TestPaceLimitsTheRate(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(srv.Close)
-	l := load{servers: serverOf(srv), conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
+	these := serve(t, func(http.ResponseWriter, *http.Request) {})
+	l := load{servers: these, conns: 1, requests: [][]byte{getRequest("/")}, endless: true,
 		limit: 400 * time.Millisecond, pace: 200 * time.Millisecond}
 	latency := l.pace
 	for try := 0; try < 5 && latency >= l.pace; try++ { // an answer may be late; a pause that counts is in every try
@@ -105,9 +105,7 @@ func TestPaceLimitsTheRate(t *testing.T) {
 // The first load sends two requests. The second one would run for a minute.
 func TestFirstLoadEndsTheOthers(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(srv.Close)
-	these := serverOf(srv)
+	these := serve(t, func(http.ResponseWriter, *http.Request) {})
 	short := load{subject: "short", servers: these, conns: 1, requests: [][]byte{getRequest("/"), getRequest("/")}, limit: time.Minute}
 	long := load{subject: "long", servers: these, conns: 2, requests: short.requests, limit: time.Minute, endless: true}
 	results := env.Must(runLoads(t.Context(), short, long))(t)
@@ -121,9 +119,8 @@ func TestFirstLoadEndsTheOthers(t *testing.T) {
 
 func TestMissingAnswersFailTheLoad(t *testing.T) {
 	t.Parallel()
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-	t.Cleanup(srv.Close)
-	l := load{servers: serverOf(srv), conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
+	these := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	l := load{servers: these, conns: 4, requests: [][]byte{getRequest("/")}, endless: true, limit: time.Minute}
 	env.Fails(l.run(t.Context(), new(atomic.Bool)))(t, io.ErrUnexpectedEOF)
 
 	env.Fails(l.run(env.Cancelled(t.Context()), new(atomic.Bool)))(t, context.Canceled)

@@ -104,16 +104,9 @@ func TestMigrateUpAndDown(t *testing.T) {
 func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	env.FullParallel(t)
 	s := rig.RealStack(t).OnEmptyDatabase(t)
-	started := make(chan *rig.Server, 3)
-	for range 3 {
-		go func() {
-			var p *rig.Server
-			defer func() { started <- p }() // even if serve ends this goroutine
-			p = s.Serve(t)
-		}()
-	}
-	for range 3 {
-		p := <-started
+	servers := make([]*rig.Server, 3)
+	concurrently(len(servers), func(i int) { servers[i] = s.Serve(t) })
+	for _, p := range servers {
 		require.NotNil(t, p)
 		require.Len(t, listVouchers(t, p), 4, "the demo is seeded once")
 	}

@@ -27,7 +27,7 @@ func TestReturnedUnitIsSoldElsewhere(t *testing.T) {
 		tokens := s.Tokens(t, 4)
 		sale := a.Sale(t, 1)
 		paid := a.Buy(t, tokens[0], sale)
-		b.RequireSoldOut(t, tokens[1], sale)
+		rig.RequireProblem(t, http.StatusConflict, "sold_out", b.Do(t, rig.Purchase(sale, tokens[1])))
 
 		a.Must(t, rig.Pay(paid, tokens[0]))
 		a.WaitFor(t, tokens[0], paid, "paid")

@@ -18,6 +18,7 @@ import (
 	"seckill/internal/kit/loop"
 	"seckill/internal/ops/rush"
 	"seckill/internal/sale/admission"
+	"seckill/test/env"
 )
 
 // Queue places an order in lane queue while no worker commits, and returns its id.
@@ -108,12 +109,6 @@ func (p *Server) MustCancel(t *testing.T, token, order string) {
 	p.Must(t, Post("/orders/"+order+"/cancel", token, nil))
 }
 
-// RequireSoldOut requires that a purchase is refused with sold_out.
-func (p *Server) RequireSoldOut(t *testing.T, token, sale string) {
-	t.Helper()
-	RequireProblem(t, http.StatusConflict, "sold_out", p.Do(t, Purchase(sale, token)))
-}
-
 // Buy places an order, requires that it is committed, and returns its id.
 func (p *Server) Buy(t *testing.T, token, sale string) string {
 	t.Helper()
@@ -162,15 +157,12 @@ func (p *Server) Payments(t *testing.T, token, order string) ([]string, []string
 // Expire sets the deadline for the payment of an order.
 func (s *Stack) Expire(t *testing.T, order string, at time.Time) {
 	t.Helper()
-	s.Exec(t, "UPDATE voucher_orders SET expires_at = "+s.Literal(at)+" WHERE id = "+order)
-}
-
-// Literal returns a time as the statements of the stack's database have it.
-func (s *Stack) Literal(at time.Time) string {
+	literal := at.UTC().Format("'2006-01-02 15:04:05.000000'")
 	if s.Setting("SECKILL_MYSQL_DSN") == "" {
-		return fmt.Sprint(at.UnixMilli())
+		literal = fmt.Sprint(at.UnixMilli())
 	}
-	return at.UTC().Format("'2006-01-02 15:04:05.000000'")
+
+	s.Exec(t, "UPDATE voucher_orders SET expires_at = "+literal+" WHERE id = "+order)
 }
 
 var phones atomic.Int64
@@ -181,7 +173,8 @@ func NewPhone() string { return fmt.Sprintf("137%08d", phones.Add(1)) }
 // Follow opens the event stream of an order and returns its events. The channel is closed at the end of the stream.
 func (p *Server) Follow(t *testing.T, token, order string) <-chan rush.Order {
 	t.Helper()
-	stream := p.MustOpen(t, Get("/orders/"+order+"/events", token))
+	stream := env.Must(p.Open(t.Context(), Get("/orders/"+order+"/events", token)))(t)
+	t.Cleanup(stream.Close)
 	events := make(chan rush.Order, 256)
 
 	go func() {

@@ -257,14 +257,6 @@ func (p *Server) Open(ctx context.Context, r Request) (*Stream, error) {
 	}
 }
 
-// MustOpen opens an event stream that lasts until the end of the test.
-func (p *Server) MustOpen(t *testing.T, r Request) *Stream {
-	t.Helper()
-	s := env.Must(p.Open(t.Context(), r))(t)
-	t.Cleanup(s.Close)
-	return s
-}
-
 // Close closes the stream.
 func (s *Stream) Close() { _ = s.close() }
 
