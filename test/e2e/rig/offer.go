@@ -28,24 +28,6 @@ type Offer struct {
 	Entry      map[string]any `json:"entry,omitempty"`
 }
 
-// Request publishes the offer. By default, it began an hour ago and ends in three hours.
-func (o Offer) Request(admin string) Request {
-	o.Title = cmp.Or(o.Title, "an offer")
-
-	if o.BeginAt.IsZero() {
-		o.BeginAt = time.Now().Add(-time.Hour)
-	}
-	if o.EndAt.IsZero() {
-		o.EndAt = time.Now().Add(3 * time.Hour)
-	}
-
-	o.ShopID = cmp.Or(o.ShopID, "1")
-	o.PayValue = max(o.PayValue, 100)
-	o.ActualValue = max(o.ActualValue, 200)
-
-	return Post("/admin/vouchers", admin, o)
-}
-
 // Publish publishes a sale and returns its id.
 func (p *Server) Publish(t *testing.T, o Offer) string {
 	t.Helper()
@@ -66,12 +48,24 @@ func (p *Server) Shop(t *testing.T) *Shop {
 	return &Shop{Server: p, Token: p.Admin(t)}
 }
 
-// Publish publishes a sale, even a nonsensical one, and returns its id.
+// Publish publishes a sale, even a nonsensical one, and returns its id. By default, it began an hour ago and ends in three hours.
 func (p *Shop) Publish(t *testing.T, o Offer) string {
 	t.Helper()
 	o.Force = true
 	o.Title = cmp.Or(o.Title, t.Name())
-	return p.Must(t, o.Request(p.Token))["id"].(string)
+
+	if o.BeginAt.IsZero() {
+		o.BeginAt = time.Now().Add(-time.Hour)
+	}
+	if o.EndAt.IsZero() {
+		o.EndAt = time.Now().Add(3 * time.Hour)
+	}
+
+	o.ShopID = cmp.Or(o.ShopID, "1")
+	o.PayValue = max(o.PayValue, 100)
+	o.ActualValue = max(o.ActualValue, 200)
+
+	return p.Must(t, Post("/admin/vouchers", p.Token, o))["id"].(string)
 }
 
 // Change changes a voucher.
