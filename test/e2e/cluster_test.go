@@ -377,8 +377,8 @@ func TestRedisWithTLSAndUser(t *testing.T) {
 	})
 }
 
-// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one, and then Redis. A server that starts before
-// them, as docker compose may do, waits. TestPrepareDatabaseWaits of package app shows that the start goes on.
+// TestLockNodesNeedMajority kills one of three independent lock nodes, then a second one, and then Redis. A server that starts
+// before them, as docker compose may do, waits. TestPrepareDatabaseWaits of package app shows that the start goes on.
 func TestLockNodesNeedMajority(t *testing.T) {
 	env.FullParallel(t)
 	s := rig.RealStack(t)

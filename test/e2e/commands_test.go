@@ -112,8 +112,8 @@ func TestConcurrentStartsMigrateOnce(t *testing.T) {
 	}
 }
 
-// TestVerifyReportsViolations creates a lock that would block its user forever, and damages an order with SQL. Verify exits with 1
-// and names the lock, or the violated invariant and the order. TestViolationsNameOrders of package repo has every damage.
+// TestVerifyReportsViolations creates a lock that would block its user forever, and damages an order with SQL. Verify exits
+// with 1 and names the lock, or the violated invariant and the order. TestViolationsNameOrders of package repo has every damage.
 func TestVerifyReportsViolations(t *testing.T) {
 	rig.Core("embedded", "mariadb").Full("mysql").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)
@@ -403,8 +403,10 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 		dsn.User, dsn.Passwd = "seller", "hunter2hunter2"
 		s.Env = []string{
 			"SECKILL_MYSQL_DSN=" + dsn.FormatDSN(), "SECKILL_REDIS_ADDRS=" + rds.Addr, "SECKILL_DATA_DIR=" + t.TempDir(),
-			"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678", "SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
-			"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + rig.EventsSecret, "SECKILL_UNSAFE=sandbox", // which no other provider replaces
+			"SECKILL_JWT_SECRET=" + goodSecret, "SECKILL_ADMIN_PHONES=13912345678",
+			"SECKILL_ORDER_LANE=queue", "SECKILL_ADDR=127.0.0.1:0",
+			"SECKILL_CODE_URL=https://sms.example", "SECKILL_EVENTS_SECRET=" + rig.EventsSecret,
+			"SECKILL_UNSAFE=sandbox", // which no other provider replaces
 		}
 
 		p := s.Serve(t)
@@ -431,7 +433,8 @@ func TestDoctorPassesSoundStack(t *testing.T) {
 // server does not answer or the configuration is invalid.
 func TestDoctorExitCodes(t *testing.T) {
 	env.FullParallel(t)
-	s := rig.EmbeddedStack(t).With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=", "SECKILL_ADDR=:0")
+	s := rig.EmbeddedStack(t)
+	s = s.With("SECKILL_RATE_LIMIT=on", "SECKILL_JWT_SECRET="+goodSecret, "SECKILL_UNSAFE=", "SECKILL_ADDR=:0")
 	found := s.Diagnose(t, 0)
 	requireStatus(t, found, doctor.Warn, "config.demo")
 	requireStatus(t, found, doctor.Skipped, "redis.reachable", "sales.queue") // no server runs

@@ -313,8 +313,8 @@ func verifyRoom(t *testing.T, s *rig.Stack, sale string) string {
 	return s.Exits(t, 0, "room", "verify", "--voucher", sale)
 }
 
-// TestRoomTickets: concurrent requests of an account on two servers get one place. Forged, borrowed and lost tickets are refused on
-// both, and `seckill room verify` finds what is missing in the log. TestPurchaseNeedsPass of package handler has the passes.
+// TestRoomTickets: concurrent requests of an account on two servers get one place. Forged, borrowed and lost tickets are refused
+// on both, and `seckill room verify` finds what is missing in the log. TestPurchaseNeedsPass of package handler has the passes.
 func TestRoomTickets(t *testing.T) {
 	t.Parallel()
 	s := rig.RealStack(t)

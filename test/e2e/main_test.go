@@ -149,8 +149,8 @@ func TestTraceFromRequestToCommit(t *testing.T) {
 			traces := &traceStore{}
 			srv := httptest.NewServer(traces)
 			defer srv.Close()
-			s := rig.EmbeddedStack(t).In(lane).With("OTEL_EXPORTER_OTLP_ENDPOINT="+srv.URL, "OTEL_TRACES_SAMPLER=parentbased_always_off")
-			p := s.Spawn(t, "")
+			s := rig.EmbeddedStack(t).In(lane).With("OTEL_EXPORTER_OTLP_ENDPOINT=" + srv.URL)
+			p := s.With("OTEL_TRACES_SAMPLER=parentbased_always_off").Spawn(t, "")
 			sale := p.Sale(t, 10)
 			var phone, token, traceID string
 			place := func(sampled string) {

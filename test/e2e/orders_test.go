@@ -204,8 +204,8 @@ func movedOrders(t *testing.T, s *rig.Stack) (next func() string) {
 var five = rig.Offer{Stock: 20, LimitPerUser: 5}
 
 // TestKeyedRequestAfterServerCrash kills the server between the effect of a change and the storage of its answer. The
-// next server returns the answer, even after the loss of Redis. TestUnstorableAnswerIsNotSent of package handler has a change of
-// each kind.
+// next server returns the answer, even after the loss of Redis. TestUnstorableAnswerIsNotSent of package handler has each
+// kind of change.
 func TestKeyedRequestAfterServerCrash(t *testing.T) {
 	rig.Core("queue/embedded").Full("lock/embedded", "lock/mariadb", "queue/mariadb").Each(t, func(t *testing.T, s *rig.Stack) {
 		p := s.Serve(t)

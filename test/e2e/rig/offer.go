@@ -48,7 +48,8 @@ func (p *Server) Shop(t *testing.T) *Shop {
 	return &Shop{Server: p, Token: p.Admin(t)}
 }
 
-// Publish publishes a sale, even a nonsensical one, and returns its id. By default, it began an hour ago and ends in three hours.
+// Publish publishes a sale, even a nonsensical one, and returns its id. By default, it began an hour ago and ends in three
+// hours.
 func (p *Shop) Publish(t *testing.T, o Offer) string {
 	t.Helper()
 	o.Force = true
