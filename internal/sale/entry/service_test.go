@@ -51,17 +51,16 @@ func ticket(order int64, round uint32, failed string) domain.Ticket {
 
 // A user beyond the limits of unpaid orders gets no pass. Open sales do not check them.
 func TestUnpaidOrdersGetNoPass(t *testing.T) {
-	v := domain.Voucher{Status: domain.VoucherOn, Sale: &domain.Sale{
-		Stock: 1, BeginAt: now, EndAt: now.Add(time.Hour), Entry: domain.Entry{Mode: domain.EntryPass, PassTTL: time.Minute},
-	}}
-	s := &entry.Service{Sales: sale{v}, Passes: entry.NewPasses(oldKey), Limits: limits{err: domain.ErrUnpaidLimit}, Now: func() time.Time { return now }}
+	s, sale := challenged(nil, nil, func() time.Time { return now })
+	sale.Entry.Challenge = false
+	s.Limits = limits{err: domain.ErrUnpaidLimit}
 	a, err := s.Enter(t.Context(), 7, 1, "")
 	require.ErrorIs(t, err, domain.ErrUnpaidLimit)
 	require.Empty(t, a.Pass)
 	s.Limits = limits{}
 	a = env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 	require.NotEmpty(t, a.Pass)
-	v.Sale.Entry.Mode = domain.EntryOpen
+	sale.Entry.Mode = domain.EntryOpen
 	s.Limits = limits{err: domain.ErrUnpaidLimit}
 	env.Must(s.Enter(t.Context(), 7, 1, ""))(t)
 }
@@ -279,12 +278,9 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 		require.ErrorAs(t, err, &demanded)
 		return demanded.Challenge
 	}
-	solved := func(challenge json.RawMessage) string {
-		return env.Must(env.SolveChallenge(challenge))(t)
-	}
 
 	first := demanded(a, "")
-	solution := solved(first)
+	solution := env.Must(env.SolveChallenge(first))(t)
 	env.Must(b.Enter(t.Context(), 7, 1, solution))(t)
 	onB := demanded(b, "")
 	require.NotEqual(t, first, onB)
@@ -293,7 +289,7 @@ func TestEntryAfterChallengeIsSolved(t *testing.T) {
 	onA := demanded(a, solution)
 	require.NotEqual(t, first, onA)
 	for _, challenge := range []json.RawMessage{onA, onB} {
-		env.Must(a.Enter(t.Context(), 7, 1, solved(challenge)))(t)
+		env.Must(a.Enter(t.Context(), 7, 1, env.Must(env.SolveChallenge(challenge))(t)))(t)
 	}
 }
 
