@@ -302,6 +302,12 @@ var (
 	earlier = domain.Placed{Order: domain.Order{ID: 5}, Replayed: true}
 )
 
+// once is PlaceOnce of a request that gets no order.
+func once(t *testing.T, orders *Orders, user int64, key *domain.RequestKey) error {
+	_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, key, "")
+	return err
+}
+
 func requireReplay(t *testing.T, orders *Orders, user, id int64) domain.Order {
 	t.Helper()
 	o, replayed, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
@@ -360,8 +366,7 @@ func TestReplayAfterEndIsMovedBack(t *testing.T) {
 	})
 	requireReplay(t, orders, 7, 5)
 	now = testNow.Add(domain.KeyLife)
-	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, testKey, "")
-	require.ErrorIs(t, err, domain.ErrSaleEnded)
+	require.ErrorIs(t, once(t, orders, 7, testKey), domain.ErrSaleEnded)
 }
 
 // A purchase with a key of a sold-out sale without a list is decided by its key and the orders in the store. While too many
@@ -432,8 +437,7 @@ func TestReplayAfterUnitSoldUnseen(t *testing.T) {
 			users:  func() ([]int64, error) { return []int64{1, 2}, nil },
 			active: func() (int, int64, error) { return 1, 5, nil },
 		}}})
-		_, _, err := orders.PlaceOnce(t.Context(), 3, 1, 0, testKey, "") // reads the list
-		require.ErrorIs(t, err, domain.ErrSoldOut)
+		require.ErrorIs(t, once(t, orders, 3, testKey), domain.ErrSoldOut) // reads the list
 
 		changed = changed.Add(time.Millisecond)
 		time.Sleep(buyersMaxAge / 2)
@@ -451,16 +455,12 @@ func TestSoldOutIsNotAnsweredFromOldSnapshot(t *testing.T) {
 			active: func() (int, int64, error) { return 0, 0, down },
 		}}
 		orders := newOrders(t, func() (domain.Voucher, error) { return openSale(0), down }, OrdersConfig{Store: st})
-		place := func(user int64) error {
-			_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
-			return err
-		}
-		require.ErrorIs(t, place(3), domain.ErrSoldOut)
+		require.ErrorIs(t, once(t, orders, 3, testKey), domain.ErrSoldOut)
 
 		down, st.err = domain.ErrUnavailable, domain.ErrUnavailable
 		time.Sleep(2 * time.Second)
 		for user := range int64(2 * staleLookupsPerSecond) {
-			require.ErrorIs(t, place(3+user), domain.ErrUnavailable, "user %d", 3+user)
+			require.ErrorIs(t, once(t, orders, 3+user, testKey), domain.ErrUnavailable, "user %d", 3+user)
 		}
 	})
 }
@@ -490,8 +490,7 @@ func TestGateDecidesAboutBuyersOfSoldOutSale(t *testing.T) {
 						}),
 					})
 					for _, key := range []*domain.RequestKey{testKey, nil} {
-						_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, key, "")
-						require.Equal(t, errLane, err)
+						require.Equal(t, errLane, once(t, orders, 7, key))
 					}
 					if name == "on a list" {
 						env.Fails(orders.Place(t.Context(), 8, 1, 0))(t, domain.ErrSoldOut)
@@ -538,17 +537,13 @@ func TestSoldOutIsKnownSoonAfterTheLastUnit(t *testing.T) {
 				}
 
 				orders := newOrders(t, load, cfg)
-				place := func(user int64) error {
-					_, _, err := orders.PlaceOnce(t.Context(), user, 1, 0, testKey, "")
-					return err
-				}
-				require.NoError(t, place(1))
+				require.NoError(t, once(t, orders, 1, testKey))
 				for user := range int64(3000) {
 					if user == 500 {
 						calls = 0
 						st.lookups.Store(0)
 					}
-					require.ErrorIs(t, place(100+user), domain.ErrSoldOut)
+					require.ErrorIs(t, once(t, orders, 100+user, testKey), domain.ErrSoldOut)
 					time.Sleep(time.Millisecond)
 				}
 				require.Zero(t, calls, "calls of the lane")
@@ -568,8 +563,7 @@ func TestReplayOfQueuedOrderAfterSale(t *testing.T) {
 		Now: func() time.Time { return openSale(1).Sale.EndAt },
 	})
 	require.Equal(t, domain.OrderQueued, requireReplay(t, orders, 7, 6).Status)
-	_, _, err := orders.PlaceOnce(t.Context(), 7, 1, 0, domain.NewRequestKey("k", [32]byte{2}), "")
-	require.ErrorIs(t, err, domain.ErrIdempotencyMismatch)
+	require.ErrorIs(t, once(t, orders, 7, domain.NewRequestKey("k", [32]byte{2})), domain.ErrIdempotencyMismatch)
 }
 
 type ticketQueue struct {
@@ -578,6 +572,9 @@ type ticketQueue struct {
 	tickets []domain.Ticket
 }
 
+func (q *ticketQueue) Ticket(_ context.Context, userID, orderID, _ int64) (domain.Ticket, error) {
+	return domain.Ticket{Admission: domain.Admission{OrderID: orderID, UserID: userID}}, nil
+}
 func (q *ticketQueue) Tickets(context.Context, int64) ([]domain.Ticket, error) { return q.tickets, nil }
 func (q *ticketQueue) Holders(ctx context.Context, voucherID int64, most int) ([]int64, error) {
 	return q.store.Holders(ctx, voucherID, most)

@@ -20,9 +20,10 @@ var testNow = time.Date(2026, 11, 11, 12, 0, 0, 0, time.UTC)
 
 // store is an OrderStore. A test sets the functions that it needs.
 type store struct {
-	OrderStore
+	noOffers
 	active func() (int, int64, error)
 	users  func() ([]int64, error)
+	order  func() (domain.Order, error)
 }
 
 func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) {
@@ -30,6 +31,8 @@ func (s *store) ActiveOrders(context.Context, int64, int64) (int, int64, error) 
 }
 
 func (s *store) Holders(context.Context, int64, int) ([]int64, error) { return s.users() }
+
+func (s *store) Order(context.Context, int64, int64) (domain.Order, error) { return s.order() }
 
 type laneFunc func(ctx context.Context, p domain.Purchase) (domain.Order, error)
 
@@ -152,35 +155,19 @@ func TestListDuringCommit(t *testing.T) {
 	}
 }
 
-type failingOrderStore struct {
-	noOffers
-	err   error
-	reads int
-}
-
-func (s *failingOrderStore) Order(context.Context, int64, int64) (domain.Order, error) {
-	s.reads++
-	return domain.Order{}, s.err
-}
-
-type queueWithTickets struct{ ReservationStore }
-
-func (queueWithTickets) Ticket(_ context.Context, userID, orderID, _ int64) (domain.Ticket, error) {
-	return domain.Ticket{Admission: domain.Admission{OrderID: orderID, UserID: userID}}, nil
-}
-
 // An order is returned as queued only if the store does not have it. While the store is unavailable, it may be stored.
 func TestGetQueuedOrder(t *testing.T) {
-	db := &failingOrderStore{err: domain.ErrUnavailable}
-	s := NewOrders(OrdersConfig{Store: db, Queue: queueWithTickets{}})
+	reads, result := 0, domain.ErrUnavailable
+	db := &store{order: func() (domain.Order, error) { reads++; return domain.Order{}, result }}
+	s := NewOrders(OrdersConfig{Store: db, Queue: &ticketQueue{}})
 	env.Fails(s.Get(t.Context(), 7, 1))(t, domain.ErrUnavailable)
 	env.Fails(s.Follow(t.Context(), 7, domain.Order{ID: 1, Status: domain.OrderPendingPayment}))(t, domain.ErrUnavailable)
-	db.err, db.reads = domain.ErrNotFound, 0
+	reads, result = 0, domain.ErrNotFound
 	o := env.Must(s.Get(t.Context(), 7, 1))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
 	o = env.Must(s.Follow(t.Context(), 7, o))(t)
 	require.Equal(t, domain.OrderQueued, o.Status)
-	require.Equal(t, 1, db.reads, "following a queued order reads only its ticket")
+	require.Equal(t, 1, reads, "following a queued order reads only its ticket")
 }
 
 // searched has a queued order of user 1 that is committed between two reads.
@@ -293,10 +280,8 @@ func TestCloserDoesNotWaitForRedis(t *testing.T) {
 func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
-		ctx, disconnect := context.WithCancel(t.Context())
-		disconnect()
 		q := &hangingQueue{calls: map[int64]error{}}
-		UnitReleaser{Sales: sales, Queue: q}.Release(ctx, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
+		UnitReleaser{Sales: sales, Queue: q}.Release(env.Cancelled(t.Context()), domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
@@ -352,55 +337,43 @@ func (q *fakeStockGate) Unload(context.Context, int64) error {
 	return nil
 }
 
-// The gate follows the decision of the database even if the admin disconnects while it is made.
-func TestStockChangeIgnoresEndOfRequest(t *testing.T) {
-	for _, tc := range []struct {
-		delta, gate int64
-		err         error
-	}{
-		{5, 15, nil}, {-5, 5, nil}, {-5, 10, domain.ErrInvalidState}, {-5, 10, domain.ErrNotFound}, {5, 10, domain.ErrInvalidState},
-		// Possibly committed: the gate must not offer more than the database.
-		{5, 10, domain.ErrUnavailable}, {-5, 5, domain.ErrUnavailable},
-	} {
-		ctx, disconnect := context.WithCancel(t.Context())
-		db := &onceStore{stock: 10, lost: tc.err, during: disconnect}
-		gate := &fakeStockGate{db: db, units: 10}
-		vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
-		env.Fails(vouchers.ChangeStock(ctx, nil, 1, 1, tc.delta, "counted"))(t, tc.err)
-		require.Equal(t, tc.gate, gate.units, "%+v", tc)
-	}
-}
-
-// A repeated change of the stock has the result of the first run, and the gate has the units of the database, whatever step
-// the first run had reached.
-func TestRepeatedStockChangeLeavesGateRight(t *testing.T) {
+// The gate follows the decision of the database even if the admin disconnects while it is made. A repeated change of the stock
+// has the result of the first run, and the gate has the units of the database, whatever step the first run had reached.
+func TestStockChangeLeavesGateRight(t *testing.T) {
 	for name, tc := range map[string]struct {
 		delta     int64
 		committed bool
 		down      bool // Redis, in the first run
 		lost      error
 		stock     int64 // in the database
+		gate      int64 // after the first run
 		first     error
 		second    error
 	}{
-		"a decrease committed":              {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
-		"a decrease failed":                 {delta: -6, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
-		"a decrease did not reach the gate": {delta: -6, down: true, stock: 9, first: domain.ErrUnavailable},
-		"the answer was not stored":         {delta: -6, stock: 9},
-		"the database has less":             {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 5, first: domain.ErrInvalidState, second: domain.ErrInvalidState},
-		"an increase committed":             {delta: 6, committed: true, lost: domain.ErrUnavailable, stock: 9, first: domain.ErrUnavailable},
-		"an increase, answer not stored":    {delta: 6, stock: 9},
+		"a decrease committed":              {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 9, gate: 3, first: domain.ErrUnavailable},
+		"a decrease failed":                 {delta: -6, lost: domain.ErrUnavailable, stock: 9, gate: 3, first: domain.ErrUnavailable},
+		"a decrease was refused":            {delta: -6, lost: domain.ErrInvalidState, stock: 9, gate: 9, first: domain.ErrInvalidState},
+		"no voucher":                        {delta: -6, lost: domain.ErrNotFound, stock: 9, gate: 9, first: domain.ErrNotFound},
+		"a decrease did not reach the gate": {delta: -6, down: true, stock: 9, gate: 9, first: domain.ErrUnavailable},
+		"the answer was not stored":         {delta: -6, stock: 9, gate: 3},
+		"the database has less":             {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 5, gate: 9, first: domain.ErrInvalidState, second: domain.ErrInvalidState},
+		// Possibly committed: the gate must not offer more than the database.
+		"an increase committed":          {delta: 6, committed: true, lost: domain.ErrUnavailable, stock: 9, gate: 9, first: domain.ErrUnavailable},
+		"an increase was refused":        {delta: 6, lost: domain.ErrInvalidState, stock: 9, gate: 9, first: domain.ErrInvalidState},
+		"an increase, answer not stored": {delta: 6, stock: 9, gate: 15},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db := &onceStore{stock: tc.stock, lost: tc.lost, committed: tc.committed, during: func() {}}
+			admin, disconnect := context.WithCancel(t.Context())
+			db := &onceStore{stock: tc.stock, lost: tc.lost, committed: tc.committed, during: disconnect}
 			gate := &fakeStockGate{db: db, units: 9, down: tc.down}
 			vouchers := NewVouchers(VouchersConfig{Store: db, Sales: newSales(t, &loader{}), Queue: gate, Now: time.Now})
-			run := func(again bool) (domain.Voucher, error) {
-				return vouchers.ChangeStock(t.Context(), &domain.Claim{Again: again}, 1, 1, tc.delta, "counted")
+			run := func(ctx context.Context, again bool) (domain.Voucher, error) {
+				return vouchers.ChangeStock(ctx, &domain.Claim{Again: again}, 1, 1, tc.delta, "counted")
 			}
 
-			env.Fails(run(false))(t, tc.first)
-			v, err := run(true)
+			env.Fails(run(admin, false))(t, tc.first)
+			require.Equal(t, tc.gate, gate.units)
+			v, err := run(t.Context(), true)
 			require.ErrorIs(t, err, tc.second)
 			if err == nil {
 				require.Equal(t, tc.stock+tc.delta, v.Sale.Stock)

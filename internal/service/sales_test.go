@@ -67,10 +67,8 @@ func TestSnapshotIsKeptAlone(t *testing.T) {
 
 // The end of the context of the first caller does not stop the read, because other callers share it.
 func TestSalesReadSurvivesItsCaller(t *testing.T) {
-	l := &loader{load: func(ctx context.Context) (domain.Voucher, error) { return openSale(5), ctx.Err() }}
 	ctx, cancel := context.WithCancel(context.Background())
-	s := newSales(t, l)
-	l.load = func(ctx context.Context) (domain.Voucher, error) { cancel(); return openSale(5), ctx.Err() }
+	s := newSales(t, &loader{load: func(ctx context.Context) (domain.Voucher, error) { cancel(); return openSale(5), ctx.Err() }})
 	env.Must(s.Get(ctx, 1))(t)
 }
 
