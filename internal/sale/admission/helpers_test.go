@@ -30,9 +30,7 @@ const (
 // voucherKeys are the keys of voucher in a gate of one segment.
 var voucherKeys = segmentsOf(voucher, 1)[0]
 
-func newGate(rdb redis.UniversalClient) *Gate {
-	return New(Config{Redis: rdb, Instance: "here", Log: slog.New(slog.DiscardHandler)})
-}
+func newGate(rdb redis.UniversalClient) *Gate { return segmented(rdb, nil) }
 
 // segmented returns a gate whose vouchers have these numbers of segments; the others have one.
 func segmented(rdb redis.UniversalClient, segments map[int64]int) *Gate {
@@ -76,6 +74,7 @@ type database struct {
 	stock       map[int64]int64
 	orders      map[int64]dbOrder
 	generations map[int64]int64
+	beforeFence func() // if not nil
 }
 
 type dbOrder struct {
@@ -94,6 +93,9 @@ func (d *database) GateGeneration(_ context.Context, voucherID int64) (int64, er
 }
 
 func (d *database) FenceGate(_ context.Context, voucherID, from int64) (bool, error) {
+	if d.beforeFence != nil {
+		d.beforeFence()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.generations[voucherID] != from {
@@ -165,7 +167,13 @@ func (d *database) cancel(order int64) bool {
 // withStock returns a gate that is loaded with units of voucher, and its database.
 func withStock(t testing.TB, rdb redis.UniversalClient, units int64) (*Gate, *database) {
 	t.Helper()
-	g, db := newGate(rdb), newDatabase()
+	return segmentsWithStock(t, rdb, 1, units)
+}
+
+// segmentsWithStock is withStock for a gate of n segments.
+func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int64) (*Gate, *database) {
+	t.Helper()
+	g, db := segmented(rdb, map[int64]int{voucher: n}), newDatabase()
 	db.stock[voucher] = units
 	require.NoError(t, g.Load(t.Context(), voucher, db))
 	return g, db

@@ -431,8 +431,7 @@ func confirmed(t testing.TB, rdb *redis.Client) {
 
 	// Admissions that are queued again have the generation of the present gate.
 	settle(t, g, before, domain.End{Again: true}, domain.End{Dead: "poison"})
-	letters := env.Must(g.DeadLetters(t.Context(), "", 10))(t)
-	env.Must(g.Replay(t.Context(), letters[0].ID))(t)
+	env.Must(g.Replay(t.Context(), deadLetters(t, g)[0].ID))(t)
 	again := entries(t, g, voucher)
 	require.Len(t, again, 2)
 	for _, p := range again {
@@ -495,8 +494,7 @@ func earlierGate(t testing.TB, rdb *redis.Client) {
 func raises(t testing.TB, rdb *redis.Client) {
 	for _, segments := range []int{1, 4} {
 		require.NoError(t, rdb.FlushDB(t.Context()).Err())
-		g, db := segmented(rdb, map[int64]int{voucher: segments}), newDatabase()
-		db.stock[voucher] = 10
+		g, db := segmentsWithStock(t, rdb, segments, 10)
 		last := segmentKeys(t, g, voucher)[segments-1]
 		requireLoad := func(want int64, what string) {
 			require.NoError(t, g.Load(t.Context(), voucher, db), what)
@@ -506,8 +504,7 @@ func raises(t testing.TB, rdb *redis.Client) {
 			}
 		}
 
-		requireLoad(1, "the first load")
-		requireLoad(1, "a loaded gate")
+		requireLoad(1, "the first load, and of a loaded gate")
 		require.NoError(t, g.Rebuild(t.Context(), voucher, level(t, g, voucher).Built, db))
 		requireLoad(1, "a gate that was rebuilt")
 		require.NoError(t, g.Unload(t.Context(), voucher))
@@ -531,7 +528,7 @@ func TestLateLoadRaisesNoGeneration(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		g, db := newGate(rdb), newDatabase()
 		fences := 0
-		late := lateFence{db, func() {
+		db.beforeFence = func() {
 			if fences++; fences > 1 {
 				return
 			}
@@ -539,22 +536,11 @@ func TestLateLoadRaisesNoGeneration(t *testing.T) {
 			other := newGate(rdb)
 			defer other.Close()
 			require.NoError(t, other.Load(t.Context(), voucher, db))
-		}}
-		require.NoError(t, g.Load(t.Context(), voucher, late))
+		}
+		require.NoError(t, g.Load(t.Context(), voucher, db))
 		require.EqualValues(t, 1, db.generations[voucher])
 		require.Equal(t, "1", rdb.HGet(t.Context(), voucherKeys.meta, "generation").Val())
 	})
-}
-
-// lateFence is a database that calls before before it raises a generation.
-type lateFence struct {
-	*database
-	before func()
-}
-
-func (d lateFence) FenceGate(ctx context.Context, voucherID, from int64) (bool, error) {
-	d.before()
-	return d.database.FenceGate(ctx, voucherID, from)
 }
 
 // A load that began on another server is not put in place.

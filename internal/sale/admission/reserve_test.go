@@ -6,7 +6,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -142,32 +141,26 @@ func TestBacklogLimitsUsersOfShard(t *testing.T) {
 	})
 }
 
+// executed returns how many commands a server has executed, those of scripts and earlier calls of executed included.
+func executed(t *testing.T, rdb *redis.Client) int64 {
+	t.Helper()
+	total := rdb.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
+	return env.Must(strconv.ParseInt(total, 10, 64))(t)
+}
+
 // The number of commands inside the scripts grows with the entries, and not with the buyers.
 func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 	rdb := env.StartRedis(t).Client(t)
 	g, _ := withStock(t, rdb, 1000)
-	calls := func() int64 {
-		info := env.Must(rdb.InfoMap(t.Context(), "commandstats").Result())(t)
-		var total int64
-		for name, stats := range info["Commandstats"] {
-			if name == "cmdstat_info" {
-				continue
-			}
-			calls, _, _ := strings.Cut(strings.TrimPrefix(stats, "calls="), ",")
-			n := env.Must(strconv.ParseInt(calls, 10, 64))(t)
-			total += n
-		}
-		return total
-	}
 	as := admissions(1, 200)
 	reserve(t, g, admission(1000, 1000)) // loads the script into Redis
-	before := calls()
+	before := executed(t, rdb)
 	reserve(t, g, as...)
-	require.LessOrEqual(t, calls()-before, int64(len(as)/64+18), "one command per entry and a constant number of others")
+	require.LessOrEqual(t, executed(t, rdb)-before, int64(len(as)/64+19), "one command per entry and a constant number of others")
 	done := queue(t, g, voucher)
-	before = calls()
+	before = executed(t, rdb)
 	require.NoError(t, g.Settle(t.Context(), done))
-	require.LessOrEqual(t, calls()-before, int64(len(done)+12))
+	require.LessOrEqual(t, executed(t, rdb)-before, int64(len(done)+12))
 }
 
 func TestReserveRepeatsAfterLostReply(t *testing.T) {
@@ -302,15 +295,6 @@ func TestRowsRoundTrip(t *testing.T) {
 	}
 }
 
-// segmentsWithStock returns a gate of n segments that is loaded with units of voucher, and its database.
-func segmentsWithStock(t testing.TB, rdb redis.UniversalClient, n int, units int64) (*Gate, *database) {
-	t.Helper()
-	g, db := segmented(rdb, map[int64]int{voucher: n}), newDatabase()
-	db.stock[voucher] = units
-	require.NoError(t, g.Load(t.Context(), voucher, db))
-	return g, db
-}
-
 func stocks(t *testing.T, g *Gate) (units []int64) {
 	t.Helper()
 	all := env.Must(g.readSegments(t.Context(), voucher, segmentKeys(t, g, voucher)))(t)
@@ -385,16 +369,13 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	cluster := env.StartRedisCluster(t)
 	rdb := cluster.Client(t)
 	g, _ := segmentsWithStock(t, rdb, 16, 3000)
-	executed := func() (calls []int64) {
+	byMaster := func() (calls []int64) {
 		for _, node := range cluster.Nodes {
-			one := redis.NewClient(&redis.Options{Addr: node.Addr})
-			stats := one.InfoMap(t.Context(), "stats").Item("Stats", "total_commands_processed")
-			require.NoError(t, one.Close())
-			calls = append(calls, env.Must(strconv.ParseInt(stats, 10, 64))(t))
+			calls = append(calls, executed(t, env.NewClient(t, &redis.Options{Addr: node.Addr})))
 		}
 		return calls
 	}
-	before := executed()
+	before := byMaster()
 	admitted := 0
 	for batch := range int64(64) { // 3,200 buyers, 50 at a time, as the lane groups them
 		for _, err := range reserve(t, g, admissions(batch*50+1, 50)...) {
@@ -406,7 +387,7 @@ func TestSegmentsLoadMastersEvenly(t *testing.T) {
 	}
 	require.Equal(t, 3000, admitted)
 	var busiest, sum int64
-	calls := executed()
+	calls := byMaster()
 	for i := range calls {
 		calls[i] -= before[i]
 		busiest, sum = max(busiest, calls[i]), sum+calls[i]
