@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -221,11 +220,6 @@ func TestSandboxStops(t *testing.T) {
 	})
 }
 
-var (
-	secrets = domain.NewKeyring([]byte("a secret of provider and shop"))
-	body    = []byte(`{"provider_ref":"pay_1","order_id":"3368803458027454465","amount":8000,"status":"succeeded","timestamp":"2026-11-11T12:00:00Z"}`)
-)
-
 func TestParseNotice(t *testing.T) {
 	const id = 3368803458027454465 // above 2^53
 	good := domain.PaymentNotice{Ref: "pay_1", OrderID: id, Amount: 8000, Result: domain.PaymentSucceeded}
@@ -338,15 +332,11 @@ func TestUnmarshalFaults(t *testing.T) {
 
 func provide(t *testing.T, status int, answer string) *HTTP {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return &HTTP{API: newClient(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, answer)
-	}))
-	t.Cleanup(server.Close)
-	h := &HTTP{API: webhook.Client{URL: server.URL, Secrets: secrets, Now: time.Now, HTTP: webhook.NewHTTPClient(CallTimeout)}}
-	t.Cleanup(h.API.HTTP.CloseIdleConnections)
-	return h
+	})}
 }
 
 func answerWith(status, more string) string {

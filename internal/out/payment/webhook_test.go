@@ -1,6 +1,6 @@
-// Package payment_test has the tests of package webhook, by which payments are called: they need nothing that is not exported, and
-// a program of their own costs more than a second of linking.
-package payment_test
+package payment
+
+// The tests of package webhook, by which payments are called: a program of their own costs more than a second of linking.
 
 import (
 	"context"
