@@ -3,11 +3,11 @@ package sim
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -135,7 +135,7 @@ func (l *life) explain(actions []action, answers []string) model {
 		names[i] = d.name
 	}
 	for _, sequence := range permutations(len(actions)) {
-		if next, ok := l.inOrder(actions, answers, sequence); ok && next.equal(l.latest.model) {
+		if next, ok := l.inOrder(actions, answers, sequence); ok && assert.ObjectsAreEqual(next, l.latest.model) {
 			return next
 		}
 	}
@@ -152,11 +152,6 @@ func (l *life) inOrder(actions []action, answers []string, sequence []int) (mode
 		}
 	}
 	return next, true
-}
-
-func (m model) equal(other model) bool {
-	return maps.Equal(m.vouchers, other.vouchers) && maps.Equal(m.orders, other.orders) &&
-		maps.Equal(m.payments, other.payments) && maps.Equal(m.audit, other.audit)
 }
 
 func permutations(n int) [][]int {
@@ -216,10 +211,16 @@ func (l *life) buyElsewhere(t *rapid.T) {
 // click performs n purchases through a lane of a server.
 func (l *life) click(t *rapid.T, at *server, orders *service.Orders, n int) []*click {
 	clicks := make([]*click, n)
-	actions := make([]action, n)
 	for i := range clicks {
-		b := &click{user: anyUser(t), voucher: l.anyVoucher(t)}
-		clicks[i] = b
+		clicks[i] = &click{user: anyUser(t), voucher: l.anyVoucher(t)}
+	}
+	l.place(at, orders, clicks...)
+	return clicks
+}
+
+func (l *life) place(at *server, orders *service.Orders, clicks ...*click) {
+	actions := make([]action, len(clicks))
+	for i, b := range clicks {
 		actions[i] = action{name: "buy", at: at, do: func() string {
 			o, err := orders.Place(l.ctx, b.user, b.voucher, 0)
 			b.order = o.ID
@@ -243,7 +244,6 @@ func (l *life) click(t *rapid.T, at *server, orders *service.Orders, n int) []*c
 		require.NoError(l, l.rdb.Set(l.ctx, lock.RedLockKey(userLock(clicks[0].user)), "crashed", time.Minute).Err())
 	}
 	l.afterStep(at, before)
-	return clicks
 }
 
 type click struct {

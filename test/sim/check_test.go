@@ -27,50 +27,45 @@ type snapshot struct {
 func (l *life) readSnapshot() *snapshot {
 	now := &snapshot{model: newModel(), slots: map[int64]int64{}}
 	l.read(`SELECT v.id, s.initial_stock, s.stock, v.pay_value, s.limit_per_user, v.status, s.begin_at, s.end_at
-		FROM vouchers v JOIN seckill_vouchers s ON s.voucher_id = v.id`, func(scan func(...any) error) error {
+		FROM vouchers v JOIN seckill_vouchers s ON s.voucher_id = v.id`, func(scan func(...any)) {
 		var id int64
 		var v voucher
 		var status domain.VoucherStatus
 		var begin, end time.Time
-		err := scan(&id, &v.initial, &v.stock, &v.price, &v.limit, &status, &begin, &end)
+		scan(&id, &v.initial, &v.stock, &v.price, &v.limit, &status, &begin, &end)
 		v.on, v.window = status == domain.VoucherOn, windowOf(begin, end)
 		now.vouchers[id] = v
-		return err
 	})
-	l.read("SELECT voucher_id, SUM(delta), COUNT(*) FROM stock_changes GROUP BY voucher_id", func(scan func(...any) error) error {
+	l.read("SELECT voucher_id, SUM(delta), COUNT(*) FROM stock_changes GROUP BY voucher_id", func(scan func(...any)) {
 		var id, added, changes int64
-		err := scan(&id, &added, &changes)
+		scan(&id, &added, &changes)
 		v := now.vouchers[id]
 		v.added, v.changes = added, changes
 		now.vouchers[id] = v
-		return err
 	})
 	l.read(`SELECT id, user_id, voucher_id, amount, status, slot, paid_at IS NOT NULL, redeemed_at IS NOT NULL,
-		cancelled_at IS NOT NULL, refunded_at IS NOT NULL FROM voucher_orders`, func(scan func(...any) error) error {
+		cancelled_at IS NOT NULL, refunded_at IS NOT NULL FROM voucher_orders`, func(scan func(...any)) {
 		var id int64
 		var o order
 		var slot sql.NullInt64
-		err := scan(&id, &o.user, &o.voucher, &o.amount, &o.status, &slot, &o.paid, &o.redeemed, &o.cancelled, &o.refunded)
+		scan(&id, &o.user, &o.voucher, &o.amount, &o.status, &slot, &o.paid, &o.redeemed, &o.cancelled, &o.refunded)
 		if o.slot = slot.Valid; o.slot {
 			now.slots[id] = slot.Int64
 		}
 		now.orders[id] = o
-		return err
 	})
-	l.read("SELECT provider_ref, order_id, provider, amount, status FROM payments", func(scan func(...any) error) error {
+	l.read("SELECT provider_ref, order_id, provider, amount, status FROM payments", func(scan func(...any)) {
 		var ref string
 		var p payment
-		err := scan(&ref, &p.order, &p.provider, &p.amount, &p.status)
+		scan(&ref, &p.order, &p.provider, &p.amount, &p.status)
 		now.payments[ref] = p
-		return err
 	})
 	l.read(`SELECT voucher_id, COALESCE(order_id, 0), action, actor, actor_id, COUNT(*) FROM audit_log
-		GROUP BY voucher_id, order_id, action, actor, actor_id`, func(scan func(...any) error) error {
+		GROUP BY voucher_id, order_id, action, actor, actor_id`, func(scan func(...any)) {
 		var e auditEntry
 		var n int
-		err := scan(&e.voucher, &e.order, &e.action, &e.by.Kind, &e.by.ID, &n)
+		scan(&e.voucher, &e.order, &e.action, &e.by.Kind, &e.by.ID, &n)
 		now.audit[e] = n
-		return err
 	})
 	if l.lane == "queue" {
 		now.queue, now.dead = l.queued(), map[int64]bool{}
@@ -82,7 +77,7 @@ func (l *life) readSnapshot() *snapshot {
 }
 
 // read runs a query. Statements are prepared once per run, which halves the run time.
-func (l *life) read(query string, row func(scan func(...any) error) error) {
+func (l *life) read(query string, row func(scan func(...any))) {
 	if l.queries[query] == nil {
 		l.queries[query] = env.Must(l.db.PrepareContext(l.ctx, query))(l)
 	}
@@ -90,7 +85,7 @@ func (l *life) read(query string, row func(scan func(...any) error) error) {
 	require.NoError(l, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
-		require.NoError(l, row(rows.Scan))
+		row(func(columns ...any) { require.NoError(l, rows.Scan(columns...)) })
 	}
 	require.NoError(l, rows.Err())
 }
@@ -428,11 +423,8 @@ func (l *life) sellOut(id int64) {
 }
 
 func (l *life) buyAs(user, id int64) string {
-	b, at, g := &click{user: user, voucher: id}, l.servers[0], l.gates()
-	o, err := at.orders.Place(l.ctx, user, id, 0)
-	b.order, b.answer = o.ID, errorCode(err)
-	l.latest = l.readSnapshot()
-	l.applyClicks(at, []*click{b}, g)
+	b := &click{user: user, voucher: id}
+	l.place(l.servers[0], l.servers[0].orders, b)
 	l.check()
 	return b.answer
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,9 +50,6 @@ func TestLifeFindsFaults(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(plantedFaults)) {
 		t.Run(name, func(t *testing.T) {
 			p, failure, runs := plantedFaults[name], "", 0
-			if p.lane == "" {
-				p.lane = "batch"
-			}
 			for _, script := range scripts {
 				if script.name == p.mutant.script {
 					require.Contains(t, script.source, p.mutant.what, "the script has changed; update the fault")
@@ -63,7 +61,7 @@ func TestLifeFindsFaults(t *testing.T) {
 					rapid.Check(t, func(rt *rapid.T) {
 						if failure == "" { // after a failure the remaining runs are skipped
 							runs++
-							runOnce(rt, s, p.lane, p, &failure)
+							runOnce(rt, s, cmp.Or(p.lane, "batch"), p, &failure)
 						}
 					})
 				})
