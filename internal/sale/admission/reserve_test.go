@@ -90,10 +90,6 @@ func TestParse(t *testing.T) {
 		_, err := g.Parse(stream, "1-1", fields)
 		require.Error(t, err, name)
 	}
-	p := env.Must(g.Parse(stream, "1-1", map[string]any{"rows": "1 10 7 1 100 1000 CNY here\n2 11 7 1 100 1000 CNY here", "tries": "3"}))(t)
-	want := []domain.Admission{admission(1, 10), admission(2, 11)}
-	want[0].At, want[1].At = time.UnixMilli(1000).UTC(), time.UnixMilli(1000).UTC()
-	require.Equal(t, domain.StreamEntry{Stream: stream, Entry: "1-1", Tries: 3, Admissions: want}, p)
 }
 
 // The bounds of the window are exact to the millisecond. The server's clock stands still.

@@ -91,11 +91,6 @@ func TestRefusedSolutions(t *testing.T) {
 	}
 }
 
-func solve(t *testing.T, challenge json.RawMessage) string {
-	t.Helper()
-	return env.Must(env.SolveChallenge(challenge))(t)
-}
-
 func challengeOf(t *testing.T, w *Work, user, voucher int64) json.RawMessage {
 	t.Helper()
 	return env.Must(w.Challenge(t.Context(), user, voucher))(t)
@@ -112,7 +107,7 @@ func TestChallengeIsSolved(t *testing.T) {
 	require.EqualValues(t, challenged.Add(2*time.Minute).Unix(), p["expiresAt"])
 	require.Equal(t, "PBKDF2/SHA-256", p["algorithm"])
 
-	require.Equal(t, p["nonce"], env.Must(w.Verify(t.Context(), 7, 1, solve(t, text)))(t))
+	require.Equal(t, p["nonce"], env.Must(w.Verify(t.Context(), 7, 1, env.Must(env.SolveChallenge(text))(t)))(t))
 }
 
 // TestChallengeIsGivenAgain counts the challenges, each of which costs the server a derivation: one of a user and sale
@@ -149,7 +144,7 @@ func TestChallengeIsSolvedOnce(t *testing.T) {
 	env.Fails(w.Verify(t.Context(), 7, 1, wrong))(t, errWrongSolution)
 	require.Equal(t, first, challengeOf(t, w, 7, 1))
 
-	solution := solve(t, first)
+	solution := env.Must(env.SolveChallenge(first))(t)
 	env.Must(w.Verify(t.Context(), 7, 1, solution))(t)
 	second := challengeOf(t, w, 7, 1)
 	require.NotEqual(t, first, second)

@@ -337,19 +337,9 @@ func TestOutageKeepsTurns(t *testing.T) {
 	const ttl = 30 * time.Second
 	database := func(w *world, down bool) { w.down = down }
 	mute := func(servers int) func(*world, bool) {
-		return func(w *world, out bool) {
-			w.mute = 0
-			if out {
-				w.mute = servers
-			}
-		}
+		return func(w *world, out bool) { w.mute = map[bool]int{true: servers}[out] }
 	}
-	withdrawn := func(w *world, off bool) {
-		w.vouchers[1].Status = domain.VoucherOn
-		if off {
-			w.vouchers[1].Status = domain.VoucherOff
-		}
-	}
+	status := map[bool]domain.VoucherStatus{false: domain.VoucherOn, true: domain.VoucherOff}
 
 	for name, outage := range map[string]struct {
 		lasts   time.Duration
@@ -363,7 +353,7 @@ func TestOutageKeepsTurns(t *testing.T) {
 		"Redis or the lock nodes":               {lasts: 45 * time.Second, set: mute(2)},
 		"of one server":                         {lasts: 45 * time.Second, set: mute(1), expire: true},
 		"all servers":                           {lasts: 45 * time.Second, set: func(*world, bool) {}, restart: true},
-		"the sale is withdrawn":                 {lasts: 45 * time.Second, set: withdrawn},
+		"the sale is withdrawn":                 {lasts: 45 * time.Second, set: func(w *world, off bool) { w.vouchers[1].Status = status[off] }},
 		"the room is paused":                    {lasts: 45 * time.Second, set: func(w *world, on bool) { w.vouchers[1].Sale.Entry.Paused = on }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -381,12 +371,6 @@ func TestOutageKeepsTurns(t *testing.T) {
 						servers = append(servers, server)
 						stops = append(stops, stop)
 					}
-				}
-				stop := func() {
-					for _, stop := range stops {
-						stop()
-					}
-					servers, stops = nil, nil
 				}
 				poll := func(s *entry.Service) (expiries []time.Time, lost int) {
 					for n := range uint32(buyers) {
@@ -420,7 +404,10 @@ func TestOutageKeepsTurns(t *testing.T) {
 				w.change(func() { outage.set(w, true) })
 				lost := 0
 				if outage.restart {
-					stop()
+					for _, stop := range stops {
+						stop()
+					}
+					servers = nil
 					time.Sleep(outage.lasts)
 					start(2)
 				} else {
