@@ -127,9 +127,8 @@ func TestSalesErrors(t *testing.T) {
 func TestSalesWithoutDatabase(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
-	fail := func(context.Context) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable }
 	for name, load := range map[string]func(context.Context) (domain.Voucher, error){
-		"fails": fail,
+		"fails": func(context.Context) (domain.Voucher, error) { return domain.Voucher{}, domain.ErrUnavailable },
 		"hangs": func(context.Context) (domain.Voucher, error) { <-hang; return domain.Voucher{}, domain.ErrUnavailable },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -516,14 +515,12 @@ func TestCatalogIsBounded(t *testing.T) {
 // The sale that begins next is first, however old it is. After the sale of a cursor has begun, so have all above it.
 func TestUpcomingByStart(t *testing.T) {
 	c := &Catalog{}
-	for id, hours := range []time.Duration{5: 2, 4: 1, 3: 4, 2: 3} {
-		if hours > 0 {
-			v := openSale(1)
-			v.ID = int64(id)
-			v.Sale.BeginAt = testNow.Add(hours * time.Hour)
-			v.Sale.EndAt = testNow.Add(9 * time.Hour)
-			c.vouchers = append([]*domain.Voucher{&v}, c.vouchers...)
-		}
+	for i, hours := range []time.Duration{2, 1, 4, 3} {
+		v := openSale(1)
+		v.ID = int64(5 - i)
+		v.Sale.BeginAt = testNow.Add(hours * time.Hour)
+		v.Sale.EndAt = testNow.Add(9 * time.Hour)
+		c.vouchers = append(c.vouchers, &v)
 	}
 
 	page := func(before int64, limit int, after time.Duration) []int64 {

@@ -326,9 +326,6 @@ func (l *life) mustPerform(d action) {
 }
 
 func (l *life) drain() {
-	if l.lane != "queue" {
-		return
-	}
 	for len(l.suspended) > 0 {
 		l.continueWorker(l.suspended[0])
 		l.check()
@@ -345,9 +342,6 @@ func (l *life) drain() {
 
 // replayAll replays every dead letter after its cause is fixed, and discards those that the sale refuses now.
 func (l *life) replayAll() {
-	if l.lane != "queue" {
-		return
-	}
 	for _, letter := range l.letters() {
 		if !l.replayLetter(letter, true) {
 			l.discardLetter(letter)

@@ -225,11 +225,9 @@ func (l *life) returnMoney(t *rapid.T) {
 			continue
 		}
 		next := farAhead
-		if due[ref] = !oneIn(t, "not due", 4); due[ref] {
-			next = longAgo
+		if !oneIn(t, "not due", 4) {
+			next, due[ref] = longAgo, true
 			l.bank.refundFaults[ref] = evenly(t, "bank", "", "", "", bankRefuses, bankLosesReply)
-		} else {
-			delete(due, ref)
 		}
 		l.sql("UPDATE payments SET next_try_at = ? WHERE provider_ref = ?", next, ref)
 	}

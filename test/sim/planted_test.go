@@ -68,16 +68,10 @@ func TestLifeFindsFaults(t *testing.T) {
 			})
 			require.True(t, failed && failure != "", "not found in %d runs", runs)
 			require.NotRegexp(t, "SQL logic error|"+brokenMutant, failure, "the schema or the script has changed; update the fault")
-			t.Logf("found in run %d: %s", runs, firstWords(failure))
+			message, _, _ := strings.Cut(failure, "\nHistory:")
+			t.Logf("found in run %d: %s", runs, message)
 		})
 	}
-}
-
-// firstWords returns the message of a failure without its trace.
-func firstWords(failure string) string {
-	failure, _, _ = strings.Cut(failure, "\nHistory:")
-	_, failure, _ = strings.Cut(failure, "Error:")
-	return strings.Join(strings.Fields(failure[:min(len(failure), 600)]), " ")
 }
 
 // sql changes the database without the services.

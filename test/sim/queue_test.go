@@ -157,8 +157,8 @@ func (l *life) track(p *reservation, now *snapshot) {
 	require.False(l, was == stateCommitted && p.state != stateCommitted, "order %d was committed and is %s", p.OrderID, p.state)
 }
 
-func (l *life) deadLetters() service.DeadLetters {
-	return service.DeadLetters{Store: l.gate, Log: l.real, Now: time.Now}
+func (l *life) deadLetters() *service.DeadLetters {
+	return &service.DeadLetters{Store: l.gate, Log: l.real, Now: time.Now}
 }
 
 func (l *life) letters() []domain.DeadLetter {
@@ -179,8 +179,7 @@ func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 	p := l.reservations[letter.Admission.OrderID]
 	p.poison = p.poison && !fixed
 	g := l.gates()[p.VoucherID]
-	letters := l.deadLetters()
-	_, err := letters.Replay(l.ctx, nil, admin, letter.ID)
+	_, err := l.deadLetters().Replay(l.ctx, nil, admin, letter.ID)
 	answer := errorCode(err)
 	l.record("  replay of order %d: %s", p.OrderID, answer)
 	switch answer {
@@ -204,8 +203,7 @@ func (l *life) replayLetter(letter domain.DeadLetter, fixed bool) bool {
 
 func (l *life) discardLetter(letter domain.DeadLetter) {
 	p := l.reservations[letter.Admission.OrderID]
-	letters := l.deadLetters()
-	require.NoError(l, letters.Discard(l.ctx, nil, admin, letter.ID))
+	require.NoError(l, l.deadLetters().Discard(l.ctx, nil, admin, letter.ID))
 	l.model.addAudit(p.VoucherID, p.OrderID, service.ActionDiscard, admin)
 	if p.state == stateDead {
 		p.state = stateFailed
@@ -400,22 +398,19 @@ func (w *worker) crash() error {
 
 func (w *worker) commitFaulty(ctx context.Context, as []domain.Admission) []error {
 	w.suspendAt(suspendsAtCommit)
-	failures := slices.Repeat([]error{errInjected}, len(as))
 	switch {
 	case w.crashed:
-		return failures
 	case w.fault == crashBeforeCommit:
 		_ = w.crash()
-		return failures
 	case w.fault == crashMidCommit:
 		_ = w.commit(ctx, as[:(len(as)+1)/2])
 		_ = w.crash()
-		return failures
 	case w.fault == findsNoDatabase:
 		w.fault = completes
-		return failures
+	default:
+		return w.commit(ctx, as)
 	}
-	return w.commit(ctx, as)
+	return slices.Repeat([]error{errInjected}, len(as))
 }
 
 func (w *worker) commit(ctx context.Context, as []domain.Admission) []error {
