@@ -59,8 +59,7 @@ func TestAccessTokenClaims(t *testing.T) {
 }
 
 func TestShortSecretIsRefused(t *testing.T) {
-	_, err := NewTokens(domain.NewKeyring(testSecret.Signer(), testSecret.Signer()[:MinSecret-1]), time.Now)
-	require.ErrorContains(t, err, "32")
+	env.Fails(NewTokens(domain.NewKeyring(testSecret.Signer(), testSecret.Signer()[:MinSecret-1]), time.Now))(t, "32")
 }
 
 func TestCachedTokenStillExpires(t *testing.T) {
@@ -234,8 +233,7 @@ func TestSecondFactorsAreEncrypted(t *testing.T) {
 	require.NoError(t, err, "an earlier key decrypts")
 	require.Equal(t, "SECRET", secret)
 	env.Fails(rotated.open(8, sealed))(t, domain.ErrSecondFactorLost, "of another user")
-	_, err = old.open(7, rotated.seal(7, "SECRET"))
-	require.Error(t, err, "the first key encrypts")
+	require.Error(t, env.Err(old.open(7, rotated.seal(7, "SECRET"))), "the first key encrypts")
 }
 
 type sessionTable struct {
@@ -290,10 +288,7 @@ func TestPageSessionIsReadAgainAfterAccessTTL(t *testing.T) {
 func TestPageSessionWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, a, token := newPageRig(t)
-		use := func() error {
-			_, err := a.AuthenticatePage(t.Context(), token)
-			return err
-		}
+		use := func() error { return env.Err(a.AuthenticatePage(t.Context(), token)) }
 		table.err = domain.ErrUnavailable
 		require.ErrorIs(t, use(), domain.ErrUnavailable)
 
@@ -342,12 +337,7 @@ type revocationRows struct {
 
 func (r *revocationRows) RevocationsAfter(_ context.Context, seq int64, _ time.Time) ([]Revocation, error) {
 	r.from = append(r.from, seq)
-	var out []Revocation
-	for _, row := range r.rows {
-		if row.Seq > seq {
-			out = append(out, row)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(r.rows), func(row Revocation) bool { return row.Seq <= seq })
 	slices.SortFunc(out, func(a, b Revocation) int { return cmp.Compare(a.Seq, b.Seq) })
 	return out, nil
 }
@@ -566,11 +556,6 @@ func TestProofsCostFewReads(t *testing.T) {
 	require.False(t, c.identify(Asker{}, "138").known, "a stranger")
 }
 
-func numbers(t *testing.T, countries ...string) *Phones {
-	t.Helper()
-	return env.Must(NewPhones(countries))(t)
-}
-
 // Every way to write a number leads to one account.
 func TestParseReturnsOneFormPerNumber(t *testing.T) {
 	for want, tc := range map[string]struct {
@@ -601,7 +586,7 @@ func TestParseReturnsOneFormPerNumber(t *testing.T) {
 		"+12015550123":  {[]string{"US", "CA"}, "US", []string{"(201) 555-0123", "1-201-555-0123", "+1 201 555 0123"}},
 	} {
 		for _, in := range tc.written {
-			got, country, err := numbers(t, tc.countries...).Parse(in)
+			got, country, err := env.Must(NewPhones(tc.countries))(t).Parse(in)
 			require.NoError(t, err, in)
 			require.Equal(t, want, got, in)
 			require.Equal(t, tc.country, country, in)
@@ -619,7 +604,7 @@ func TestParseRefusesOtherNumbers(t *testing.T) {
 		"satellite": "+88216123456789", "premium": "+97912345678", "premium US": "+19005551234", "spaces": "   ",
 		"long": "1380000000" + string(make([]byte, 1000)),
 	} {
-		_, _, err := numbers(t, "CN").Parse(in)
+		_, _, err := env.Must(NewPhones([]string{"CN"}))(t).Parse(in)
 		var invalid *domain.InvalidError
 		require.ErrorAs(t, err, &invalid, name)
 		require.Equal(t, []domain.FieldError{{
@@ -627,28 +612,26 @@ func TestParseRefusesOtherNumbers(t *testing.T) {
 		}}, invalid.Fields, name)
 	}
 	for _, in := range []string{"+88216123456789", "+97912345678", "+19005551234", "+18005551234", "+122222222222222", "+16715551234"} {
-		_, _, err := numbers(t, "US", "CN", "DE").Parse(in)
+		_, _, err := env.Must(NewPhones([]string{"US", "CN", "DE"}))(t).Parse(in)
 		require.Error(t, err, in)
 	}
 }
 
 // Accounts of a country that is no longer accepted can still be found.
 func TestCanonicalOfAnyNumber(t *testing.T) {
+	chinese := env.Must(NewPhones([]string{"CN"}))(t)
 	for in, want := range map[string]string{
 		"+49 (0)151 12345678": "+4915112345678", "0086 138 0000 0001": "13800000001", "14912345678": "14912345678",
 	} {
-		got := env.Must(numbers(t, "CN").Canonical(in))(t)
-		require.Equal(t, want, got)
+		require.Equal(t, want, env.Must(chinese.Canonical(in))(t))
 	}
 	for _, in := range []string{"x", "", "12", "+1234567890123456789"} {
-		_, err := numbers(t, "CN").Canonical(in)
-		require.ErrorContains(t, err, "such as 131 2345 6789", in)
+		env.Fails(chinese.Canonical(in))(t, "such as 131 2345 6789", in)
 	}
 }
 
 func TestNewRefusesUnknownCountries(t *testing.T) {
 	for _, bad := range [][]string{{"XX"}, {"CN", "China"}, {"86"}, {"001"}, {""}, {}} {
-		_, err := NewPhones(bad)
-		require.Error(t, err, bad)
+		require.Error(t, env.Err(NewPhones(bad)), bad)
 	}
 }

@@ -289,11 +289,7 @@ type orderKeyStore struct {
 
 func (s *orderKeyStore) RepeatedOrders(_ context.Context, ps []domain.KeyedPurchase) ([]domain.Placed, error) {
 	s.lookups.Add(1)
-	found := make([]domain.Placed, len(ps))
-	for i := range found {
-		found[i] = s.found
-	}
-	return found, s.err
+	return slices.Repeat([]domain.Placed{s.found}, len(ps)), s.err
 }
 
 var (

@@ -134,16 +134,12 @@ func (l *life) applyAlone(d action, answer string) model {
 
 // explain returns the model after some sequential order of the actions that matches their answers and the database.
 func (l *life) explain(actions []action, answers []string) model {
-	names := make([]string, len(actions))
-	for i, d := range actions {
-		names[i] = d.name
-	}
 	for _, sequence := range permutations(len(actions)) {
 		if next, ok := l.inOrder(actions, answers, sequence); ok && assert.ObjectsAreEqual(next, l.latest.model) {
 			return next
 		}
 	}
-	require.Fail(l, "no sequential order explains the answers", "%q returned %q: before\n%+v, now\n%+v", names, answers, l.model, l.latest.model)
+	require.Fail(l, "no sequential order explains the answers", "%q: before\n%+v, now\n%+v", answers, l.model, l.latest.model)
 	return model{}
 }
 

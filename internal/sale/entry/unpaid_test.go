@@ -83,10 +83,7 @@ func TestMayEnter(t *testing.T) {
 		unpaid: map[int64]int{8: domain.MaxUnpaidOrders - 1, 9: domain.MaxUnpaidOrders},
 	}
 	u := NewUnpaid(store)
-	enter := func(user int64, v *domain.Voucher) error {
-		_, err := u.MayEnter(t.Context(), user, v, start)
-		return err
-	}
+	enter := func(user int64, v *domain.Voucher) error { return env.Err(u.MayEnter(t.Context(), user, v, start)) }
 	require.ErrorIs(t, enter(7, limitedSale(1)), domain.ErrUnpaidLimit)
 	require.NoError(t, enter(8, limitedSale(1)), "the purchase tells the user about the order")
 	require.ErrorIs(t, enter(9, limitedSale(1)), domain.ErrUnpaidElsewhere)
