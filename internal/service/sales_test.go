@@ -90,14 +90,13 @@ func TestSalesSoldOutAndBack(t *testing.T) {
 func TestSalesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changed atomic.Bool
-		s := NewSales(SalesConfig{Loader: &loader{load: func(context.Context) (domain.Voucher, error) {
+		s := newSales(t, &loader{load: func(context.Context) (domain.Voucher, error) {
 			v := openSale(5)
 			if changed.Load() {
 				v.Sale.EndAt = testNow
 			}
 			return v, nil
-		}}})
-		defer s.Close()
+		}})
 		for range 20 {
 			changed.Store(false)
 			s.Forget(1)

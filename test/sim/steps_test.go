@@ -93,7 +93,9 @@ func (l *life) perform(actions ...action) (injected bool) {
 	l.latest = l.readSnapshot()
 	before := l.model
 	if len(actions) > 1 {
-		l.model = l.explain(actions, answers)
+		var explained bool
+		l.model, explained = l.explain(before, actions, answers)
+		require.True(l, explained, "no sequential order explains the answers %q: before\n%+v, now\n%+v", answers, before, l.latest.model)
 	} else {
 		l.model = l.applyAlone(actions[0], answers[0])
 	}
@@ -132,39 +134,23 @@ func (l *life) applyAlone(d action, answer string) model {
 	return next
 }
 
-// explain returns the model after some sequential order of the actions that matches their answers and the database.
-func (l *life) explain(actions []action, answers []string) model {
-	for _, sequence := range permutations(len(actions)) {
-		if next, ok := l.inOrder(actions, answers, sequence); ok && assert.ObjectsAreEqual(next, l.latest.model) {
-			return next
+// explain returns the model after some sequential order of the actions that matches their answers and the database, and whether
+// there is one.
+func (l *life) explain(m model, actions []action, answers []string) (model, bool) {
+	if len(actions) == 0 {
+		return m, assert.ObjectsAreEqual(m, l.latest.model)
+	}
+	for i, first := range actions {
+		next := m.clone()
+		if first.effect(next, l.latest) != answers[i] {
+			continue
+		}
+		rest, restAnswers := slices.Delete(slices.Clone(actions), i, i+1), slices.Delete(slices.Clone(answers), i, i+1)
+		if end, explained := l.explain(next, rest, restAnswers); explained {
+			return end, true
 		}
 	}
-	require.Fail(l, "no sequential order explains the answers", "%q: before\n%+v, now\n%+v", answers, l.model, l.latest.model)
-	return model{}
-}
-
-// inOrder applies actions in the given sequence and reports whether each returns its observed answer.
-func (l *life) inOrder(actions []action, answers []string, sequence []int) (model, bool) {
-	next := l.model.clone()
-	for _, i := range sequence {
-		if actions[i].effect(next, l.latest) != answers[i] {
-			return next, false
-		}
-	}
-	return next, true
-}
-
-func permutations(n int) [][]int {
-	if n == 0 {
-		return [][]int{{}}
-	}
-	var all [][]int
-	for _, p := range permutations(n - 1) {
-		for at := range n {
-			all = append(all, slices.Insert(slices.Clone(p), at, n-1))
-		}
-	}
-	return all
+	return m, false
 }
 
 // afterStep marks what missed messages leave stale and restarts a crashed server.

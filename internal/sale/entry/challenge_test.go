@@ -228,12 +228,10 @@ func TestChallengeOutlivesItsFirstRequest(t *testing.T) {
 func TestWaitForChallengeIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, free := occupied()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
 		for _, shared := range []string{"its own derivation", "that of another request"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			env.Fails(w.Challenge(ctx, 7, 1))(t, domain.ErrOverloaded, shared)
-			ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
+			cancel()
 			go func() { _, _ = w.Challenge(t.Context(), 7, 1) }()
 			synctest.Wait()
 		}
