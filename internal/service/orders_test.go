@@ -281,7 +281,8 @@ func TestReleaseIgnoresEndOfRequest(t *testing.T) {
 	sales := newSales(t, &loader{})
 	synctest.Test(t, func(t *testing.T) {
 		q := &hangingQueue{calls: map[int64]error{}}
-		UnitReleaser{Sales: sales, Queue: q}.Release(env.Cancelled(t.Context()), domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
+		gone := env.Cancelled(t.Context())
+		UnitReleaser{Sales: sales, Queue: q}.Release(gone, domain.Order{VoucherID: 1}, domain.Order{VoucherID: 1})
 		require.Equal(t, map[int64]error{1: nil}, q.calls)
 	})
 }
@@ -337,9 +338,10 @@ func (q *fakeStockGate) Unload(context.Context, int64) error {
 	return nil
 }
 
-// The gate follows the decision of the database even if the admin disconnects while it is made. A repeated change of the stock
-// has the result of the first run, and the gate has the units of the database, whatever step the first run had reached.
+// The gate follows the decision of the database even if the admin disconnects while it is made. A repeated change of the
+// stock has the result of the first run, and the gate has the units of the database, whatever step the first run had reached.
 func TestStockChangeLeavesGateRight(t *testing.T) {
+	unavailable, invalid := domain.ErrUnavailable, domain.ErrInvalidState
 	for name, tc := range map[string]struct {
 		delta     int64
 		committed bool
@@ -350,16 +352,18 @@ func TestStockChangeLeavesGateRight(t *testing.T) {
 		first     error
 		second    error
 	}{
-		"a decrease committed":              {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 9, gate: 3, first: domain.ErrUnavailable},
-		"a decrease failed":                 {delta: -6, lost: domain.ErrUnavailable, stock: 9, gate: 3, first: domain.ErrUnavailable},
-		"a decrease was refused":            {delta: -6, lost: domain.ErrInvalidState, stock: 9, gate: 9, first: domain.ErrInvalidState},
-		"no voucher":                        {delta: -6, lost: domain.ErrNotFound, stock: 9, gate: 9, first: domain.ErrNotFound},
-		"a decrease did not reach the gate": {delta: -6, down: true, stock: 9, gate: 9, first: domain.ErrUnavailable},
-		"the answer was not stored":         {delta: -6, stock: 9, gate: 3},
-		"the database has less":             {delta: -6, committed: true, lost: domain.ErrUnavailable, stock: 5, gate: 9, first: domain.ErrInvalidState, second: domain.ErrInvalidState},
+		"a decrease committed":      {delta: -6, committed: true, lost: unavailable, stock: 9, gate: 3, first: unavailable},
+		"a decrease failed":         {delta: -6, lost: unavailable, stock: 9, gate: 3, first: unavailable},
+		"a decrease was refused":    {delta: -6, lost: invalid, stock: 9, gate: 9, first: invalid},
+		"no voucher":                {delta: -6, lost: domain.ErrNotFound, stock: 9, gate: 9, first: domain.ErrNotFound},
+		"the gate was not reached":  {delta: -6, down: true, stock: 9, gate: 9, first: unavailable},
+		"the answer was not stored": {delta: -6, stock: 9, gate: 3},
+		"the database has less": {
+			delta: -6, committed: true, lost: unavailable, stock: 5, gate: 9, first: invalid, second: invalid,
+		},
 		// Possibly committed: the gate must not offer more than the database.
-		"an increase committed":          {delta: 6, committed: true, lost: domain.ErrUnavailable, stock: 9, gate: 9, first: domain.ErrUnavailable},
-		"an increase was refused":        {delta: 6, lost: domain.ErrInvalidState, stock: 9, gate: 9, first: domain.ErrInvalidState},
+		"an increase committed":          {delta: 6, committed: true, lost: unavailable, stock: 9, gate: 9, first: unavailable},
+		"an increase was refused":        {delta: 6, lost: invalid, stock: 9, gate: 9, first: invalid},
 		"an increase, answer not stored": {delta: 6, stock: 9, gate: 15},
 	} {
 		t.Run(name, func(t *testing.T) {

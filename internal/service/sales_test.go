@@ -68,7 +68,10 @@ func TestSnapshotIsKeptAlone(t *testing.T) {
 // The end of the context of the first caller does not stop the read, because other callers share it.
 func TestSalesReadSurvivesItsCaller(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := newSales(t, &loader{load: func(ctx context.Context) (domain.Voucher, error) { cancel(); return openSale(5), ctx.Err() }})
+	s := newSales(t, &loader{load: func(ctx context.Context) (domain.Voucher, error) {
+		cancel()
+		return openSale(5), ctx.Err()
+	}})
 	env.Must(s.Get(ctx, 1))(t)
 }
 
@@ -328,7 +331,8 @@ func (s *voucherDB) Vouchers(_ context.Context, ids []int64) ([]domain.Voucher, 
 	s.reads.Add(1)
 	s.idsRead.Add(int64(len(ids)))
 	time.Sleep(time.Millisecond)
-	return slices.DeleteFunc(slices.Clone(s.vouchers), func(v domain.Voucher) bool { return !slices.Contains(ids, v.ID) }), nil
+	other := func(v domain.Voucher) bool { return !slices.Contains(ids, v.ID) }
+	return slices.DeleteFunc(slices.Clone(s.vouchers), other), nil
 }
 
 func (s *voucherDB) NewestVouchers(_ context.Context, most int) ([]domain.Voucher, error) {

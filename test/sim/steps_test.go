@@ -95,7 +95,8 @@ func (l *life) perform(actions ...action) (injected bool) {
 	if len(actions) > 1 {
 		var explained bool
 		l.model, explained = l.explain(before, actions, answers)
-		require.True(l, explained, "no sequential order explains the answers %q: before\n%+v, now\n%+v", answers, before, l.latest.model)
+		require.True(l, explained, "no sequential order explains the answers %q: before\n%+v, now\n%+v",
+			answers, before, l.latest.model)
 	} else {
 		l.model = l.applyAlone(actions[0], answers[0])
 	}
@@ -134,8 +135,8 @@ func (l *life) applyAlone(d action, answer string) model {
 	return next
 }
 
-// explain returns the model after some sequential order of the actions that matches their answers and the database, and whether
-// there is one.
+// explain returns the model after some sequential order of the actions that matches their answers and the database, and
+// whether there is one.
 func (l *life) explain(m model, actions []action, answers []string) (model, bool) {
 	if len(actions) == 0 {
 		return m, assert.ObjectsAreEqual(m, l.latest.model)

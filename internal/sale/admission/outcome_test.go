@@ -24,8 +24,8 @@ func arrived(w lane.OutcomeWaiter) chan domain.Outcome { return w.(*outcomeWaite
 // never is a check that does not find the outcome.
 func never(context.Context) (domain.Outcome, bool, error) { return domain.Outcome{}, false, nil }
 
-// listening runs a gate, and waits until it is subscribed. Its instance is named after the test, because Redis channels are not
-// separated by database number.
+// listening runs a gate, and waits until it is subscribed. Its instance is named after the test, because Redis channels are
+// not separated by database number.
 func listening(t *testing.T, rdb *redis.Client) *Gate {
 	t.Helper()
 	g := newGate(rdb)

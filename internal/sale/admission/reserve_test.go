@@ -151,7 +151,7 @@ func TestCommandsDoNotGrowWithBuyers(t *testing.T) {
 	reserve(t, g, admission(1000, 1000)) // loads the script into Redis
 	before := executed(t, rdb)
 	reserve(t, g, as...)
-	require.LessOrEqual(t, executed(t, rdb)-before, int64(len(as)/64+19), "one command per entry and a constant number of others")
+	require.LessOrEqual(t, executed(t, rdb)-before, int64(len(as)/64+19), "one command per entry, and a constant number")
 	done := queue(t, g, voucher)
 	before = executed(t, rdb)
 	require.NoError(t, g.Settle(t.Context(), done))

@@ -340,6 +340,7 @@ func TestOutageKeepsTurns(t *testing.T) {
 		return func(w *world, out bool) { w.mute = map[bool]int{true: servers}[out] }
 	}
 	status := map[bool]domain.VoucherStatus{false: domain.VoucherOn, true: domain.VoucherOff}
+	withdrawn := func(w *world, off bool) { w.vouchers[1].Status = status[off] }
 
 	for name, outage := range map[string]struct {
 		lasts   time.Duration
@@ -353,7 +354,7 @@ func TestOutageKeepsTurns(t *testing.T) {
 		"Redis or the lock nodes":               {lasts: 45 * time.Second, set: mute(2)},
 		"of one server":                         {lasts: 45 * time.Second, set: mute(1), expire: true},
 		"all servers":                           {lasts: 45 * time.Second, set: func(*world, bool) {}, restart: true},
-		"the sale is withdrawn":                 {lasts: 45 * time.Second, set: func(w *world, off bool) { w.vouchers[1].Status = status[off] }},
+		"the sale is withdrawn":                 {lasts: 45 * time.Second, set: withdrawn},
 		"the room is paused":                    {lasts: 45 * time.Second, set: func(w *world, on bool) { w.vouchers[1].Sale.Entry.Paused = on }},
 	} {
 		t.Run(name, func(t *testing.T) {
