@@ -536,8 +536,7 @@ func TestDeviceIsKnownForItsPhone(t *testing.T) {
 func TestProofsCostFewReads(t *testing.T) {
 	c := newCodes(t)
 	c.service.cfg.Quota = c.quota
-	store := &userStore{}
-	c.service.cfg.Store = store
+	store := c.service.cfg.Store.(*userStore)
 	proof := c.service.proof("", domain.User{Phone: "138"})
 	for _, made := range []string{"x", "a.1.1.x", proof + "x", "x" + proof} {
 		require.False(t, c.identify(Asker{Proof: made}, "138").known)

@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,14 +231,11 @@ func TestTimesBecomeIDs(t *testing.T) {
 // hangingQueue is a Queue whose Redis does not answer.
 type hangingQueue struct {
 	ReservationStore
-	mu    sync.Mutex
 	calls map[int64]error // the context's error at the start of a call, by voucher
 }
 
 func (q *hangingQueue) Release(ctx context.Context, voucherID int64, _ ...domain.Holder) error {
-	q.mu.Lock()
 	q.calls[voucherID] = ctx.Err()
-	q.mu.Unlock()
 	<-ctx.Done()
 	return ctx.Err()
 }

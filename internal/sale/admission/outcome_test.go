@@ -120,17 +120,18 @@ func TestRunReconnects(t *testing.T) {
 	}, 30*time.Second, 10*time.Millisecond)
 }
 
-// counted counts the HMGET commands of a client.
-type counted struct{ commands atomic.Int64 }
-
-// count ignores other commands, such as those of a new connection.
-func (c *counted) count(_ context.Context, cmds []redis.Cmder) error {
-	for _, cmd := range cmds {
-		if cmd.Name() == "hmget" {
-			c.commands.Add(1)
+// countReads counts the HMGET commands of a client, and no others, such as those of a new connection.
+func countReads(rdb *redis.Client) *atomic.Int64 {
+	n := &atomic.Int64{}
+	rdb.AddHook(env.EachTrip(func(_ context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if cmd.Name() == "hmget" {
+				n.Add(1)
+			}
 		}
-	}
-	return nil
+		return nil
+	}))
+	return n
 }
 
 // 5,000 buyers of one sale, who come within a second, poll their tickets while no worker runs and Redis answers within a
@@ -151,10 +152,10 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		require.NoError(t, rdb.HSet(t.Context(), shard.Queued(), rows...).Err())
 		require.NoError(t, rdb.HSet(t.Context(), shard.Meta(voucher), "line", n, "queued", n).Err())
 
-		hook := &counted{}
-		rdb.AddHook(env.EachTrip(func(ctx context.Context, cmds []redis.Cmder) error {
+		commands := countReads(rdb)
+		rdb.AddHook(env.EachTrip(func(context.Context, []redis.Cmder) error {
 			time.Sleep(time.Millisecond)
-			return hook.count(ctx, cmds)
+			return nil
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -182,10 +183,10 @@ func TestWaitingBuyersShareReads(t *testing.T) {
 		cancel()
 		buyers.Wait()
 		time.Sleep(2 * maxTicketPause) // the pauses of the last reads end
-		t.Log(checks.Load(), "checks,", hook.commands.Load(), "commands")
+		t.Log(checks.Load(), "checks,", commands.Load(), "commands")
 		require.Zero(t, wrong.Load())
 		require.GreaterOrEqual(t, checks.Load(), int64(2*n))
-		require.Less(t, hook.commands.Load(), int64(100*seconds))
+		require.Less(t, commands.Load(), int64(100*seconds))
 	})
 }
 
@@ -229,14 +230,13 @@ func inShards(t *testing.T, rdb *redis.Client) (g *Gate, second domain.Admission
 func TestTicketIsSearchedInShards(t *testing.T) {
 	env.EachRedis(t, func(t *testing.T, rdb *redis.Client) {
 		admits, _ := inShards(t, rdb)
-		g, hook := newGate(rdb), &counted{}
-		rdb.AddHook(env.EachTrip(hook.count))
+		g, commands := newGate(rdb), countReads(rdb)
 		for of, want := range map[int64]int64{0: int64(Shards) + 1, stranger: 2} { // commands
-			hook.commands.Store(0)
+			commands.Store(0)
 			ticket := env.Must(g.Ticket(t.Context(), 10, 2, of))(t)
 			require.Equal(t, stranger, ticket.VoucherID)
 			require.NotNil(t, ticket.Ahead)
-			require.Equal(t, want, hook.commands.Load())
+			require.Equal(t, want, commands.Load())
 		}
 		settle(t, admits, queue(t, admits, stranger)[0], failed)
 		for _, of := range []int64{0, stranger} {

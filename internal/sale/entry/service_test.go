@@ -213,7 +213,6 @@ var challengeSecrets = domain.NewKeyring([]byte("a secret of the challenges of t
 
 func TestEntryWithChallenge(t *testing.T) {
 	const upcoming, running, soldOut, ended = "upcoming", "running", "sold out", "ended"
-	redisDown := domain.ErrUnavailable
 	for _, c := range []struct {
 		name, sale, solution string
 		used                 time.Duration // until when the solution is used up
@@ -228,7 +227,7 @@ func TestEntryWithChallenge(t *testing.T) {
 		{name: "solution", sale: running, solution: "good", usesUp: true},
 		{name: "used solution", sale: running, solution: "good", used: time.Hour, demand: "the solution was used before", usesUp: true},
 		{name: "verifier is busy", sale: running, solution: "busy", want: domain.ErrOverloaded},
-		{name: "Redis is down", sale: running, solution: "good", redis: redisDown, want: domain.ErrUnavailable},
+		{name: "Redis is down", sale: running, solution: "good", redis: domain.ErrUnavailable, want: domain.ErrUnavailable},
 		{name: "sold out", sale: soldOut, want: domain.ErrSoldOut},
 		{name: "ended", sale: ended, want: domain.ErrSaleEnded},
 		{name: "no challenge", sale: running, off: true},

@@ -242,8 +242,7 @@ func TestRefusalsAreSettled(t *testing.T) {
 			require.Equal(t, failed, ticket.Failed)
 			require.Equal(t, 1, r.commitCalls(order))
 		}
-		require.EqualValues(t, 1, r.level().Held)
-		require.EqualValues(t, 9, r.level().Stock)
+		r.requireLevel(admission.Level{Stock: 9, Held: 1})
 		require.Empty(t, r.deadLetters())
 	})
 }
