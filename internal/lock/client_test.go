@@ -19,58 +19,42 @@ import (
 // Every constructor refuses options out of range, before it sends anything.
 func TestInvalidOptions(t *testing.T) {
 	rdb := newClient(t, "127.0.0.1:1")
-	newClientWith := func(rdb redis.UniversalClient, opts ...ClientOption) error {
-		_, err := New(rdb, opts...)
-		return err
-	}
-	redLock := func(opts ...RedLockOption) error {
-		_, err := NewRedLock("a", []redis.UniversalClient{rdb}, opts...)
-		return err
-	}
-	redLockOn := func(name string, nodes ...redis.UniversalClient) error {
-		_, err := NewRedLock(name, nodes)
-		return err
-	}
-	zooKeeper := func(server string, opts ...ZooKeeperOption) error {
-		_, err := NewZooKeeper([]string{server}, opts...)
-		return err
-	}
-	const server = "127.0.0.1:1"
+	one := []redis.UniversalClient{rdb}
+	server := []string{"127.0.0.1:1"}
 
 	for _, test := range []struct {
 		err  error
 		want string
 	}{
-		{newClientWith(nil), "nil"},
-		{newClientWith((*redis.Client)(nil)), "nil"},
-		{newClientWith(rdb, WithPrefix("")), "prefix"},
-		{newClientWith(rdb, WithPrefix("{a}")), "prefix"},
-		{newClientWith(rdb, WithWatchdog(MinLease-1)), "lease"},
-		{newClientWith(rdb, WithWatchdog(MaxLease+time.Second)), "lease"},
+		{env.Err(New(nil)), "nil"},
+		{env.Err(New((*redis.Client)(nil))), "nil"},
+		{env.Err(New(rdb, WithPrefix(""))), "prefix"},
+		{env.Err(New(rdb, WithPrefix("{a}"))), "prefix"},
+		{env.Err(New(rdb, WithWatchdog(MinLease-1))), "lease"},
+		{env.Err(New(rdb, WithWatchdog(MaxLease+time.Second))), "lease"},
 
-		{redLockOn("", rdb), "name"},
-		{redLockOn("a"), "at least one node"},
-		{redLockOn("a", rdb, nil), "node 1 is nil"},
-		{redLockOn("a", (*redis.Client)(nil)), "node 0 is nil"},
-		{redLock(WithWatchdogLease(0)), "lease"},
-		{redLock(WithWatchdogLease(MinLease - 1)), "lease"},
-		{redLock(WithWatchdogLease(MaxLease + time.Second)), "lease"},
-		{redLock(WithNodeTimeout(0)), "node timeout"},
-		{redLock(WithNodeTimeout(time.Hour)), "node timeout"},
+		{env.Err(NewRedLock("", one)), "name"},
+		{env.Err(NewRedLock("a", nil)), "at least one node"},
+		{env.Err(NewRedLock("a", []redis.UniversalClient{rdb, nil})), "node 1 is nil"},
+		{env.Err(NewRedLock("a", []redis.UniversalClient{(*redis.Client)(nil)})), "node 0 is nil"},
+		{env.Err(NewRedLock("a", one, WithWatchdogLease(MinLease-1))), "lease"},
+		{env.Err(NewRedLock("a", one, WithWatchdogLease(MaxLease+time.Second))), "lease"},
+		{env.Err(NewRedLock("a", one, WithNodeTimeout(0))), "node timeout"},
+		{env.Err(NewRedLock("a", one, WithNodeTimeout(time.Hour))), "node timeout"},
 
-		{zooKeeper(""), "addresses"},
-		{zooKeeper(server, WithSessionTimeout(MinSessionTimeout-1)), "session timeout"},
-		{zooKeeper(server, WithSessionTimeout(time.Hour)), "session timeout"},
-		{zooKeeper(server, WithRequestTimeout(0)), "request timeout"},
-		{zooKeeper(server, WithRoot("")), "root"},
-		{zooKeeper(server, WithRoot("/")), "root"},
-		{zooKeeper(server, WithRoot("lock")), "root"},
-		{zooKeeper(server, WithRoot("/a/../b")), "root"},
+		{env.Err(NewZooKeeper([]string{""})), "addresses"},
+		{env.Err(NewZooKeeper(server, WithSessionTimeout(MinSessionTimeout-1))), "session timeout"},
+		{env.Err(NewZooKeeper(server, WithSessionTimeout(time.Hour))), "session timeout"},
+		{env.Err(NewZooKeeper(server, WithRequestTimeout(0))), "request timeout"},
+		{env.Err(NewZooKeeper(server, WithRoot(""))), "root"},
+		{env.Err(NewZooKeeper(server, WithRoot("/"))), "root"},
+		{env.Err(NewZooKeeper(server, WithRoot("lock"))), "root"},
+		{env.Err(NewZooKeeper(server, WithRoot("/a/../b"))), "root"},
 	} {
 		require.ErrorContains(t, test.err, test.want)
 	}
 
-	c := newLocks(t, server)
+	c := newLocksOf(t, rdb)
 	for _, l := range []Locker{c.Mutex("a"), redLockOf(c, "a"), Multi(c.Mutex("a"))} {
 		_, err := l.TryLock(soon(t), WithLease(-time.Second))
 		require.ErrorContains(t, err, "lease")
@@ -228,7 +212,7 @@ func TestThreeNodesDie(t *testing.T) {
 		nodes[i] = env.StartRedis(t)
 		addrs = append(addrs, nodes[i].Addr)
 	}
-	l := newLock(t, "a", addrs, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe))
+	l := newRedLocks(t, addrs, WithWatchdogLease(6*time.Second), WithRedLockObserver(seen.observe)).Lock("a")
 	nodes[2].Kill()
 
 	h := env.Must(l.TryLock(ctx))(t)
@@ -250,7 +234,7 @@ func TestThreeNodesDie(t *testing.T) {
 	}
 	wg.Wait()
 
-	l = newLock(t, "a", addrs)
+	l = newRedLocks(t, addrs).Lock("a")
 	h = env.Must(l.TryLock(ctx))(t)
 	nodes[0].Kill()
 	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
@@ -275,7 +259,7 @@ func TestBareQuorumIsCompleted(t *testing.T) {
 	addrs := startServers(t, 3)
 	first, third := newClient(t, addrs[0]), newClient(t, addrs[2])
 	require.NoError(t, third.Set(ctx, RedLockKey("a"), "another", 0).Err())
-	h := env.Must(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))(t)
+	h := env.Must(newRedLocks(t, addrs, WithWatchdogLease(6*time.Second)).Lock("a").TryLock(ctx))(t)
 
 	began := h.ValidUntil()
 	eventually(t, "renewed", func() bool { return h.ValidUntil().After(began) })
@@ -283,7 +267,7 @@ func TestBareQuorumIsCompleted(t *testing.T) {
 	require.NoError(t, third.Del(ctx, RedLockKey("a")).Err())
 	eventually(t, "the node has the key", func() bool { return third.Exists(ctx, RedLockKey("a")).Val() == 1 })
 	require.NoError(t, first.FlushAll(ctx).Err())
-	env.Fails(newLock(t, "a", addrs).TryLock(ctx))(t, ErrNotAcquired)
+	env.Fails(newRedLocks(t, addrs).Lock("a").TryLock(ctx))(t, ErrNotAcquired)
 	eventually(t, "it has the key again", func() bool { return first.Exists(ctx, RedLockKey("a")).Val() == 1 })
 
 	release(t, h)
@@ -296,7 +280,7 @@ func TestThreeNodesTwoLoseData(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 3)
-	h := env.Must(newLock(t, "a", addrs, WithWatchdogLease(6*time.Second)).TryLock(ctx))(t)
+	h := env.Must(newRedLocks(t, addrs, WithWatchdogLease(6*time.Second)).Lock("a").TryLock(ctx))(t)
 	first, second := newClient(t, addrs[0]), newClient(t, addrs[1])
 	eventually(t, "both have no key at a renewal", func() bool {
 		require.NoError(t, first.FlushAll(ctx).Err())
@@ -313,8 +297,8 @@ func TestSplitVote(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	addrs := startServers(t, 2)
-	h := env.Must(newLock(t, "a", addrs[:1]).TryLock(ctx))(t)
-	env.Fails(newLock(t, "a", addrs).TryLock(ctx))(t, ErrNotAcquired)
+	h := env.Must(newRedLocks(t, addrs[:1]).Lock("a").TryLock(ctx))(t)
+	env.Fails(newRedLocks(t, addrs).Lock("a").TryLock(ctx))(t, ErrNotAcquired)
 	assert.Zero(t, newClient(t, addrs[1]).DBSize(ctx).Val())
 	require.NoError(t, h.Release(ctx))
 }
@@ -325,7 +309,7 @@ func TestReleaseInParts(t *testing.T) {
 	ctx := context.Background()
 	addrs := startServers(t, 3)
 	first, second := env.StartProxy(t, addrs[0]), env.StartProxy(t, addrs[1])
-	l := newLock(t, "a", []string{first.Addr, second.Addr, addrs[2]})
+	l := newRedLocks(t, []string{first.Addr, second.Addr, addrs[2]}).Lock("a")
 	require.NoError(t, TryDo(ctx, l, nothing))
 	h := env.Must(l.TryLock(ctx))(t)
 	first.Inject(refuse, scriptCmd, 1)
@@ -396,7 +380,7 @@ func TestSlowNodesOfAQuorum(t *testing.T) {
 	dead.Kill()
 
 	for _, second := range []string{slow(t), dead.Addr} {
-		l := newLock(t, "a", []string{slow(t), second, startServer(t)}, WithNodeTimeout(3*time.Second))
+		l := newRedLocks(t, []string{slow(t), second, startServer(t)}, WithNodeTimeout(3*time.Second)).Lock("a")
 		for range 3 {
 			require.NoError(t, TryDo(context.Background(), l, nothing))
 		}

@@ -78,12 +78,7 @@ func redLockSystem(t testing.TB) system {
 	return system{
 		kind: redLockKind,
 		connect: func(t testing.TB, lease time.Duration, observe func(Event)) func(string) Locker {
-			var nodes []redis.UniversalClient
-			for _, addr := range addrs {
-				nodes = append(nodes, newClient(t, addr))
-			}
-			locks := env.Must(NewRedLocks(nodes, WithWatchdogLease(lease), WithNodeTimeout(patience), WithRedLockObserver(observe)))(t)
-			return locks.Lock
+			return newRedLocks(t, addrs, WithWatchdogLease(lease), WithRedLockObserver(observe)).Lock
 		},
 		revoke: func(t testing.TB, name string) {
 			for _, addr := range addrs {

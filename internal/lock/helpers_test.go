@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -102,25 +101,9 @@ func (p persistent) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
 	return h, err
 }
 
-// eventually fails unless ok becomes true, see poll.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if !poll(2*time.Millisecond, ok) {
-		require.FailNow(t, "condition never satisfied", what)
-	}
-}
-
-// poll calls ok until it returns true, and reports whether it did. It gives up after longTimeout, but not before ok was
-// called many times: on a busy machine one call may take seconds.
-func poll(interval time.Duration, ok func() bool) bool {
-	end := time.Now().Add(longTimeout)
-	for try := 0; try < 100 || time.Now().Before(end); try++ {
-		if ok() {
-			return true
-		}
-		time.Sleep(interval)
-	}
-	return false
+	require.Eventually(t, ok, 5*longTimeout, 2*time.Millisecond, what) // on a busy machine one call may take seconds
 }
 
 func requireDone(t testing.TB, ctx context.Context, cause error) {
@@ -188,13 +171,7 @@ func (r *recorder) kinds() (kinds []EventKind) {
 }
 
 func (r *recorder) count(kind EventKind) int {
-	n := 0
-	for _, k := range r.kinds() {
-		if k == kind {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(r.kinds(), func(k EventKind) bool { return k != kind }))
 }
 
 // waiters returns the length of a lock's queue. Both of its keys must agree; a waiter may come or go between the two
@@ -258,18 +235,13 @@ func requireIn(t testing.TB, cl *claim, want bool) {
 // replies remembered for requests expire.
 func nothingLeft(t testing.TB, rdb *redis.Client, except ...string) {
 	t.Helper()
-	var left []string
-	slices.Sort(except)
-	if !poll(20*time.Millisecond, func() bool {
-		left = keysLeft(t, rdb)
-		return slices.Equal(except, left)
-	}) {
-		require.FailNow(t, "keys or channels are left", "%q, want %q", left, except)
-	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.ElementsMatch(c, except, keysLeft(t, rdb), "keys or channels are left")
+	}, 5*longTimeout, 20*time.Millisecond)
 }
 
-// keysLeft returns the subscribed channels and the keys on the server, sorted, without fencing tokens and the replies
-// remembered for requests. Thousands of these may exist, so their expiry is read in one round trip.
+// keysLeft returns the subscribed channels and the keys on the server, without fencing tokens and the replies remembered
+// for requests. Thousands of these may exist, so their expiry is read in one round trip.
 func keysLeft(t testing.TB, rdb *redis.Client) []string {
 	t.Helper()
 	ctx := context.Background()
@@ -290,20 +262,15 @@ func keysLeft(t testing.TB, rdb *redis.Client) []string {
 			left = append(left, key)
 		}
 	}
-	slices.Sort(left)
 	return left
 }
 
 // calls returns how often the server has executed a command, including calls from scripts.
-func calls(t testing.TB, rdb *redis.Client, name string) int {
+func calls(t testing.TB, rdb *redis.Client, name string) (n int) {
 	t.Helper()
-	stats := env.Must(rdb.Info(context.Background(), "commandstats").Result())(t)
-	_, line, found := strings.Cut(stats, "cmdstat_"+name+":calls=")
-	if !found {
-		return 0
-	}
-	count, _, _ := strings.Cut(line, ",")
-	return env.Must(strconv.Atoi(count))(t)
+	stats := env.Must(rdb.InfoMap(context.Background(), "commandstats").Result())(t)
+	_, _ = fmt.Sscanf(stats["Commandstats"]["cmdstat_"+name], "calls=%d", &n)
+	return n
 }
 
 // wakes receives the wake messages of a client's waiters.
@@ -459,15 +426,14 @@ func each[S any, K fmt.Stringer](t *testing.T, kinds []K, start func(testing.TB)
 }
 
 // newClient connects as the package documentation advises. A command ends with its context and not before.
-func newClient(t testing.TB, addr string, changes ...func(*redis.Options)) *redis.Client {
-	t.Helper()
-	opts := &redis.Options{
-		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 2 * longTimeout,
-	}
-	for _, change := range changes {
-		change(opts)
-	}
-	return env.NewClient(t, opts)
+func newClient(t testing.TB, addr string) *redis.Client {
+	return env.NewClient(t, &redis.Options{
+		Addr:                  addr,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialerRetries:         1,
+		ReadTimeout:           2 * longTimeout,
+	})
 }
 
 // newLocks returns a Client on the given server, with connections of its own. It tolerates a machine that stalls.
@@ -484,16 +450,15 @@ func newLocksOf(t testing.TB, rdb redis.UniversalClient, opts ...ClientOption) *
 	return c
 }
 
-// newLock returns a RedLock on the given servers, with a client each. It tolerates a machine that stalls; opts can
-// shorten its node timeout.
-func newLock(t testing.TB, name string, addrs []string, opts ...RedLockOption) Locker {
+// newRedLocks returns RedLocks on the given servers, with a client each. They tolerate a machine that stalls; opts can
+// shorten their node timeout.
+func newRedLocks(t testing.TB, addrs []string, opts ...RedLockOption) *RedLocks {
 	t.Helper()
 	nodes := make([]redis.UniversalClient, len(addrs))
 	for i, addr := range addrs {
 		nodes[i] = newClient(t, addr)
 	}
-	all := env.Must(NewRedLocks(nodes, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
-	return all.Lock(name)
+	return env.Must(NewRedLocks(nodes, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
 }
 
 // The proxy between a client and its server, and its faults.

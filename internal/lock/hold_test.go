@@ -189,7 +189,7 @@ func TestMarginAndBackoff(t *testing.T) {
 func mixed(t testing.TB, first, second string) []Locker {
 	t.Helper()
 	here, there := newLocks(t, first), newLocks(t, second)
-	redLock := newLock(t, "a", []string{first, second})
+	redLock := newRedLocks(t, []string{first, second}).Lock("a")
 	return []Locker{there.Fair("a"), redLock, here.Reentrant("a"), there.Mutex("a"), here.Mutex("a")}
 }
 
