@@ -11,17 +11,6 @@ import (
 	"seckill/internal/lock"
 )
 
-// newRedis returns a client of a server of its own, and a function that closes both.
-func newRedis() (rdb *redis.Client, done func()) {
-	server, err := miniredis.Run()
-	check(err)
-	rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
-	return rdb, func() {
-		_ = rdb.Close()
-		server.Close()
-	}
-}
-
 func check(err error) {
 	if err != nil {
 		panic(err)
@@ -29,8 +18,11 @@ func check(err error) {
 }
 
 func ExampleDo() {
-	rdb, done := newRedis()
-	defer done()
+	server, err := miniredis.Run()
+	check(err)
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = rdb.Close() }()
 	l, err := lock.NewRedLock("order:42", []redis.UniversalClient{rdb})
 	check(err)
 

@@ -504,16 +504,6 @@ var lockModel = porcupine.Model{
 	Step: func(state, input, output any) (bool, any) {
 		return state.(lockState).step(input.(operation), output.(reply))
 	},
-	DescribeOperation: describe,
-}
-
-func describe(input, output any) string {
-	q, a := input.(operation), output.(reply)
-	side := ""
-	if q.read {
-		side = " shared"
-	}
-	return fmt.Sprintf("%s%s %s of %s (%d): %s %d contended=%v", q.what, side, q.id, q.owner, q.n, a.outcome, a.token, a.contended)
 }
 
 // step reports whether the operation can have that reply in this state, and returns the next state.
@@ -598,7 +588,6 @@ func permitModel(n int64) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			return state.(permitState).step(input.(operation), output.(reply))
 		},
-		DescribeOperation: describe,
 	}
 }
 

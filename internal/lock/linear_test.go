@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"os"
@@ -21,9 +22,9 @@ const envSeed = "SECKILL_LOCK_SEED"
 
 func games() []*game {
 	return []*game{
-		{name: "mutex", model: lockModel, kinds: []*kind{mutexKind}, claim: claimExclusive},
-		{name: "fair", model: lockModel, kinds: []*kind{fairKind}, claim: claimExclusive, queues: true},
-		{name: "reentrant", model: lockModel, kinds: []*kind{reentrantKind}, claim: claimOwned, reenters: true},
+		{name: "mutex", model: lockModel, kinds: []*kind{mutexKind}, claim: claimLock},
+		{name: "fair", model: lockModel, kinds: []*kind{fairKind}, claim: claimLock, queues: true},
+		{name: "reentrant", model: lockModel, kinds: []*kind{reentrantKind}, claim: claimLock, reenters: true},
 		{name: "rw", model: lockModel, kinds: []*kind{rwReadKind, rwWriteKind}, claim: claimSide, queues: true},
 		{
 			name: "semaphore", model: permitModel(permits), kinds: []*kind{semaphoreKind}, claim: claimPermits, queues: true,
@@ -38,15 +39,13 @@ func games() []*game {
 
 const permits = 4
 
-// claimExclusive is for locks without owners.
-func claimExclusive(g *game, c *Client, lock string, lease time.Duration, _ string, _ *rand.Rand) (*claim, operation) {
-	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease)
-	return cl, operation{what: take, id: cl.id, owner: cl.id}
-}
-
-func claimOwned(g *game, c *Client, lock string, lease time.Duration, team string, _ *rand.Rand) (*claim, operation) {
+// claimLock has an owner if the lock can be acquired again.
+func claimLock(g *game, c *Client, lock string, lease time.Duration, team string, _ *rand.Rand) (*claim, operation) {
+	if !g.reenters {
+		team = ""
+	}
 	cl := c.newClaim(g.kinds[0], keysOf(c.prefix, g.kinds[0].name, lock, fenceKey), lease, team)
-	return cl, operation{what: take, id: cl.id, owner: team}
+	return cl, operation{what: take, id: cl.id, owner: cmp.Or(team, cl.id)}
 }
 
 // claimSide reads more often than it writes, and has no owner half of the time.
@@ -59,10 +58,7 @@ func claimSide(g *game, c *Client, lock string, lease time.Duration, team string
 		team = ""
 	}
 	cl := c.newClaim(k, rwKeys(c.prefix, lock, Owner(team)), lease, team)
-	if team == "" {
-		team = cl.id
-	}
-	return cl, operation{what: take, id: cl.id, owner: team, read: read}
+	return cl, operation{what: take, id: cl.id, owner: cmp.Or(team, cl.id), read: read}
 }
 
 func claimPermits(g *game, c *Client, lock string, lease time.Duration, _ string, rng *rand.Rand) (*claim, operation) {
@@ -141,7 +137,7 @@ func report(t *testing.T, h *history) {
 		if op.Return != open {
 			back = time.Duration(op.Return).String()
 		}
-		t.Logf("%v - %s: %s", time.Duration(op.Call), back, describe(op.Input, op.Output))
+		t.Logf("%v - %s: %+v %+v", time.Duration(op.Call), back, op.Input, op.Output)
 	}
 }
 

@@ -443,8 +443,8 @@ func TestCancelledChangesReturnAtOnce(t *testing.T) {
 	})
 }
 
-// The caller leaves while its change is still queued behind another command: the change is dropped, unless others depend on
-// it.
+// The caller leaves while its change is still queued behind another command, or before: the change is not sent, unless others
+// depend on it.
 func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, direct, p := ch.faulty(t, s.addr)
@@ -461,12 +461,9 @@ func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 			ch.counted(t, direct)
 			return
 		}
-		var after int64
-		eventually(t, "what was queued before is sent", func() (ok bool) {
-			after, err = ch.count(soon(t), c)
-			return err == nil
-		})
-		require.Equal(t, before, after, "executed although its caller has left")
+		eventually(t, "what was queued before is sent", func() bool { return env.Err(ch.count(soon(t), c)) == nil })
+		requireFails(t, env.Err(ch.do(env.Cancelled(soon(t)), c, "a")), context.Canceled, not{ErrUncertain})
+		require.Equal(t, before, env.Must(ch.count(soon(t), c))(t), "executed although its caller has left")
 	})
 }
 
@@ -491,24 +488,6 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 		require.ErrorIs(t, newLocks(t, q.Addr).Latch("other").CountDown(env.Cancelled(soon(t))), ErrUncertain)
 		eventually(t, "tried again", func() bool { return q.Broken() > 10 })
 		require.Equal(t, tries, p.Broken(), "tried again although its caller has left")
-	})
-}
-
-// A ctx that has ended before does not stop a change on which others depend, but every other change.
-func TestChangesAfterContextEnds(t *testing.T) {
-	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
-		ch.ready(t, s.c)
-		before := env.Must(ch.count(soon(t), s.c))(t)
-		ctx := env.Cancelled(soon(t))
-
-		_, err := ch.do(ctx, s.c, "a")
-		if ch.detached {
-			require.True(t, err == nil || errors.Is(err, ErrUncertain), err)
-			ch.counted(t, s.c)
-			return
-		}
-		requireFails(t, err, context.Canceled, not{ErrUncertain})
-		require.Equal(t, before, env.Must(ch.count(soon(t), s.c))(t))
 	})
 }
 

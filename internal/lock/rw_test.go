@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -404,15 +405,13 @@ func (m *rwModel) actor() *rwActor {
 	if o := m.rng.IntN(8); o < 4 {
 		owner = fmt.Sprintf("owner %d", o)
 	}
-	a := &rwActor{owner: owner, write: m.rng.IntN(5) < 2}
+	a := &rwActor{write: m.rng.IntN(5) < 2}
 	k := m.kinds[0]
 	if a.write {
 		k = m.kinds[1]
 	}
 	a.claim = m.clients[m.rng.IntN(2)].newClaim(k, rwKeys(DefaultPrefix, "a", Owner(owner)), time.Hour, owner)
-	if owner == "" {
-		a.owner = a.id
-	}
+	a.owner = cmp.Or(owner, a.id)
 	return a
 }
 
