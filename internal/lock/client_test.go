@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // Every constructor refuses options out of range, before it sends anything.
@@ -56,10 +57,9 @@ func TestInvalidOptions(t *testing.T) {
 
 	c := newLocksOf(t, rdb)
 	for _, l := range []Locker{c.Mutex("a"), redLockOf(c, "a"), Multi(c.Mutex("a"))} {
-		_, err := l.TryLock(soon(t), WithLease(-time.Second))
+		err := env.Err(l.TryLock(soon(t), WithLease(-time.Second)))
 		require.ErrorContains(t, err, "lease")
-		var op *net.OpError
-		require.NotErrorAs(t, err, &op, "it is refused before a command is sent")
+		require.NotErrorAs(t, err, new(*net.OpError), "it is refused before a command is sent")
 	}
 }
 
@@ -194,8 +194,7 @@ func TestCommandsOfACycle(t *testing.T) {
 
 	seen := tripsOf(rdb)
 	require.NoError(t, TryDo(soon(t), l, func(ctx context.Context) error {
-		_, err := l.TryLock(ctx)
-		assert.ErrorIs(t, err, ErrNotAcquired)
+		assert.ErrorIs(t, env.Err(l.TryLock(ctx)), ErrNotAcquired)
 		return nil
 	}))
 	assert.Equal(t, [][]string{{"set"}, {"set"}, {"evalsha"}}, seen.all)
@@ -240,13 +239,10 @@ func TestThreeNodesDie(t *testing.T) {
 	require.ErrorIs(t, h.Release(ctx), ErrUncertain)
 	keyGone(t, addrs[1])
 
-	_, err := l.TryLock(ctx)
-	require.Error(t, err)
-	require.NotErrorIs(t, err, ErrNotAcquired, "a dead server is not a taken lock")
-	require.NotErrorIs(t, err, ErrUncertain, "a refused connection leaves nothing behind")
-	var op *net.OpError
-	require.ErrorAs(t, err, &op)
-	requireFails(t, err, "node 0", "node 2")
+	// A dead server is not a taken lock, and a refused connection leaves nothing behind.
+	err := env.Err(l.TryLock(ctx))
+	requireFails(t, err, not{ErrNotAcquired}, not{ErrUncertain}, "node 0", "node 2")
+	require.ErrorAs(t, err, new(*net.OpError))
 	keyGone(t, addrs[1])
 }
 
@@ -295,8 +291,8 @@ func TestReleaseInParts(t *testing.T) {
 	l := newRedLocks(t, []string{first.Addr, second.Addr, addrs[2]}).Lock("a")
 	require.NoError(t, TryDo(ctx, l, nothing))
 	h := env.Must(l.TryLock(ctx))(t)
-	first.Inject(refuse, scriptCmd, 1)
-	second.Inject(dropReply, scriptCmd, 1)
+	first.Inject(servers.Refuse, scriptCmd, 1)
+	second.Inject(servers.DropReply, scriptCmd, 1)
 	require.NoError(t, h.Release(ctx))
 	keyGone(t, addrs...)
 }
@@ -305,21 +301,17 @@ func TestReleaseInParts(t *testing.T) {
 // holder waits for it, until it answers again. A node that answers late is treated in the same way.
 func TestSlowNodeIsLeftOut(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []struct {
-		name        string
-		begin, heal func(server *env.Redis, link *proxy) error
-	}{
-		{
-			name:  "hangs",
-			begin: func(server *env.Redis, _ *proxy) error { return server.Pause() },
-			heal:  func(server *env.Redis, _ *proxy) error { return server.Resume() },
-		}, {
-			name:  "slow",
-			begin: func(_ *env.Redis, link *proxy) error { link.Delay(time.Second); return nil },
-			heal:  func(_ *env.Redis, link *proxy) error { link.Delay(0); return nil },
+	for name, begin := range map[string]func(server *env.Redis, link *servers.Proxy) (heal func() error){
+		"hangs": func(server *env.Redis, _ *servers.Proxy) func() error {
+			require.NoError(t, server.Pause())
+			return server.Resume
+		},
+		"slow": func(_ *env.Redis, link *servers.Proxy) func() error {
+			link.Delay(time.Second)
+			return func() error { link.Delay(0); return nil }
 		},
 	} {
-		t.Run(fault.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
 			last := env.StartRedis(t)
@@ -331,11 +323,11 @@ func TestSlowNodeIsLeftOut(t *testing.T) {
 			l := env.Must(NewRedLock("a", clients, WithNodeTimeout(3*time.Second)))(t)
 			require.NoError(t, TryDo(ctx, l, nothing))
 
-			require.NoError(t, fault.begin(last, link))
+			heal := begin(last, link)
 			for range 20 {
 				require.NoError(t, TryDo(ctx, l, nothing))
 			}
-			require.NoError(t, fault.heal(last, link))
+			require.NoError(t, heal())
 			rdb := newClient(t, last.Addr)
 			require.LessOrEqual(t, calls(t, rdb, "set"), 2, "one cycle before the fault, and one in it")
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 var echo = newScript(`return ARGV[5]`)
@@ -235,11 +236,10 @@ func TestRetryingClientSendsOnce(t *testing.T) {
 	defer e.close()
 	count := newScript(`return redis.call('INCR', KEYS[1])`)
 	args := []any{"", "", 0, ""}
-	_, err := e.run(ctx, count, []string{"warm"}, args)
-	require.NoError(t, err)
+	env.Must(e.run(ctx, count, []string{"warm"}, args))(t)
 
 	for _, batch := range []int{1, 5} {
-		p.Inject(dropReply, count.sha, 1)
+		p.Inject(servers.DropReply, count.sha, 1)
 		var calls []*call
 		for range batch {
 			calls = append(calls, &call{script: count, keys: []string{"n"}, args: args, done: make(chan struct{})})

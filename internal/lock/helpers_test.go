@@ -461,21 +461,6 @@ func newRedLocks(t testing.TB, addrs []string, opts ...RedLockOption) *RedLocks 
 	return env.Must(NewRedLocks(nodes, append([]RedLockOption{WithNodeTimeout(patience)}, opts...)...))(t)
 }
 
-// The proxy between a client and its server, and its faults.
-type (
-	proxy = servers.Proxy
-	fault = servers.Fault
-)
-
-const (
-	none      = servers.None
-	dropReply = servers.DropReply
-	muteReply = servers.MuteReply
-	refuse    = servers.Refuse
-
-	always = servers.Always
-)
-
 // Parts of the commands of a RedLock, as they are on the wire.
 const (
 	setCmd    = "\r\nnx\r\n"

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // A lockKind is a kind of lock, as the tests see it that are the same for several kinds.
@@ -39,8 +40,7 @@ func (k lockKind) ready(t testing.TB, c *Client, name string) {
 		return
 	}
 	eventually(t, "ready", func() bool { // the connection may just have broken
-		_, err := k.pool(c, name).SetPermits(soon(t), allPermits)
-		return err == nil
+		return env.Err(k.pool(c, name).SetPermits(soon(t), allPermits)) == nil
 	})
 }
 
@@ -129,7 +129,7 @@ func eachKind(t *testing.T, kinds []lockKind, start func(testing.TB) scene, test
 
 // faulty returns a Client behind a proxy. Its connection is open, the scripts are loaded and the names are ready, so
 // that the next requests are those of the test.
-func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *proxy) {
+func (k lockKind) faulty(t testing.TB, addr string, opts ...ClientOption) (*Client, *servers.Proxy) {
 	t.Helper()
 	p := env.StartProxy(t, addr)
 	c := newLocks(t, p.Addr, opts...)
@@ -251,8 +251,7 @@ var latches = lockKind{
 	},
 	block: func(c *Client, name string) Locker {
 		return loose(func(ctx context.Context, _ bool) error {
-			_, err := c.Latch(name).TrySetCount(ctx, 1)
-			return err
+			return env.Err(c.Latch(name).TrySetCount(ctx, 1))
 		}, c.Latch(name).CountDown)
 	},
 }
@@ -274,12 +273,6 @@ func loose(take func(ctx context.Context, wait bool) error, free func(ctx contex
 		if err := take(ctx, wait); err != nil {
 			return nil, err
 		}
-		return newHold(ctx, grant{keeper: freer(free), lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
+		return newHold(ctx, grant{keeper: &fakeKeeper{onRelease: free}, lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
 	})
 }
-
-type freer func(ctx context.Context) error
-
-func (freer) renew(context.Context, time.Duration) (time.Time, error) { panic("no lease") }
-
-func (free freer) release(ctx context.Context) error { return free(ctx) }

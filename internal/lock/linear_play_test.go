@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // A history is what several players requested of one lock, and the replies.
@@ -90,7 +91,7 @@ const (
 // A table is a server, and a client behind a proxy for each player.
 type table struct {
 	clients []*Client
-	proxies []*proxy
+	proxies []*servers.Proxy
 	crashes bool // leases are short and end
 	steps   int  // of each player
 	grants  grants
@@ -211,7 +212,7 @@ type player struct {
 	g        *game
 	h        *history
 	c        *Client
-	proxy    *proxy
+	proxy    *servers.Proxy
 	team     string
 	lock     string
 
@@ -235,7 +236,7 @@ func (p *player) play() {
 		p.step()
 	}
 	p.late.Stop()
-	p.proxy.Inject(none, anyCmd, 0)
+	p.proxy.Inject(servers.None, anyCmd, 0)
 	if !p.careless {
 		for _, hold := range slices.Clone(p.held) {
 			p.free(hold)
@@ -253,12 +254,14 @@ func (p *player) play() {
 // injectFault makes one of the next commands fail, or none.
 func (p *player) injectFault() {
 	p.late.Stop()
-	p.proxy.Inject(none, anyCmd, 0)
+	p.proxy.Inject(servers.None, anyCmd, 0)
 	dice, late := p.rng.IntN(20), time.Duration(p.rng.IntN(60))*time.Millisecond
 	if dice > 5 || p.calm {
 		return
 	}
-	strike := func() { p.proxy.Inject([]fault{dropReply, refuse, muteReply}[dice%3], scriptCmd, 1) }
+	strike := func() {
+		p.proxy.Inject([]servers.Fault{servers.DropReply, servers.Refuse, servers.MuteReply}[dice%3], scriptCmd, 1)
+	}
 	if late < 30*time.Millisecond {
 		strike()
 	} else {

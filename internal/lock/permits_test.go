@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func set(t testing.TB, s *pool, n int64) {
@@ -397,7 +398,7 @@ func available(ctx context.Context, c *Client) (int64, error) { return c.Semapho
 func latchCountOf(ctx context.Context, c *Client) (int64, error) { return c.Latch("a").Count(ctx) }
 
 // faulty returns a Client behind a proxy, which has the script loaded, and one without it.
-func (ch change) faulty(t *testing.T, addr string) (c, direct *Client, p *proxy) {
+func (ch change) faulty(t *testing.T, addr string) (c, direct *Client, p *servers.Proxy) {
 	t.Helper()
 	p = env.StartProxy(t, addr)
 	c = newLocks(t, p.Addr)
@@ -420,7 +421,7 @@ func (ch change) counted(t *testing.T, c *Client) {
 func TestRepliesOfChangesLost(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, direct, p := ch.faulty(t, s.addr)
-		p.Inject(dropReply, ch.script.sha, 2)
+		p.Inject(servers.DropReply, ch.script.sha, 2)
 		reply := env.Must(ch.do(soon(t), c, "a"))(t)
 		require.Equal(t, 2, p.Broken())
 		require.Equal(t, ch.reply, reply)
@@ -432,7 +433,7 @@ func TestRepliesOfChangesLost(t *testing.T) {
 func TestCancelledChangesReturnAtOnce(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, direct, p := ch.faulty(t, s.addr)
-		p.Inject(muteReply, anyCmd, always)
+		p.Inject(servers.MuteReply, anyCmd, servers.Always)
 		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
 		err = cancelled(t, func(ctx context.Context) error { return env.Err(ch.count(ctx, c)) })
@@ -450,7 +451,7 @@ func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 		c, direct, p := ch.faulty(t, s.addr)
 		c.exec.maxInFlight = 1
 		before := env.Must(ch.count(soon(t), direct))(t)
-		p.Inject(muteReply, anyCmd, always)
+		p.Inject(servers.MuteReply, anyCmd, servers.Always)
 		first := c.exec.submit(callOf(echo, "x"))
 		eventually(t, "sent", func() bool { return isSent(first, c.exec) })
 
@@ -471,7 +472,7 @@ func TestQueuedChangesOfCallersThatLeave(t *testing.T) {
 func TestTriesEndWhenCallersLeave(t *testing.T) {
 	each(t, changes, onServer, func(t *testing.T, s scene, ch change) {
 		c, _, p := ch.faulty(t, s.addr)
-		p.Inject(refuse, ch.script.sha, always)
+		p.Inject(servers.Refuse, ch.script.sha, servers.Always)
 		err := cancelled(t, func(ctx context.Context) error { return env.Err(ch.do(ctx, c, "a")) })
 		require.ErrorIs(t, err, ErrUncertain)
 		if ch.detached {
@@ -484,7 +485,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 
 		// Ten pauses of a change that continues take longer than the longest pause of this one would.
 		q := env.StartProxy(t, s.addr)
-		q.Inject(refuse, latchDownScript.sha, always)
+		q.Inject(servers.Refuse, latchDownScript.sha, servers.Always)
 		require.ErrorIs(t, newLocks(t, q.Addr).Latch("other").CountDown(env.Cancelled(soon(t))), ErrUncertain)
 		eventually(t, "tried again", func() bool { return q.Broken() > 10 })
 		require.Equal(t, tries, p.Broken(), "tried again although its caller has left")
@@ -515,7 +516,7 @@ func TestCloseEndsRequests(t *testing.T) {
 	c := env.Must(New(newClient(t, p.Addr), WithObserver(seen.observe)))(t)
 	set(t, &c.Semaphore("a").pool, 3)
 
-	p.Inject(muteReply, anyCmd, always)
+	p.Inject(servers.MuteReply, anyCmd, servers.Always)
 	done := env.Go(func() error { return c.Semaphore("a").Release(context.Background(), 1) })
 	eventually(t, "sent", func() bool { return p.Broken() > 0 })
 

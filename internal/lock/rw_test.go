@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // Who is admitted, in which order, and who is woken for it, is shown by TestRWModel.
@@ -123,10 +124,8 @@ func TestDowngradeRejectsOtherHolds(t *testing.T) {
 		env.Must(newLocks(t, s.addr).RW("a").Write().Lock(s.ctx))(t),
 		env.Must(redLockOf(s.c, "a").Lock(s.ctx))(t),
 	}
-	for i, h := range append(holds, nil) {
-		_, err := m.Downgrade(s.ctx, h)
-		require.ErrorContains(t, err, "not a write hold", i)
-		require.NotErrorIs(t, err, ErrNotHeld, i)
+	for _, h := range append(holds, nil) {
+		requireFails(t, env.Err(m.Downgrade(s.ctx, h)), "not a write hold", not{ErrNotHeld})
 	}
 
 	release(t, holds...)
@@ -173,7 +172,7 @@ func TestDowngradeOfLostHold(t *testing.T) {
 }
 
 // faultyDowngrade returns a Client behind a proxy, which has the scripts of a downgrade loaded.
-func faultyDowngrade(t *testing.T, addr string, opts ...ClientOption) (*Client, *proxy) {
+func faultyDowngrade(t *testing.T, addr string, opts ...ClientOption) (*Client, *servers.Proxy) {
 	t.Helper()
 	c, p := writing.faulty(t, addr, opts...)
 	m := c.RW("warm")
@@ -190,7 +189,7 @@ func TestDowngradeReplyLost(t *testing.T) {
 	m := c.RW("a")
 
 	w := env.Must(m.Write().Lock(s.ctx))(t)
-	p.Inject(dropReply, rwDowngradeKind.renew.sha, 3)
+	p.Inject(servers.DropReply, rwDowngradeKind.renew.sha, 3)
 	r := env.Must(m.Downgrade(s.ctx, w))(t)
 	require.Equal(t, 3, p.Broken())
 	assert.EqualValues(t, 1, s.rdb.ZCard(s.ctx, writing.keys("a")[4]).Val(), "counted twice")
@@ -198,9 +197,9 @@ func TestDowngradeReplyLost(t *testing.T) {
 	assert.Zero(t, seen.count(EventLost))
 	nothingLeft(t, s.rdb)
 
-	for _, how := range []fault{dropReply, refuse} {
+	for _, how := range []servers.Fault{servers.DropReply, servers.Refuse} {
 		w := env.Must(m.Write().Lock(s.ctx))(t)
-		p.Inject(how, rwDowngradeKind.renew.sha, always)
+		p.Inject(how, rwDowngradeKind.renew.sha, servers.Always)
 		env.Fails(m.Downgrade(s.ctx, w))(t, ErrUncertain)
 		requireDone(t, w.Context(), ErrLost)
 		p.Heal()
@@ -217,18 +216,15 @@ func TestDowngradeCancelled(t *testing.T) {
 	c, p := faultyDowngrade(t, s.addr)
 	m := c.RW("a")
 	w := env.Must(m.Write().Lock(soon(t)))(t)
-	p.Inject(muteReply, anyCmd, always)
+	p.Inject(servers.MuteReply, anyCmd, servers.Always)
 	var left context.Context
 	err := cancelled(t, func(ctx context.Context) error {
 		left = ctx
-		_, err := m.Downgrade(ctx, w)
-		return err
+		return env.Err(m.Downgrade(ctx, w))
 	})
 	require.ErrorIs(t, err, ErrUncertain)
 
-	_, err = m.Downgrade(left, w)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, ErrUncertain, "the request was not sent")
+	requireFails(t, env.Err(m.Downgrade(left, w)), context.Canceled, not{ErrUncertain}) // the request was not sent
 	p.Heal()
 	<-w.Context().Done()
 	nothingLeft(t, s.rdb)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 func TestWaitersAreWoken(t *testing.T) {
@@ -151,7 +152,7 @@ func TestWaiterLeavesWithoutConfirmation(t *testing.T) {
 			undoInBackground(func() { <-t.Context().Done() })
 		}
 
-		p.Inject(refuse, mutexKind.release.sha, 1)
+		p.Inject(servers.Refuse, mutexKind.release.sha, 1)
 		cancel()
 		err := (<-got).err
 		requireFails(t, err, ErrNotAcquired, context.Canceled)
@@ -463,7 +464,7 @@ func TestHandoffReplyLost(t *testing.T) {
 			successor := s.queue(ctx, t, k, 1, k.lock(c, "a"))
 			other := s.queue(ctx, t, k, 2, k.lock(c, "a"))
 
-			p.Inject(dropReply, k.release.sha, 1)
+			p.Inject(servers.DropReply, k.release.sha, 1)
 			release(t, h)
 			require.Equal(t, 1, p.Broken())
 			next := arrived(t, successor)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"seckill/test/env"
+	"seckill/test/env/servers"
 )
 
 // What needs no Hold is tested in package zk.
@@ -66,7 +67,7 @@ func queuedNodes(t testing.TB, z *ZooKeeper, name string, n int) {
 
 // proxiedZooKeeper returns a ZooKeeper whose only server is behind a proxy, another one without the proxy, and the
 // proxy. They share the root.
-func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeeper, p *proxy) {
+func proxiedZooKeeper(t *testing.T, opts ...ZooKeeperOption) (z, direct *ZooKeeper, p *servers.Proxy) {
 	t.Helper()
 	servers := env.SharedZooKeeper(t).Servers()
 	p = env.StartProxy(t, servers[0])
@@ -81,7 +82,7 @@ func TestCancelDuringZooKeeperRequestReturnsAtOnce(t *testing.T) {
 	z, direct, p := proxiedZooKeeper(t, WithSessionTimeout(MaxSessionTimeout))
 	h := env.Must(z.Mutex("a").TryLock(soon(t)))(t)
 
-	p.Inject(muteReply, anyCmd, always)
+	p.Inject(servers.MuteReply, anyCmd, servers.Always)
 	for _, lock := range bothWays(z.Mutex("b")) {
 		requireFails(t, cancelled(t, func(ctx context.Context) error { return env.Err(lock(ctx)) }), ErrUncertain, ErrNotAcquired)
 	}
@@ -107,7 +108,7 @@ func TestZooKeeperSessionExpires(t *testing.T) {
 	waits := background(soon(t), persistent{z.Mutex("b")})
 	queuedNodes(t, direct, "b", 2)
 
-	p.Inject(refuse, anyCmd, always)
+	p.Inject(servers.Refuse, anyCmd, servers.Always)
 	p.Cut()
 	next := env.Must(direct.Mutex("a").Lock(soon(t)))(t)
 	require.ErrorIs(t, h.Context().Err(), context.Canceled, "two holders at once")
@@ -145,7 +146,7 @@ func TestSuspendedZooKeeperHoldIsFreed(t *testing.T) {
 	h := env.Must(z.Mutex("a").Lock(soon(t)))(t)
 	session := sessionOf(t, direct, "a")
 
-	p.Inject(refuse, anyCmd, always)
+	p.Inject(servers.Refuse, anyCmd, servers.Always)
 	p.Cut()
 	requireDone(t, h.Context(), ErrLost)
 	require.Equal(t, session, sessionOf(t, direct, "a"), "the context ended too late")
