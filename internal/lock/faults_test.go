@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -308,32 +309,21 @@ func TestScriptThatBreaksOff(t *testing.T) {
 // That holds although the server's clock was set back by an hour since it came. Source: redisson/redisson#1104,
 // redisson/redisson#2099.
 func TestDeadWaiterIsSkipped(t *testing.T) {
-	for name, back := range map[string]time.Duration{"steady clock": 0, "clock set back": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, k := range waitKinds {
-				t.Run(k.label, func(t *testing.T) {
-					t.Parallel()
-					skipDeadWaiter(t, k, back)
-				})
-			}
+	t.Run("steady clock", func(t *testing.T) {
+		env.Full(t)
+		each(t, waitKinds, startServer, func(t *testing.T, addr string, k lockKind) {
+			skipDeadWaiter(t, k, addr, func() {})
 		})
-	}
+	})
+	t.Run("clock set back", func(t *testing.T) {
+		each(t, waitKinds, env.StartMiniredis, func(t *testing.T, server *miniredis.Miniredis, k lockKind) {
+			skipDeadWaiter(t, k, server.Addr(), func() { server.SetTime(time.Now().Add(-time.Hour)) })
+		})
+	})
 }
 
-func skipDeadWaiter(t *testing.T, k lockKind, back time.Duration) {
+func skipDeadWaiter(t *testing.T, k lockKind, addr string, setBack func()) {
 	t.Helper()
-	var addr string
-	setBack := func() {}
-	if back == 0 {
-		env.Full(t)
-		addr = startServer(t)
-	} else {
-		server := env.StartMiniredis(t)
-		addr = server.Addr()
-		setBack = func() { server.SetTime(time.Now().Add(-back)) }
-	}
-
 	c := newLocks(t, addr)
 	k.ready(t, c, "a")
 	h := env.Must(k.block(c, "a").Lock(soon(t)))(t)

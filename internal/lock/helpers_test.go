@@ -108,12 +108,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 
 func requireDone(t testing.TB, ctx context.Context, cause error) {
 	t.Helper()
-	select {
-	case <-ctx.Done():
-		require.ErrorIs(t, context.Cause(ctx), cause)
-	case <-time.After(longTimeout):
-		require.FailNow(t, "context has not ended")
-	}
+	eventually(t, "the context has ended", func() bool { return ctx.Err() != nil })
+	require.ErrorIs(t, context.Cause(ctx), cause)
 }
 
 // requireWoken repeats a scene in which waiters acquire the lock as soon as they can. A waiter that is not woken
@@ -185,12 +181,6 @@ func waiters(t testing.TB, rdb *redis.Client, kind, name string) (n int64) {
 		return n == m
 	})
 	return n
-}
-
-func queued(t testing.TB, rdb *redis.Client, kind, name string, n int64) {
-	t.Helper()
-	key := keysOf(DefaultPrefix, kind, name)[1]
-	eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), key).Val() == n })
 }
 
 // allAnswered waits until c has the answers to all its commands. A waiter survives a fault only after the answer that
@@ -273,33 +263,25 @@ func calls(t testing.TB, rdb *redis.Client, name string) (n int) {
 	return n
 }
 
-// wakes receives the wake messages of a client's waiters.
-type wakes struct {
-	t   testing.TB
-	rdb *redis.Client
-	sub *redis.PubSub
-	to  string
-}
-
-func listenTo(t testing.TB, addr string, c *Client) *wakes {
+// listenTo returns a function that returns the ids in the wake messages of a client's waiters since its last call.
+func listenTo(t testing.TB, addr string, c *Client) (received func() []string) {
 	t.Helper()
 	rdb := newClient(t, addr)
 	sub := rdb.Subscribe(soon(t), c.hub.channel)
 	t.Cleanup(func() { _ = sub.Close() })
 	env.Must(sub.Receive(soon(t)))(t)
-	return &wakes{t, rdb, sub, c.hub.channel}
-}
 
-func (w *wakes) received() (ids []string) {
-	w.t.Helper()
-	const end = "end"
-	require.NoError(w.t, w.rdb.Publish(soon(w.t), w.to, end).Err())
-	for {
-		msg := env.Must(w.sub.ReceiveMessage(soon(w.t)))(w.t)
-		if msg.Payload == end {
-			return ids
+	return func() (ids []string) {
+		t.Helper()
+		const end = "end"
+		require.NoError(t, rdb.Publish(soon(t), c.hub.channel, end).Err())
+		for {
+			msg := env.Must(sub.ReceiveMessage(soon(t)))(t)
+			if msg.Payload == end {
+				return ids
+			}
+			ids = append(ids, msg.Payload)
 		}
-		ids = append(ids, msg.Payload)
 	}
 }
 

@@ -349,7 +349,7 @@ func TestMultiStartsWithFullLease(t *testing.T) {
 	const lease = 4 * time.Second
 	taken := env.Must(s.c.Mutex("b").Lock(s.ctx))(t)
 	got := background(s.ctx, Multi(s.c.Mutex("a"), s.c.Mutex("b")), WithLease(lease))
-	queued(t, s.rdb, "mutex", "b", 1)
+	mutex.queued(t, s.rdb, "b", 1)
 	time.Sleep(lease + lease/2)
 	env.Fails(s.c.Mutex("a").TryLock(s.ctx))(t, ErrNotAcquired, "a was freed during the wait")
 	released := time.Now()
@@ -367,7 +367,7 @@ func TestMultiLosesPartWhileWaiting(t *testing.T) {
 	c := newLocks(t, s.addr, WithWatchdog(2400*time.Millisecond))
 	taken := env.Must(c.Mutex("b").Lock(s.ctx))(t)
 	got := background(s.ctx, Multi(c.Mutex("a"), c.Mutex("b")))
-	queued(t, s.rdb, "mutex", "b", 1)
+	mutex.queued(t, s.rdb, "b", 1)
 	require.NoError(t, s.rdb.Del(s.ctx, keysOf(DefaultPrefix, "mutex", "a")[0]).Err())
 	all := <-got
 	requireFails(t, all.err, ErrLost, not{context.Canceled})

@@ -98,7 +98,7 @@ func (k lockKind) stays(name string) []string {
 func (k lockKind) queued(t testing.TB, rdb *redis.Client, name string, n int64) {
 	t.Helper()
 	if k.name != redLockKind {
-		queued(t, rdb, k.name, name, n)
+		eventually(t, "queued", func() bool { return rdb.ZCard(context.Background(), k.keys(name)[1]).Val() == n })
 	}
 }
 

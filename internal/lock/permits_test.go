@@ -24,8 +24,6 @@ func requireAvailable(t testing.TB, s *pool, want int64) {
 	require.Equal(t, want, env.Must(s.Available(soon(t)))(t), "available")
 }
 
-func countKey(k *kind, name string) string { return keysOf(DefaultPrefix, k.name, name)[0] }
-
 func TestSemaphore(t *testing.T) {
 	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
 		var seen recorder
@@ -52,7 +50,7 @@ func TestSemaphore(t *testing.T) {
 		release(t, two)
 		requireAvailable(t, sem, 1)
 		assert.Equal(t, []EventKind{EventAcquired, EventNotAcquired, EventReleased}, seen.kinds())
-		nothingLeft(t, s.rdb, countKey(k.kind, "a"))
+		nothingLeft(t, s.rdb, k.keys("a")[0])
 	})
 }
 
@@ -122,43 +120,43 @@ func TestPermitsWithoutHolders(t *testing.T) {
 // ones for few, until it leaves the queue.
 func TestOnlyAdmissibleWaitersAreWoken(t *testing.T) {
 	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
-		w := listenTo(t, s.addr, s.c)
+		received := listenTo(t, s.addr, s.c)
 		sem := k.pool(s.c, "a")
 		wanting := func(n int64) *claim { return k.of(n).claim(s.c, "a", time.Minute) }
 		a, b, big, z := wanting(2), wanting(1), wanting(3), wanting(1)
 		for _, cl := range []*claim{a, b, big, z} {
 			requireIn(t, cl, false)
 		}
-		require.Empty(t, w.received())
+		require.Empty(t, received())
 
 		set(t, sem, 1)
-		require.Empty(t, w.received(), "the first wants 2")
+		require.Empty(t, received(), "the first wants 2")
 		require.NoError(t, sem.AddPermits(s.ctx, 2))
-		require.Equal(t, []string{a.id, b.id}, w.received())
+		require.Equal(t, []string{a.id, b.id}, received())
 		requireIn(t, b, true) // a is first, but has not retried
 		requireIn(t, a, true)
 		requireIn(t, big, false)
 		require.NoError(t, sem.AddPermits(s.ctx, -1))
-		require.Empty(t, w.received())
+		require.Empty(t, received())
 
 		require.NoError(t, a.release(s.ctx))
 		require.NoError(t, b.release(s.ctx))
-		require.Empty(t, w.received(), "2 are free, and 3 wanted")
+		require.Empty(t, received(), "2 are free, and 3 wanted")
 		requireIn(t, z, false)
 		env.Fails(k.of(1).lock(s.c, "a").TryLock(s.ctx))(t, ErrNotAcquired, "a try passed the queue")
 		require.ErrorIs(t, big.release(s.ctx), ErrNotHeld)
-		require.Equal(t, []string{z.id}, w.received(), "the earlier waiter has left")
+		require.Equal(t, []string{z.id}, received(), "the earlier waiter has left")
 		requireIn(t, z, true)
 		require.NoError(t, z.release(s.ctx))
 		requireAvailable(t, sem, 2)
-		require.Empty(t, w.received(), "there are no waiters")
+		require.Empty(t, received(), "there are no waiters")
 	})
 }
 
 // More waiters can be admitted than a script examines: those behind are woken as the queue advances.
 func TestWakesContinueBeyondWindow(t *testing.T) {
 	each(t, permitKinds, onServer, func(t *testing.T, s scene, k lockKind) {
-		w := listenTo(t, s.addr, s.c)
+		received := listenTo(t, s.addr, s.c)
 		const window, many = 64, 70 // WINDOW in semaphore.lua
 		var line []*claim
 		join := func(cl *claim) {
@@ -173,7 +171,7 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 
 		sem := k.pool(s.c, "a")
 		set(t, sem, many+1)
-		require.Len(t, w.received(), window)
+		require.Len(t, received(), window)
 		newcomer := k.of(1).claim(s.c, "a", time.Minute)
 		join(newcomer)
 		join(line[window])
@@ -182,7 +180,7 @@ func TestWakesContinueBeyondWindow(t *testing.T) {
 			requireIn(t, cl, true)
 			stay(t, s.rdb, k.name, "a")
 			if i+window < many {
-				require.Contains(t, w.received(), line[i+window].id)
+				require.Contains(t, received(), line[i+window].id)
 			}
 		}
 		requireIn(t, newcomer, true)
@@ -207,13 +205,7 @@ func TestPermitsOfDeletedHolders(t *testing.T) {
 // takeFor takes permits with a short lease. The answer may come too late for it, on a machine that stalls.
 func takeFor(t *testing.T, c *Client, n int64, lease time.Duration) *Hold {
 	t.Helper()
-	var h *Hold
-	eventually(t, "taken", func() bool {
-		var err error
-		h, err = leasedPermits.of(n).lock(c, "a").TryLock(soon(t), WithLease(lease))
-		return err == nil
-	})
-	return h
+	return env.Must(persistent{leasedPermits.of(n).lock(c, "a")}.Lock(soon(t), WithLease(lease)))(t)
 }
 
 // Each waiter waits for as many leases to end as it needs, and retries at that moment: the first in the queue when they
@@ -250,7 +242,7 @@ func TestWaiterAcquiresWhenNeededLeasesEnd(t *testing.T) {
 // Every change that lets the first waiter acquire earlier wakes it, if leases are about to end.
 func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	s := newScene(t)
-	w := listenTo(t, s.addr, s.c)
+	received := listenTo(t, s.addr, s.c)
 	sem := s.c.LeasedSemaphore("a")
 	set(t, &sem.pool, 4)
 	long, a, b := takeFor(t, s.c, 2, time.Hour), takeFor(t, s.c, 1, time.Hour), takeFor(t, s.c, 1, time.Hour)
@@ -259,15 +251,15 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 	requireIn(t, first, false)
 	requireIn(t, second, false)
 	release(t, a)
-	require.Empty(t, w.received(), "no lease is about to end")
+	require.Empty(t, received(), "no lease is about to end")
 
 	require.NoError(t, long.Extend(s.ctx, time.Second))
-	require.Equal(t, []string{first.id}, w.received(), "a shorter lease")
+	require.Equal(t, []string{first.id}, received(), "a shorter lease")
 	require.Less(t, env.Must(first.acquireOnce(s.ctx, modeWait))(t).retry, recheck)
 	release(t, b)
-	require.Equal(t, []string{first.id}, w.received(), "one permit less is needed")
+	require.Equal(t, []string{first.id}, received(), "one permit less is needed")
 	require.ErrorIs(t, first.release(s.ctx), ErrNotHeld)
-	require.Equal(t, []string{second.id}, w.received(), "another waiter is first and can be admitted")
+	require.Equal(t, []string{second.id}, received(), "another waiter is first and can be admitted")
 	requireIn(t, second, true)
 	require.NoError(t, second.release(s.ctx))
 	release(t, long)
@@ -276,7 +268,7 @@ func TestFirstWaiterIsWokenWhenExpiryChanges(t *testing.T) {
 
 func TestExpiredPermitsWakeWaiters(t *testing.T) {
 	s := newScene(t)
-	w := listenTo(t, s.addr, s.c)
+	received := listenTo(t, s.addr, s.c)
 	sem := s.c.LeasedSemaphore("a")
 	set(t, &sem.pool, 1)
 	h := takeFor(t, s.c, 1, 2*time.Second)
@@ -288,7 +280,7 @@ func TestExpiredPermitsWakeWaiters(t *testing.T) {
 		n, err := sem.Available(s.ctx)
 		return err == nil && n == 1
 	})
-	require.Equal(t, []string{first.id}, w.received(), "once")
+	require.Equal(t, []string{first.id}, received(), "once")
 	require.ErrorIs(t, h.Release(s.ctx), ErrNotHeld)
 	requireAvailable(t, &sem.pool, 1) // they were returned once
 	env.Fails(sem.TryAcquire(s.ctx, 1))(t, ErrNotAcquired, "the permits belong to the waiter")
@@ -496,7 +488,7 @@ func TestTriesEndWhenCallersLeave(t *testing.T) {
 func TestDetachedReleaseRetriesAfterErrors(t *testing.T) {
 	s := newScene(t)
 	takeOneOfThree(t, s.c)
-	key, aside := countKey(semaphoreKind, "a"), "aside"
+	key, aside := plainPermits.keys("a")[0], "aside"
 	require.NoError(t, s.rdb.Rename(soon(t), key, aside).Err())
 	require.NoError(t, s.rdb.Set(soon(t), key, "not a semaphore", 0).Err())
 	requireFails(t, s.c.Semaphore("a").Release(soon(t), 1), "WRONGTYPE", not{ErrUncertain})
@@ -555,7 +547,7 @@ func TestLatch(t *testing.T) {
 			require.NoError(t, other.CountDown(s.ctx))
 			requireCount(t, l, 1-left)
 		}
-		require.Zero(t, s.rdb.Exists(s.ctx, countKey(latchKind, "a")).Val())
+		require.Zero(t, s.rdb.Exists(s.ctx, latches.keys("a")[0]).Val())
 		require.NoError(t, l.CountDown(s.ctx))
 		requireCount(t, l, 0)
 		require.NoError(t, l.Wait(s.ctx), "the latch is at zero")
@@ -566,7 +558,7 @@ func TestLatch(t *testing.T) {
 // Every waiter is woken once, at zero and not before, even if the latch is set again before the waiters retry.
 func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 	s := newScene(t)
-	w := listenTo(t, s.addr, s.c)
+	received := listenTo(t, s.addr, s.c)
 	l := s.c.Latch("a")
 	join := func() *claim {
 		cl := latches.claim(s.c, "a", unleased)
@@ -585,9 +577,9 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 		ids = append(ids, cl.id)
 	}
 	require.NoError(t, l.CountDown(s.ctx))
-	require.Empty(t, w.received())
+	require.Empty(t, received())
 	require.NoError(t, l.CountDown(s.ctx))
-	require.Equal(t, ids, w.received())
+	require.Equal(t, ids, received())
 	setCount(t, l, 1)
 	late := join()
 
@@ -596,7 +588,7 @@ func TestLatchSetAgainAdmitsEarlierWaiters(t *testing.T) {
 		stay(t, s.rdb, latchKind.name, "a")
 	}
 	require.NoError(t, l.CountDown(s.ctx))
-	require.Equal(t, []string{late.id}, w.received())
+	require.Equal(t, []string{late.id}, received())
 	requireIn(t, late, true)
 	nothingLeft(t, s.rdb, s.c.hub.channel) // the test's own subscription
 }

@@ -52,7 +52,7 @@ func TestRWTokens(t *testing.T) {
 // downgraded with a shorter lease.
 func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 	each(t, []lockKind{reading, writing}, onServer, func(t *testing.T, s scene, side lockKind) {
-		wakes := listenTo(t, s.addr, s.c)
+		received := listenTo(t, s.addr, s.c)
 		attempt := func(k *kind, lease time.Duration, owner Owner) *claim {
 			return s.c.newClaim(k, rwKeys(DefaultPrefix, "a", owner), lease, string(owner))
 		}
@@ -76,9 +76,9 @@ func TestRWEarlierEndWakesFirstWaiter(t *testing.T) {
 			mine, waiter := attempt(side.kind, time.Hour, "me"), attempt(rwWriteKind, time.Hour, "")
 			requireIn(t, mine, true)
 			requireIn(t, waiter, false)
-			require.Empty(t, wakes.received(), name)
+			require.Empty(t, received(), name)
 			change(mine)
-			require.Contains(t, wakes.received(), waiter.id, name)
+			require.Contains(t, received(), waiter.id, name)
 		}
 	})
 }
@@ -264,7 +264,7 @@ type rwModel struct {
 	rng     *rand.Rand
 	kinds   [3]*kind // to read, to write, to downgrade
 	clients [2]*Client
-	wakes   [2]*wakes
+	wakes   [2]func() []string
 	rdb     *redis.Client
 	holds   []*rwActor
 	queue   []*rwActor
@@ -419,7 +419,7 @@ func (m *rwModel) note(what string, a *rwActor) {
 // never can, was woken since its last acquire, and no other was.
 func (m *rwModel) check() {
 	ctx := context.Background()
-	for _, id := range append(m.wakes[0].received(), m.wakes[1].received()...) {
+	for _, id := range append(m.wakes[0](), m.wakes[1]()...) {
 		i := slices.IndexFunc(m.queue, func(a *rwActor) bool { return a.id == id })
 		require.GreaterOrEqual(m.t, i, 0, "an id that does not wait was woken")
 		yes, never := m.can(m.queue[i])
