@@ -273,6 +273,7 @@ func loose(take func(ctx context.Context, wait bool) error, free func(ctx contex
 		if err := take(ctx, wait); err != nil {
 			return nil, err
 		}
-		return newHold(ctx, grant{keeper: &fakeKeeper{onRelease: free}, lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
+		keeper := &fakeKeeper{onRelease: free}
+		return newHold(ctx, grant{keeper: keeper, lease: time.Hour, fixed: true, validUntil: time.Now().Add(time.Hour)}), nil
 	})
 }
