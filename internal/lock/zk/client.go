@@ -259,6 +259,18 @@ func (c *Client) sync() error {
 	return err
 }
 
+// check returns nil if a node is there, and zk.ErrNoNode if it is not. It is a transaction without a change, which the leader
+// decides in the order of all writes. A read could be behind, even after Sync: a leader that its clients read from applies a
+// write after the followers, and answers Sync before.
+func (c *Client) check(path string) error {
+	sent := time.Now()
+	_, err := c.conn.Multi(&zk.CheckVersionRequest{Path: path, Version: -1})
+	if answered(err) {
+		c.confirm(sent)
+	}
+	return err
+}
+
 // answered reports whether err is a server's answer to a request. After any other error, the request may or may not have
 // been executed.
 func answered(err error) bool {

@@ -402,12 +402,12 @@ func (n *Node) deleteOnce() error {
 		return err
 	}
 
-	// The server may be behind the one that executed the creation.
-	if err := n.c.sync(); err != nil {
-		return err
+	// The server may be behind the one that executed the creation. It answers a transaction after all earlier ones.
+	var names []string
+	err := n.c.check(n.parent)
+	if err == nil {
+		names, _, err = n.c.conn.Children(n.parent)
 	}
-
-	names, _, err := n.c.conn.Children(n.parent)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil
 	}
@@ -438,21 +438,12 @@ func (n *Node) SafeUntil() time.Time {
 	return n.session.safeUntil()
 }
 
-// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown. It is a transaction
-// without a change, which the leader decides in the order of all writes. A read could be behind, even after Sync: a leader
-// that its clients read from applies a write after the followers, and answers Sync before.
+// Check returns nil if the node is there, ErrGone if it is not, and another error if that is unknown.
 func (n *Node) Check(ctx context.Context) error {
 	ctx, cancel := withTimeout(ctx, n.c.cfg.RequestTimeout)
 	defer cancel()
 
-	err := n.c.read(ctx, func() error {
-		sent := time.Now()
-		_, err := n.c.conn.Multi(&zk.CheckVersionRequest{Path: n.path, Version: -1})
-		if answered(err) {
-			n.c.confirm(sent)
-		}
-		return err
-	})
+	err := n.c.read(ctx, func() error { return n.c.check(n.path) })
 
 	if errors.Is(err, zk.ErrNoNode) || err == nil && n.session.life.Err() != nil {
 		return ErrGone
