@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -77,57 +78,42 @@ func TestUnchangedListStaysCompressed(t *testing.T) {
 	assert.NotSame(t, first, encoded("others"))
 }
 
-// TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
-func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
+// drawn draws the fields of a value. Words and texts are also those that the encoders must escape, and times have milliseconds.
+func drawn[T any](t *rapid.T, label string) T {
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z_]*"),
+		rapid.SampledFrom([]string{"a\"b\\c<d>&\x00\u2028é", "午市套餐\u007f 🍜", "\u2029", "\xe5\x8d"}))
 	moment := rapid.Custom(func(t *rapid.T) time.Time {
 		return time.UnixMilli(rapid.Int64Range(0, 4e12).Draw(t, "ms")).UTC()
 	})
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching("[a-z_]*"), rapid.SampledFrom([]string{"a\"b\\c<d>&\x00\u2028é", "午市套餐\u007f 🍜", "\u2029", "\xe5\x8d"}))
+	seconds := rapid.Custom(func(t *rapid.T) time.Duration {
+		return time.Duration(rapid.Int64Range(0, 3600).Draw(t, "s")) * time.Second
+	})
+	statuses := []domain.OrderStatus{1, 2, 3, 4, 5, 6, domain.OrderQueued, domain.OrderFailed, 77}
+	return rapid.MakeCustom[T](rapid.MakeConfig{
+		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: text.AsAny()},
+		Types: map[reflect.Type]*rapid.Generator[any]{
+			reflect.TypeFor[time.Time]():            moment.AsAny(),
+			reflect.TypeFor[time.Duration]():        seconds.AsAny(),
+			reflect.TypeFor[domain.OrderStatus]():   rapid.SampledFrom(statuses).AsAny(),
+			reflect.TypeFor[domain.VoucherStatus](): rapid.SampledFrom([]domain.VoucherStatus{1, 2, 3, 77}).AsAny(),
+			reflect.TypeFor[domain.EntryMode]():     rapid.SampledFrom([]domain.EntryMode{0, 1, 2, 77}).AsAny(),
+		},
+		Fields: map[reflect.Type]map[string]*rapid.Generator[any]{
+			reflect.TypeFor[problem](): {"Code": rapid.StringMatching("[a-z_]*").AsAny()},
+		},
+	}).Draw(t, label)
+}
+
+// TestHandWrittenJSONMatchesEncodingJSON compares the hand-written encoders with encoding/json on random values.
+func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		id := rapid.Int64()
-		o := domain.Order{
-			ID: id.Draw(t, "id"), UserID: id.Draw(t, "user"), VoucherID: id.Draw(t, "voucher"), Amount: id.Draw(t, "amount"),
-			Status:    rapid.SampledFrom([]domain.OrderStatus{1, 2, 3, 4, 5, 6, domain.OrderQueued, domain.OrderFailed, 77}).Draw(t, "status"),
-			CreatedAt: moment.Draw(t, "created"), ExpiresAt: moment.Draw(t, "expires"), Reason: text.Draw(t, "reason"),
-			Currency: text.Draw(t, "currency"), RedeemCode: text.Draw(t, "code"),
-			PaidAt: rapid.Ptr(moment, true).Draw(t, "paid"), RedeemedAt: rapid.Ptr(moment, true).Draw(t, "redeemed"),
-			CancelledAt: rapid.Ptr(moment, true).Draw(t, "cancelled"), RefundedAt: rapid.Ptr(moment, true).Draw(t, "refunded"), Disputed: rapid.Bool().Draw(t, "disputed"),
-			Ahead: rapid.Ptr(id, true).Draw(t, "ahead"),
-		}
-		if rapid.Bool().Draw(t, "offer") {
-			o.Offer = &domain.Offer{
-				Title: text.Draw(t, "bought title"), SubTitle: text.Draw(t, "bought sub title"), Rules: text.Draw(t, "bought rules"),
-				ShopID: id.Draw(t, "shop"), ShopName: text.Draw(t, "shop name"),
-				Validity: domain.Validity{
-					ValidFrom: rapid.Ptr(moment, true).Draw(t, "valid from"), ValidUntil: rapid.Ptr(moment, true).Draw(t, "valid until"),
-				},
-			}
-		}
+		o := drawn[domain.Order](t, "order")
 		want, err := json.Marshal(newOrderOut(&o))
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(appendOrder(nil, &o)))
 
-		v := domain.Voucher{
-			ID: o.ID, ShopID: o.UserID, Title: text.Draw(t, "title"), ImageID: text.Draw(t, "image"), SubTitle: text.Draw(t, "sub title"), Rules: text.Draw(t, "rules"),
-			PayValue: o.Amount, ActualValue: id.Draw(t, "worth"), Currency: o.Currency, CreatedAt: o.CreatedAt, UpdatedAt: o.ExpiresAt,
-			Status: rapid.SampledFrom([]domain.VoucherStatus{1, 2, 3, 77}).Draw(t, "voucher status"),
-		}
-		if rapid.Bool().Draw(t, "sale") {
-			v.Type = domain.VoucherSeckill
-			v.Sale = &domain.Sale{
-				InitialStock: id.Draw(t, "initial"), Added: rapid.Int64Range(-1, 1).Draw(t, "added"), Stock: id.Draw(t, "stock"), LimitPerUser: rapid.Int().Draw(t, "limit"),
-				BeginAt: moment.Draw(t, "begin"), EndAt: moment.Draw(t, "end"),
-				Entry: domain.Entry{
-					Mode:    rapid.SampledFrom([]domain.EntryMode{domain.EntryOpen, domain.EntryPass, domain.EntryRoom, 77}).Draw(t, "entry"),
-					Message: text.Draw(t, "message"), Rate: rapid.IntRange(1, 10_000).Draw(t, "rate"),
-					PassTTL: time.Duration(rapid.Int64Range(1, 3600).Draw(t, "ttl")) * time.Second,
-				},
-				PayTimeout:  time.Duration(rapid.Int64Range(0, 2).Draw(t, "pay timeout")) * time.Second,
-				UnpaidLimit: rapid.Ptr(rapid.IntRange(0, 2), true).Draw(t, "unpaid limit"),
-				Segments:    rapid.IntRange(1, 16).Draw(t, "segments"),
-			}
-		}
-		now := moment.Draw(t, "now")
+		v := drawn[domain.Voucher](t, "voucher")
+		now := drawn[time.Time](t, "now")
 		a := &api{Config: Config{Now: func() time.Time { return now }}, shown: newSnapshots[int64, *domain.Voucher]()}
 		page := pageRequest{
 			Page:    domain.Page{Limit: rapid.IntRange(1, 3).Draw(t, "limit of the page")},
@@ -139,21 +125,15 @@ func TestHandWrittenJSONMatchesEncodingJSON(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(want), string(a.voucherPage(page, vouchers, now).appendTo(nil, now)))
 
-		p := problem{
-			Code: rapid.StringMatching("[a-z_]*").Draw(t, "code"), Title: text.Draw(t, "title"), Status: http.StatusConflict, Detail: text.Draw(t, "detail"),
-			RequestID: text.Draw(t, "request"),
-		}
-		if rapid.Bool().Draw(t, "with order") {
-			order := domain.ID(o.ID)
-			p.OrderID = &order
-		}
+		p := drawn[problem](t, "problem")
+		facts := drawn[rareFacts](t, "facts")
 		p.rareFacts = rapid.SampledFrom([]*rareFacts{
 			nil,
-			{ShopName: "x" + text.Draw(t, "shop of a code")},
+			{ShopName: "x" + facts.ShopName},
 			{RedeemedAt: &o.CreatedAt},
 			{Challenge: json.RawMessage(`{"parameters":{"cost":5000},"signature":"00"}`)},
-			{Errors: []domain.FieldError{{Field: text.Draw(t, "field"), Detail: text.Draw(t, "what")}, {}}},
-		}).Draw(t, "facts")
+			{Errors: append(facts.Errors, domain.FieldError{})},
+		}).Draw(t, "kind of facts")
 		want, err = json.Marshal(struct {
 			Type string `json:"type"`
 			problem
@@ -177,19 +157,6 @@ func TestFileForSpreadsheets(t *testing.T) {
 	}
 	texts := []string{"", " space ", "'", "1=1", "1-1"}
 	require.Equal(t, slices.Clone(texts), inert(texts))
-}
-
-func TestCells(t *testing.T) {
-	t.Parallel()
-	at := time.Date(2026, 11, 11, 20, 0, 0, 5e8, time.FixedZone("", 8*3600))
-	utc := sheetFormat{zone: time.UTC, decimal: "."}
-	require.Equal(t, "2026-11-11 12:00:00", utc.time(&at))
-	require.Empty(t, utc.time(nil))
-	require.Equal(t, "12.05", utc.amount(1205, "CNY"))
-	local := sheetFormat{zone: time.FixedZone("Asia/Shanghai", 8*3600), decimal: ","}
-	require.Equal(t, "2026-11-11 20:00:00", local.time(&at))
-	require.Equal(t, "12,05", local.amount(1205, "CNY"))
-	require.Equal(t, "1205", local.amount(1205, "JPY"))
 }
 
 // TestExactCells: what a spreadsheet program would turn into another value stays the text that it is.
@@ -244,9 +211,8 @@ func TestSheetTexts(t *testing.T) {
 // TestEveryCodeHasAPage: the table of errors, the document and the pages have the same codes.
 func TestEveryCodeHasAPage(t *testing.T) {
 	t.Parallel()
-	pages := Problems()
 	paged := map[string]int{}
-	for _, p := range pages {
+	for _, p := range Problems() {
 		assert.NotContains(t, paged, p.Code, "two pages for one code")
 		paged[p.Code] = p.Status
 	}
@@ -259,19 +225,13 @@ func TestEveryCodeHasAPage(t *testing.T) {
 		assert.Equal(t, m[1], m[2], "an example's type is the page of its code")
 		documented[m[1]] = true
 	}
-	for code := range documented {
-		assert.Contains(t, paged, code)
-	}
-	for code := range paged {
-		assert.Contains(t, documented, code)
-	}
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(paged)), slices.Collect(maps.Keys(documented)))
 }
 
 // TestProblemPagesAreComplete: every page has its texts in both languages.
 func TestProblemPagesAreComplete(t *testing.T) {
 	t.Parallel()
-	pages := Problems()
-	for _, p := range pages {
+	for _, p := range Problems() {
 		assert.Contains(t, p.Example, `"type": "/problems/`+p.Code+`"`)
 		for _, en := range []string{p.Title, p.Means, p.Do} {
 			assert.NotEmpty(t, en, p.Code)
@@ -304,17 +264,11 @@ func TestForwardedAddresses(t *testing.T) {
 		want   string
 		warns  bool
 	}{
-		"bare":                       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"203.0.113.7"}}, "203.0.113.7", false},
-		"port":                       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"203.0.113.7:51234"}}, "203.0.113.7", false},
-		"IPv6":                       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"2001:db8::1"}}, "2001:db8::1", false},
-		"IPv6 and port":              {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"[2001:db8:7::1]:443"}}, "2001:db8:7::1", false},
 		"brackets":                   {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"[2001:db8::1]"}}, "2001:db8::1", false},
 		"quotes":                     {"127.0.0.1:9", http.Header{"X-Forwarded-For": {`"[2001:db8::1]:443"`}}, "2001:db8::1", false},
-		"IPv4 in IPv6":               {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"::ffff:203.0.113.7"}}, "203.0.113.7", false},
 		"zone":                       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"fe80::1%eth0"}}, "fe80::1", false},
 		"trusted hops":               {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"198.51.100.9, 203.0.113.7:80 ,10.1.2.3:4711"}}, "203.0.113.7", false},
 		"several lines":              {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"198.51.100.9", "203.0.113.7:80", "10.1.2.3"}}, "203.0.113.7", false},
-		"Forwarded":                  {"127.0.0.1:9", http.Header{"Forwarded": {`For=203.0.113.7; proto=https;by=10.0.0.1`}}, "203.0.113.7", false},
 		"Forwarded, IPv6":            {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9, for="[2001:db8::1]:443";proto=https, for=10.1.1.1`}}, "2001:db8::1", false},
 		"X-Forwarded-For goes first": {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9`}, "X-Forwarded-For": {"203.0.113.7:1"}}, "203.0.113.7", false},
 		"X-Forwarded-For is empty":   {"127.0.0.1:9", http.Header{"Forwarded": {`for=203.0.113.7`}, "X-Forwarded-For": {"", " ,"}}, "203.0.113.7", false},
@@ -323,12 +277,10 @@ func TestForwardedAddresses(t *testing.T) {
 		"Forwarded, several lines":   {"127.0.0.1:9", http.Header{"Forwarded": {"for=203.0.113.7:1", "for=10.1.1.1"}}, "203.0.113.7", false},
 		"IPv4 in IPv6 and port":      {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"[::ffff:203.0.113.7]:51234"}}, "203.0.113.7", false},
 		"empty items":                {"127.0.0.1:9", http.Header{"X-Forwarded-For": {", 203.0.113.7,"}}, "203.0.113.7", false},
-		"empty":                      {"127.0.0.1:9", http.Header{"X-Forwarded-For": {""}}, "127.0.0.1", false},
 		"a word of the client":       {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"<script>, unknown, 203.0.113.7:80, 10.1.2.3"}}, "203.0.113.7", false},
 		"a word of a trusted proxy":  {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"203.0.113.7, unknown, 10.1.2.3"}}, "10.1.2.3", true},
 		"neither":                    {"127.0.0.1:9", http.Header{}, "127.0.0.1", false},
 		"a word":                     {"127.0.0.1:9", http.Header{"X-Forwarded-For": {"unknown"}}, "127.0.0.1", true},
-		"obfuscated":                 {"127.0.0.1:9", http.Header{"Forwarded": {"for=_hidden"}}, "127.0.0.1", true},
 		"a client's open quote":      {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x=", for="203.0.113.7:80"`}}, "127.0.0.1", true},
 		"open until the end":         {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x=", for=203.0.113.7`}}, "127.0.0.1", true},
 		"open on another line":       {"127.0.0.1:9", http.Header{"Forwarded": {`for=198.51.100.9;x="`, `for="203.0.113.7:80";proto=https;`}}, "203.0.113.7", false},

@@ -289,7 +289,7 @@ func TestExports(t *testing.T) {
 }
 
 // TestExportForRegion: a file for a spreadsheet program whose decimal separator is a comma, with the days of a time zone, the
-// language of the page, and ids that keep their digits. TestCells, TestExactCells and TestSheetTexts have the cells.
+// language of the page, and ids that keep their digits. TestExactCells and TestSheetTexts have the cells.
 // Source: mui/mui-x#3689, Automattic/woocommerce-payments#8522, pretix/pretix#5695, ApamaCommunity/apama-log-analyzer#5.
 func TestExportForRegion(t *testing.T) {
 	e := start(t)
