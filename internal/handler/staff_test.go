@@ -326,33 +326,43 @@ func TestExportForRegion(t *testing.T) {
 	}
 }
 
-// TestUnfinishedExport: an export that fails before its first row has an error answer. Later its connection is closed, so
-// that no client takes a part for the whole.
+// TestUnfinishedExport: an export that fails before its first part has an error answer. Later its connection is closed, so
+// that no client takes a part for the whole. Otherwise it has all pages.
 func TestUnfinishedExport(t *testing.T) {
 	e := start(t)
-	viewer, v := e.staff("13900000003", domain.RoleViewer), e.sale(300)
+	viewer, buyer := e.staff("13900000003", domain.RoleViewer), e.buyer(1)
+	sales := []voucherView{e.sale(99, with("limit_per_user", 99)), e.sale(99, with("limit_per_user", 99))}
 	var orders []domain.NewOrder
 	for n := range int64(domain.MaxPageSize + 1) {
-		orders = append(orders, domain.NewOrder{Limit: 1, Order: domain.Order{
-			ID: 1 + n, UserID: 1000 + n, VoucherID: v.number(), Status: domain.OrderPendingPayment, CreatedAt: e.clock.now(), ExpiresAt: e.clock.now(),
+		orders = append(orders, domain.NewOrder{Limit: 99, Order: domain.Order{
+			ID: 1 + n, UserID: mustID(t, buyer.login.User.ID), VoucherID: sales[n%2].number(), Currency: "CNY",
+			Status: domain.OrderPendingPayment, CreatedAt: e.clock.now(), ExpiresAt: e.clock.now(),
 		}})
 	}
 	for _, placed := range e.store.PlaceOrders(t.Context(), orders) {
 		require.NoError(t, placed.Err)
 	}
-	for calls := int64(1); ; calls++ {
-		e.store.failFrom(calls)
-		res := env.Must(e.http.Do(viewer.request(e.url, http.MethodGet, "/api/v1/admin/orders.csv", nil)))(t)
-		_, err := io.ReadAll(res.Body)
-		require.NoError(t, res.Body.Close())
-		if res.StatusCode == http.StatusOK {
-			require.ErrorIs(t, err, io.ErrUnexpectedEOF, fmt.Sprint(calls))
-			break
+
+	for path, c := range map[string]client{"/api/v1/admin/orders.csv": viewer, "/api/v1/me/export": buyer} {
+		for calls := int64(1); ; calls++ {
+			e.store.failFrom(calls)
+			e.http.CloseIdleConnections() // a request on a used connection would be repeated
+			res, err := e.http.Do(c.request(e.url, http.MethodGet, path, nil))
+			if err == nil {
+				_, err = io.ReadAll(res.Body)
+				require.NoError(t, res.Body.Close())
+			}
+			if err != nil {
+				require.ErrorContains(t, err, "EOF", path)
+				require.Greater(t, calls, int64(1), path)
+				break
+			}
+			require.Equal(t, http.StatusServiceUnavailable, res.StatusCode, path)
 		}
-		require.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 	}
 	e.store.fail(nil)
-	require.Len(t, viewer.get("/api/v1/admin/orders.csv").file(), domain.MaxPageSize+1)
+	require.Len(t, viewer.get("/api/v1/admin/orders.csv").file(), len(orders))
+	require.Len(t, decode[exportView](buyer.get("/api/v1/me/export").want(http.StatusOK)).Orders, len(orders))
 }
 
 // manyPayments has pages of payments of another sale, and calls before ahead of each read, with the number of earlier ones.
@@ -375,32 +385,27 @@ func (p *manyPayments) from(cfg *handler.Config) {
 	cfg.Store = p
 }
 
-// The payments of a sale are searched among those of all sales, which takes longer than an answer may. The file is complete
-// nevertheless.
-func TestPaymentsOfSaleAmongMany(t *testing.T) {
-	payments := &manyPayments{pages: 50, before: func(int) { time.Sleep(20 * time.Millisecond) }}
-	e := start(t, configured(payments.from))
-	srv := httptest.NewUnstartedServer(e.handler)
-	srv.Config.WriteTimeout = 200 * time.Millisecond // of package app, in small
-	srv.Start()
-	t.Cleanup(srv.Close)
-	admin := e.admin()
-	e.url = srv.URL
-
-	require.Empty(t, admin.get("/api/v1/admin/payments.csv?voucher_id=7").want(http.StatusOK).file())
-}
-
-// TestFilesAreSentPageByPage: a file of any length needs the memory of a page, which is sent before the next one is read.
-func TestFilesAreSentPageByPage(t *testing.T) {
+// TestFilesOfManyPages: a file of any length needs the memory of a page, which is sent before the next one is read. It is
+// complete even if it takes longer than an answer may: the payments of a sale are searched among those of all sales.
+func TestFilesOfManyPages(t *testing.T) {
 	sent := 0 // lines
-	payments := &manyPayments{pages: 100, before: func(read int) {
+	payments := &manyPayments{pages: 50, before: func(read int) {
 		if read > 0 {
 			require.Equal(t, 1+read*domain.MaxPageSize, sent)
 		}
 	}}
 	e := start(t, configured(payments.from))
-	e.admin().take("/api/v1/admin/payments.csv", func(part []byte) { sent += bytes.Count(part, []byte("\n")) })
+	admin := e.admin()
+	admin.take("/api/v1/admin/payments.csv", func(part []byte) { sent += bytes.Count(part, []byte("\n")) })
 	require.Equal(t, 1+payments.pages*domain.MaxPageSize, sent)
+
+	payments.read, payments.before = 0, func(int) { time.Sleep(20 * time.Millisecond) }
+	srv := httptest.NewUnstartedServer(e.handler)
+	srv.Config.WriteTimeout = 200 * time.Millisecond // of package app, in small
+	srv.Start()
+	t.Cleanup(srv.Close)
+	e.url = srv.URL
+	require.Empty(t, admin.get("/api/v1/admin/payments.csv?voucher_id=7").want(http.StatusOK).file())
 }
 
 type adminOrderView struct {
@@ -498,10 +503,21 @@ func TestSearchesAreBounded(t *testing.T) {
 }
 
 // TestRedeemerOfShops: a redeemer who is bound to shops handles the codes of these only, as the vouchers were bought, and reads which
-// shop another code is of. A refusal changes nothing.
+// shop another code is of. A refusal changes nothing. Only a redeemer is bound to shops, which exist.
 func TestRedeemerOfShops(t *testing.T) {
 	e := start(t)
 	tea, noodles := e.newShop("Tea"), e.newShop("Noodles")
+	shop := mustID(t, tea.ID)
+	for role, shops := range map[domain.Role]domain.ShopIDs{
+		domain.RoleOperator: {shop}, domain.RoleRedeemer: {shop, 999}, "": make(domain.ShopIDs, 51),
+	} {
+		_, _, err := e.admins.Enroll(t.Context(), "13900000004", role, shops)
+		var invalid *domain.InvalidError
+		require.ErrorAs(t, err, &invalid, role)
+		require.Equal(t, "shops", invalid.Fields[0].Field)
+	}
+	require.NotContains(t, e.dumpOf("users"), "13900000004")
+
 	codes := map[string]map[string]any{}
 	for n, shop := range []shopView{tea, noodles} {
 		v := e.sale(1, func(b map[string]any) { b["shop_id"] = shop.ID })
@@ -511,7 +527,7 @@ func TestRedeemerOfShops(t *testing.T) {
 		e.admin().patch(v.adminPath(), map[string]any{"shop_id": tea.ID}).want(http.StatusOK)
 	}
 
-	cashier := e.staff("13900000004", domain.RoleRedeemer, mustID(t, tea.ID))
+	cashier := e.staff("13900000004", domain.RoleRedeemer, shop)
 	require.Contains(t, string(cashier.get("/api/v1/me").want(http.StatusOK).body), `"shop_ids":["`+tea.ID+`"]`)
 	const redeem = "/api/v1/admin/redeem"
 	undo := func(c client, shop shopView) answer {
@@ -533,21 +549,6 @@ func TestRedeemerOfShops(t *testing.T) {
 	anywhere.post(redeem, codes[noodles.ID]).want(http.StatusOK)
 	undo(cashier, noodles).problem(http.StatusForbidden, "forbidden")
 	undo(anywhere, noodles).want(http.StatusOK)
-}
-
-// TestShopsOfRoles: only a redeemer is bound to shops, which exist.
-func TestShopsOfRoles(t *testing.T) {
-	e := start(t)
-	shop := mustID(t, e.newShop("Tea").ID)
-	for role, shops := range map[domain.Role]domain.ShopIDs{
-		domain.RoleOperator: {shop}, domain.RoleRedeemer: {shop, 999}, "": make(domain.ShopIDs, 51),
-	} {
-		_, _, err := e.admins.Enroll(t.Context(), "13900000004", role, shops)
-		var invalid *domain.InvalidError
-		require.ErrorAs(t, err, &invalid, role)
-		require.Equal(t, "shops", invalid.Fields[0].Field)
-	}
-	require.NotContains(t, e.dumpOf("users"), "13900000004")
 }
 
 // A code shows what it stands for, before and after it is redeemed. The preview changes nothing, and is recorded.
@@ -620,7 +621,7 @@ type deadLetterView struct {
 
 const deadLettersPath = "/api/v1/admin/dead-letters"
 
-// TestDeadLetterPages reads dead letters of several shards page by page.
+// TestDeadLetterPages reads dead letters of several shards page by page. One that is no order can only be discarded.
 func TestDeadLetterPages(t *testing.T) {
 	e := startQueue(t)
 	var want []string
@@ -628,12 +629,26 @@ func TestDeadLetterPages(t *testing.T) {
 		want = append([]string{e.buyer(i).queue(e.sale(1))}, want...)
 		e.deadLetter(fmt.Sprintf("poison %d", i))
 	}
-	sizes, all := walk[deadLetterView](e.admin(), deadLettersPath, 2)
-	require.Equal(t, []int{2, 1}, sizes)
-	for i, l := range all {
+	stream := admission.Streams()[3]
+	entryID := env.Must(e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result())(t)
+	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
+
+	admin := e.admin()
+	sizes, all := walk[deadLetterView](admin, deadLettersPath, 3)
+	require.Equal(t, []int{3, 1}, sizes)
+	assert.Equal(t, deadLetterView{ID: all[0].ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, all[0])
+	for i, l := range all[1:] {
 		assert.Equal(t, []any{want[i], want[i], 5}, []any{l.OrderID, l.Fields["order"], l.Tries})
 		assert.Equal(t, "poison "+strconv.Itoa(2-i), l.Reason, "newest first")
 	}
+
+	path := deadLettersPath + "/" + all[0].ID
+	admin.post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
+	admin.post(path+"/discard", nil).want(http.StatusNoContent)
+	admin.post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
+	log := string(admin.get("/api/v1/admin/audit").want(http.StatusOK).body)
+	assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
+	assert.NotContains(t, log, "replay_dead_letter")
 }
 
 // TestReplayDeadLetter queues an order again, unless the sale is sold out or the buyer has another order.
@@ -664,22 +679,6 @@ func TestReplayDeadLetter(t *testing.T) {
 		e.work()
 		assert.Equal(t, "pending_payment", buyer.status(orderView{ID: id}))
 	})
-}
-
-func TestUnparsableDeadLetterCanOnlyBeDiscarded(t *testing.T) {
-	e := startQueue(t)
-	stream := admission.Streams()[3]
-	entryID := env.Must(e.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: stream, Values: []string{"what", "ever"}}).Result())(t)
-	require.NoError(t, e.gate.MoveToDeadLetters(t.Context(), stream, entryID, "no order", 1))
-	letter := decode[listView[deadLetterView]](e.admin().get(deadLettersPath).want(http.StatusOK)).Items[0]
-	assert.Equal(t, deadLetterView{ID: letter.ID, Reason: "no order", Tries: 1, Fields: map[string]string{"what": "ever"}}, letter)
-	path := deadLettersPath + "/" + letter.ID
-	e.admin().post(path+"/replay", nil).problem(http.StatusConflict, "invalid_state")
-	e.admin().post(path+"/discard", nil).want(http.StatusNoContent)
-	e.admin().post(path+"/discard", nil).problem(http.StatusNotFound, "not_found")
-	log := string(e.admin().get("/api/v1/admin/audit").want(http.StatusOK).body)
-	assert.Equal(t, 1, strings.Count(log, "discard_dead_letter"))
-	assert.NotContains(t, log, "replay_dead_letter")
 }
 
 // TestAlerts: the routes report violated invariants, dead letters and events that do not arrive.
