@@ -527,10 +527,7 @@ var theContract = sync.OnceValues(func() (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := doc.Validate(context.Background()); err != nil {
-		return nil, err
-	}
-	router, err := legacy.NewRouter(doc)
+	router, err := legacy.NewRouter(doc) // validates the document
 	return &contract{doc: doc, router: router}, err
 })
 
