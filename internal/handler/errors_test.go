@@ -123,10 +123,8 @@ func TestStoreErrorsAreMapped(t *testing.T) {
 					assert.Empty(t, lines, x.name)
 					continue
 				}
-				assert.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
-				for _, line := range lines {
-					assert.Equal(t, a.header.Get("X-Request-Id"), line["request_id"], x.name)
-				}
+				require.Len(t, lines, 1, "%s: an unknown error is logged once", x.name)
+				assert.Equal(t, a.header.Get("X-Request-Id"), lines[0]["request_id"], x.name)
 				assert.Contains(t, fmt.Sprint(lines), leak, "%s: the log has the cause", x.name)
 				if name == "panic" {
 					assert.Contains(t, fmt.Sprint(lines), ".go:", "%s: the log has the stack", x.name)
