@@ -281,10 +281,9 @@ func (e *environment) leaks() (found []string) {
 }
 
 func (e *environment) newMonitor(store *faultyDB, queue service.ReservationStore) (*salestats.Counters, *salestats.Monitor) {
-	queued := queue != nil
 	e.SaleSubscribers = salestats.NewSubscribers()
-	counters, lane := salestats.NewCounters(!queued), "lock"
-	if queued {
+	counters, lane := salestats.NewCounters(queue == nil), "lock"
+	if queue != nil {
 		lane = "queue"
 	}
 	rdb := redis.NewClient(&redis.Options{Addr: env.StartMiniredis(e.t).Addr()})
