@@ -321,7 +321,7 @@ func untilLimited(t *testing.T, most int, request func() answer) (refusal answer
 }
 
 // TestReadsOfOneUserAreLimited: a user who reads too much is refused until the bucket refills. Purchases and answers from
-// memory go on, and so do other users behind the same address. TestRoutesOfUsersAreLimited has the routes.
+// memory go on, and so do other users behind the same address. Exports are rarer. TestRoutesOfUsersAreLimited has the routes.
 func TestReadsOfOneUserAreLimited(t *testing.T) {
 	e := start(t, limited)
 	v, greedy, other := e.sale(5), e.buyer(1), e.buyer(2)
@@ -336,6 +336,15 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	}
 	greedy.place(v)
 	other.direct("GET", "/api/v1/orders?limit=100", nil).want(http.StatusOK)
+
+	curious := e.buyer(3)
+	for range 3 {
+		curious.send(curious.request(e.url, http.MethodHead, "/api/v1/me/export", nil)).want(http.StatusOK) // is no export
+	}
+	refusal, exports := untilLimited(t, 10, func() answer { return curious.get("/api/v1/me/export") })
+	assert.Equal(t, 2, exports)
+	assert.Greater(t, refusal.retryAfter(), 30)
+	other.get("/api/v1/me/export").want(http.StatusOK)
 
 	// An admin's token that is misused costs the database no more than a buyer's.
 	admin := e.admin()
