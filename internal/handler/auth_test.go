@@ -747,8 +747,8 @@ func (e *environment) tryTOTP(phone, password string) answer {
 
 func withFactors(s *setup) { s.factors = true }
 
-// TestLoginWithSecondFactor: five wrong passwords of the app use up the login code; one leaves it valid. Refusals without a password
-// are recorded once a minute. Package auth has the passwords that are valid.
+// TestLoginWithSecondFactor: five wrong passwords of the app use up the login code; one leaves it valid. Refusals without a
+// password are recorded once a minute. Package auth has the passwords that are valid.
 func TestLoginWithSecondFactor(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		app := e.enroll(operatorPhone, domain.RoleOperator)
@@ -770,8 +770,7 @@ func TestLoginWithSecondFactor(t *testing.T) {
 		assert.Equal(t, []int{1 + 4, 5 + 1}, []int{e.securityEvents("totp_required"), e.securityEvents("totp_failed")})
 
 		var recorded []string
-		list := env.Must(e.store.AdminRequests(t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}}))(t)
-		for _, r := range list {
+		for _, r := range env.Must(e.store.AdminRequests(t.Context(), domain.RequestFilter{Page: domain.Page{Limit: 100}}))(t) {
 			recorded = append(recorded, fmt.Sprintf("%s %s %d", r.Role, r.Route, r.Status))
 		}
 		refused := "buyer /api/v1/auth/login 401"

@@ -88,13 +88,13 @@ func drawn[T any](t *rapid.T, label string) T {
 	seconds := rapid.Custom(func(t *rapid.T) time.Duration {
 		return time.Duration(rapid.Int64Range(0, 3600).Draw(t, "s")) * time.Second
 	})
-	statuses := []domain.OrderStatus{1, 2, 3, 4, 5, 6, domain.OrderQueued, domain.OrderFailed, 77}
+	orderStatus := rapid.SampledFrom([]domain.OrderStatus{1, 2, 3, 4, 5, 6, domain.OrderQueued, domain.OrderFailed, 77})
 	return rapid.MakeCustom[T](rapid.MakeConfig{
 		Kinds: map[reflect.Kind]*rapid.Generator[any]{reflect.String: text.AsAny()},
 		Types: map[reflect.Type]*rapid.Generator[any]{
 			reflect.TypeFor[time.Time]():            moment.AsAny(),
 			reflect.TypeFor[time.Duration]():        seconds.AsAny(),
-			reflect.TypeFor[domain.OrderStatus]():   rapid.SampledFrom(statuses).AsAny(),
+			reflect.TypeFor[domain.OrderStatus]():   orderStatus.AsAny(),
 			reflect.TypeFor[domain.VoucherStatus](): rapid.SampledFrom([]domain.VoucherStatus{1, 2, 3, 77}).AsAny(),
 			reflect.TypeFor[domain.EntryMode]():     rapid.SampledFrom([]domain.EntryMode{0, 1, 2, 77}).AsAny(),
 		},

@@ -26,7 +26,6 @@ import (
 // TestDocumentIsValid also validates the examples against their schemas.
 func TestDocumentIsValid(t *testing.T) {
 	t.Parallel()
-	env.Must(theContract())(t)
 	a := newEnv(t).guest().get("/api/v1/openapi.json").want(http.StatusOK)
 	assert.Equal(t, "3.0.3", decode[struct{ OpenAPI string }](a).OpenAPI)
 	// Parsers of JSON in Go keep the last of two equal keys, and Swagger UI shows nothing.
@@ -257,8 +256,8 @@ func TestDocumentListsReturnedCodes(t *testing.T) {
 // otherTitles are the more specific titles of unauthenticated and forbidden.
 var otherTitles = []any{"The login code is wrong, used up or expired", "Only in demo mode"}
 
-// The document is the only reference for clients, so every operation has all descriptions, and an example of every body and problem.
-// Those of problems have the titles of the server.
+// The document is the only reference for clients, so every operation has all descriptions, and an example of every body and
+// problem. Those of problems have the titles of the server.
 func TestEveryOperationIsDescribed(t *testing.T) {
 	t.Parallel()
 	titles := map[any]string{}

@@ -154,11 +154,11 @@ func TestPlantedLeaksAreFound(t *testing.T) {
 	login := e.buyer(1).login
 	require.Empty(t, e.leaks())
 	for name, planted := range map[string]string{"code": e.outbox.code("13800000001"), "secret": string(secret), "token": login.AccessToken} {
-		log, reg := &logBuffer{}, prometheus.NewRegistry()
+		reg := prometheus.NewRegistry()
 		counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "seckill_planted_total"}, []string{"x"})
 		require.NoError(t, reg.Register(counter))
-		fake := &environment{t: t, logs: log, outbox: e.outbox, Config: handler.Config{Metrics: reg}}
-		slog.New(slog.NewJSONHandler(log, nil)).Info("planted", "x", planted)
+		fake := &environment{t: t, logs: &logBuffer{}, outbox: e.outbox, Config: handler.Config{Metrics: reg}}
+		slog.New(slog.NewJSONHandler(fake.logs, nil)).Info("planted", "x", planted)
 		assert.NotEmpty(t, fake.leaks(), "%s in the log", name)
 		fake.logs = &logBuffer{}
 		counter.WithLabelValues(planted)
@@ -352,8 +352,8 @@ func TestReadsOfOneUserAreLimited(t *testing.T) {
 	assert.Equal(t, 400/20, reports)
 }
 
-// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor. Refusals that
-// wait do not count as reads, of which 64 can run at a time.
+// TestRefusalWaits: a client that repeats refused requests in a loop is slowed down, with a token or a made-up cursor. Refusals
+// that wait do not count as reads, of which 64 can run at a time.
 func TestRefusalWaits(t *testing.T) {
 	e := start(t, limited)
 	for path, c := range map[string]client{"/api/v1/orders": e.buyer(1), vouchersPath + "?cursor=bWFkZSB1cA": e.guest()} {

@@ -816,22 +816,19 @@ func TestReconcileRoutes(t *testing.T) {
 
 	require.NoError(t, e.rdb.HDel(t.Context(), v.gateKey(t, "buyers"), me).Err())
 	require.NoError(t, e.rdb.Incr(t.Context(), v.gateKey(t, "stock")).Err())
-	found := get("?voucher_id=" + v.ID).Reports[0].Findings
-	require.Len(t, found, 1)
+	found := env.Only(t, get("?voucher_id=" + v.ID).Reports[0].Findings)
 	oldest := e.clock.now().Add(-time.Hour)
-	assert.Contains(t, found[0].Detail, "the gate offers 1 nonexistent unit; ")
+	assert.Contains(t, found.Detail, "the gate offers 1 nonexistent unit; ")
 	assert.Equal(t, reconcile.Finding{
-		Kind: reconcile.KindGateDiffers, Detail: found[0].Detail, Count: 1, Oldest: &oldest, Repairable: true,
+		Kind: reconcile.KindGateDiffers, Detail: found.Detail, Count: 1, Oldest: &oldest, Repairable: true,
 		Orders: []domain.Holder{{OrderID: mustID(t, id), UserID: mustID(t, me)}},
-	}, found[0])
+	}, found)
 
 	before := e.dump()
 	repaired := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{}).want(http.StatusOK))
-	require.Len(t, repaired.Reports[1].Findings, 1)
-	assert.True(t, repaired.Reports[1].Findings[0].Repaired)
+	assert.True(t, env.Only(t, repaired.Reports[1].Findings).Repaired)
 	again := decode[reconcileView](e.admin().post(reconcilePath, map[string]any{"voucher_id": v.ID}).want(http.StatusOK))
-	require.Len(t, again.Reports, 1)
-	assert.Empty(t, again.Reports[0].Findings)
+	assert.Empty(t, env.Only(t, again.Reports).Findings)
 	assert.Equal(t, id, e.buyer(1).post(v.orders(), nil).problem(http.StatusConflict, "duplicate_order").OrderID)
 	assert.Equal(t, rows(before, "voucher_orders"), rows(e.dump(), "voucher_orders"), "the database is unchanged")
 }
@@ -905,9 +902,8 @@ func TestOrderEvents(t *testing.T) {
 		paid := bodies[1]
 		assert.Equal(t, []any{"order.paid", "paid", p.Order.ID}, []any{paid.Type, paid.Data.Status, paid.Data.ID})
 		assert.Empty(t, paid.Data.RedeemCode, "the code is the buyer's")
-		delivered := list("status=delivered&limit=1")
-		require.Len(t, delivered, 1)
-		assert.Equal(t, []any{"noted", http.StatusAccepted, paid}, []any{delivered[0].Answer, delivered[0].AnswerStatus, delivered[0].Payload})
+		delivered := env.Only(t, list("status=delivered&limit=1"))
+		assert.Equal(t, []any{"noted", http.StatusAccepted, paid}, []any{delivered.Answer, delivered.AnswerStatus, delivered.Payload})
 		assert.Empty(t, list("status=failed"))
 
 		admin.post("/api/v1/admin/events/"+first.ID+"/repeat", nil).want(http.StatusNoContent)
