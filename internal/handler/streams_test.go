@@ -107,32 +107,26 @@ func TestOrderStream(t *testing.T) {
 	assert.Equal(t, http.StatusNoContent, res.StatusCode, "the status stops a browser from reconnecting")
 }
 
-func TestOrderStreamRefusals(t *testing.T) {
+// TestOrderStreamEndsWithClientOrServer: streams are limited per user, and none remains.
+func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	e := start(t)
 	buyer := e.buyer(1)
 	o := buyer.place(e.sale(2))
 	_, foreign := e.buyer(2).watch(t, o, "")
 	assert.Equal(t, http.StatusNotFound, foreign.StatusCode, "the order of another user")
-	for range 8 {
-		_, res := buyer.watch(t, o, "")
-		assert.Equal(t, http.StatusOK, res.StatusCode)
+	var streams [8]*stream
+	for i := range streams {
+		streams[i], _ = buyer.watch(t, o, "")
+		streams[i].wantStatus("pending_payment", "2000000000")
 	}
 	_, refused := buyer.watch(t, o, "")
-	assert.Equal(t, http.StatusTooManyRequests, refused.StatusCode, "streams are limited per user")
+	assert.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
 	assert.Equal(t, 8, e.Subscribers.Count())
-}
-
-// TestOrderStreamEndsWithClientOrServer also checks that no watcher remains.
-func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
-	e := start(t)
-	v, buyer := e.sale(2), e.buyer(1)
-	o := buyer.place(v)
-	for range 5 {
-		s, _ := buyer.watch(t, o, "")
-		s.wantStatus("pending_payment", "2000000000")
+	for _, s := range streams {
 		s.close()
 	}
 	require.Eventually(t, func() bool { return e.Subscribers.Count() == 0 }, time.Minute, 10*time.Millisecond)
+
 	s, _ := buyer.watch(t, o, "")
 	s.wantStatus("pending_payment", "2000000000")
 	e.Subscribers.Close() // as when the process stops
@@ -144,35 +138,21 @@ func TestOrderStreamEndsWithClientOrServer(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, res.StatusCode)
 }
 
-// advancing lets time pass in steps, after each of which the streams read their orders, until the returned function is called.
-func (q *queueEnv) advancing(step time.Duration) func() {
-	return env.InBackground(q.t, func(ctx context.Context) {
+// TestOrderStreamOfLostOrder: an order that Redis lost is reported as failed.
+func TestOrderStreamOfLostOrder(t *testing.T) {
+	q := startQueue(t)
+	buyer := q.buyer(1)
+	s, _ := buyer.watch(t, orderView{ID: buyer.queue(q.sale(2))}, "")
+	s.wantStatus("queued", "1999999999")
+	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
+	env.InBackground(t, func(ctx context.Context) { // time passes in steps, after each of which the streams read their orders
 		for ctx.Err() == nil {
-			q.clock.advance(step)
+			q.clock.advance(10 * time.Second)
 			q.Subscribers.NotifyAll()
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
-}
-
-// TestOrderStreamOfQueuedOrder: without a wake-up from the worker, the stream reports the committed order by polling.
-// An order that Redis lost is reported as failed.
-func TestOrderStreamOfQueuedOrder(t *testing.T) {
-	q := startQueue(t)
-	v, buyer := q.sale(2), q.buyer(1)
-	queued := orderView{ID: buyer.queue(v)}
-	s, _ := buyer.watch(t, queued, "")
-	s.wantStatus("queued", "1999999999")
-	q.work()
-	s.wantStatus("pending_payment", "2000000000")
-
-	lost := orderView{ID: q.buyer(2).queue(v)}
-	s, _ = q.buyer(2).watch(t, lost, "")
-	s.wantStatus("queued", "1999999999")
-	require.NoError(t, q.rdb.FlushAll(t.Context()).Err())
-	stop := q.advancing(10 * time.Second)
 	s.wantStatus("failed", "5000000000")
-	stop()
 	assert.Nil(t, s.next())
 }
 
@@ -416,27 +396,6 @@ func TestStatsCountEveryAnswer(t *testing.T) {
 	admin.get(normal.adminPath()+"/events").problem(http.StatusConflict, "invalid_state")
 }
 
-// TestHourOfStats: the first event of a stream has the last hour, and an answer has it unless the client declines.
-func TestHourOfStats(t *testing.T) {
-	e := start(t)
-	v, admin := e.sale(3), e.admin()
-	e.buyer(1).place(v)
-
-	stream, _ := admin.follow(t, v.adminPath()+"/events", "")
-	event, _ := stream.nextStats()
-	for len(event.Seconds) == 0 { // no second is over yet
-		event, _ = stream.nextStats()
-	}
-	assert.NotEmpty(t, event.Hour)
-	assert.NotEmpty(t, decode[statsView](admin.get(v.adminPath()+"/stats").want(http.StatusOK)).Seconds)
-
-	short := decode[statsView](admin.get(v.adminPath() + "/stats?hour=false").want(http.StatusOK))
-	assert.Empty(t, short.Hour)
-	assert.Equal(t, []salestats.Second{}, short.Seconds)
-	event, _ = stream.nextStats()
-	assert.Empty(t, event.Hour, "sent once")
-}
-
 // TestStatsOfRoom: the figures of a waiting room, which package entry counts, in the answer and in the stream.
 func TestStatsOfRoom(t *testing.T) {
 	e := start(t)
@@ -460,7 +419,8 @@ func TestStatsOfRoom(t *testing.T) {
 	require.Equal(t, want, event.Room)
 }
 
-// The first event has all seconds, later events have new seconds only, and none is missing after a reconnect.
+// The first event has all seconds and the last hour, later events have new seconds only, and none is missing after a reconnect. An
+// answer has what a first event has, unless the client declines.
 func TestSaleStream(t *testing.T) {
 	e := start(t)
 	v, admin := e.sale(50), e.admin()
@@ -503,6 +463,17 @@ func TestSaleStream(t *testing.T) {
 	}
 	assert.EqualValues(t, 4, s.Totals.Answers["ok"])
 
+	whole, _ := admin.follow(t, path, "")
+	s, _ = whole.nextStats()
+	assert.NotEmpty(t, s.Hour)
+	s, _ = whole.nextStats()
+	assert.Empty(t, s.Hour, "sent once")
+	s = decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+	assert.True(t, len(s.Seconds) > 0 && len(s.Hour) > 0)
+	s = decode[statsView](admin.get(v.adminPath() + "/stats?hour=false").want(http.StatusOK))
+	assert.Empty(t, s.Hour)
+	assert.Equal(t, []salestats.Second{}, s.Seconds)
+
 	e.SaleSubscribers.Close() // as when the process stops
 	for ev := again.next(); ev != nil; ev = again.next() {
 		require.Equal(t, "stats", ev.Kind)
@@ -527,7 +498,8 @@ func TestSlowStreamClientIsDisconnected(t *testing.T) {
 	}, time.Minute, 100*time.Microsecond)
 }
 
-// TestFiguresOfSale: orders, revenue and conversion, and their curve, which the stream leaves out.
+// TestFiguresOfSale: orders, revenue and conversion, and their curve. The orders of a sale can be worth more than an int64 only if a
+// hundred million of them have the highest price. There is no answer then, rather than a wrong one.
 func TestFiguresOfSale(t *testing.T) {
 	eachEnv(t, func(t *testing.T, e *environment) {
 		v, admin, began := e.sale(9), e.admin(), e.clock.now()
@@ -546,21 +518,14 @@ func TestFiguresOfSale(t *testing.T) {
 			Orders: 4, Paid: 3, Unpaid: 1, Refunded: 1, Revenue: 16000, RefundedAmount: 8000, Conversion: 0.75,
 			Curve: []salestats.Sold{{At: began, Orders: 1, Revenue: 8000}, {At: began.Add(10 * time.Minute), Orders: 3, Revenue: 8000}},
 		}, s.Figures)
-	})
-}
 
-// TestSumsBeyondInt64: the orders of a sale can be worth more than an int64 only if a hundred million of them have the highest
-// price. There is no answer then, rather than a wrong one.
-func TestSumsBeyondInt64(t *testing.T) {
-	eachEnv(t, func(t *testing.T, e *environment) {
-		v, admin := e.sale(9), e.admin()
-		for n := range 2 {
-			e.buyer(n).paid(v)
-		}
-		admin.patch(v.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
+		other := e.sale(9)
+		e.buyer(1).paid(other)
+		e.buyer(2).paid(other)
+		admin.patch(other.adminPath(), map[string]string{"status": "off"}).want(http.StatusOK)
 		e.exec("UPDATE voucher_orders SET amount = ?", int64(1)<<62)
-		admin.get(v.adminPath()+"/refunds").problem(http.StatusInternalServerError, "internal")
-		s := decode[statsView](admin.get(v.adminPath() + "/stats").want(http.StatusOK))
+		admin.get(other.adminPath()+"/refunds").problem(http.StatusInternalServerError, "internal")
+		s = decode[statsView](admin.get(other.adminPath() + "/stats").want(http.StatusOK))
 		require.EqualValues(t, 7, s.Stock.Database)
 		require.Nil(t, s.Figures)
 	})
